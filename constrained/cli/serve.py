@@ -13,9 +13,14 @@ from constrained.cli.options import Device, resolve_speculation_option, speculat
 
 
 def serve(
-    model: Annotated[
-        str | None,
-        typer.Argument(metavar="MODEL", help="Name or folder of a causal model [default: the bundled one]."),
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME=]MODEL...",
+            help="Name or folder of a causal model, several for several; NAME is what clients call it "
+            "[default: the bundled one].",
+            show_default=False,
+        ),
     ] = None,
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
@@ -55,7 +60,9 @@ def serve(
     ] = False,
     name: Annotated[
         str | None,
-        typer.Option("--name", help="Name of the model for clients [default: MODEL, or constrained-tiny]."),
+        typer.Option(
+            "--name", help="Name of a single model for clients [default: MODEL, or constrained-tiny]."
+        ),
     ] = None,
     device: Device = None,
     isolate: Annotated[
@@ -132,7 +139,7 @@ def serve(
         ),
     ] = 60.0,
 ) -> None:
-    """Serve a model to OpenAI clients: chat, completions, tools, structured outputs.
+    """Serve models to OpenAI clients: chat, completions, tools, structured outputs.
 
     Runs until SIGTERM or Ctrl-C and then finishes the running requests; a second Ctrl-C ends it at once.
     """
@@ -142,8 +149,8 @@ def serve(
 
     if tool_format is not None and tool_format not in FORMATS:
         raise BadInput(f"the tool format {tool_format!r} is not known", action=f"use {', '.join(FORMATS)}")
+    named = _named(models or [], name)
     settings = ServerSettings(
-        name=name or (Path(model).name if model and Path(model).is_dir() else model) or "constrained-tiny",
         api_key=_keys(api_key, api_key_file),
         protect_metrics=protect_metrics,
         cors_origins=tuple(cors_origin or ()),
@@ -164,20 +171,52 @@ def serve(
     )
     from constrained.cli.generation import silence_libraries
 
-    silence_libraries(bars=model is not None)
+    sources = set(named.values())
+    silence_libraries(bars=sources != {None})
     from constrained.models import load
 
-    loaded = load(model, device=device, isolate=isolate or None)
-    if model is None:
+    by_source = {
+        one: load(one, device=device, isolate=isolate or None) for one in dict.fromkeys(named.values())
+    }
+    loaded = {one: by_source[source] for one, source in named.items()}
+    if sources == {None}:
         import torch
 
         torch.set_num_threads(1)  # the model is so small that threads wait longer than they compute
 
     def on_ready(url: str) -> None:
-        print(f"serving {settings.name} at {url}/v1", file=sys.stderr, flush=True)
+        print(f"serving {', '.join(loaded)} at {url}/v1", file=sys.stderr, flush=True)
 
     format = None if tool_format is None else FORMATS[tool_format]
     run(loaded, settings, host=host, port=port, format=format, on_ready=on_ready)
+
+
+def _named(models: list[str], name: str | None) -> dict[str, str | None]:
+    """The models by the names that clients give them; None: the bundled one.
+
+    Raises:
+        BadInput: two of them have one name, or `--name` is given for several.
+    """
+    if name is not None and len(models) > 1:
+        raise BadInput("--name is for a single model", action="write NAME=MODEL for each of them")
+    named: dict[str, str | None] = {}
+    for given in models or [""]:
+        own, equals, source = given.partition("=")
+        if not equals or "/" in own or Path(given).exists():  # a path may have an equals sign
+            own, source = "", given
+        bundled = source in ("", "bundled") and not Path(source or "bundled").is_dir()
+        default = (
+            "constrained-tiny"
+            if bundled
+            else Path(source).resolve().name
+            if Path(source).is_dir()
+            else source
+        )
+        shown = name or own or default
+        if shown in named:
+            raise BadInput(f"two models have the name {shown!r}", action="write NAME=MODEL for one of them")
+        named[shown] = None if bundled else source
+    return named
 
 
 def _keys(given: list[str] | None, file: Path | None) -> tuple[str, ...] | None:

@@ -21,6 +21,7 @@
     settings.py          limits and names
     admission.py         keys, requests of a client, the queue: which requests are let in
     request_lifecycle.py one request from its body to the end of its response
+    served_model.py      the models by name
     service.py           the endpoints
     app.py               the ASGI application: routes and middleware
     run.py               the process, or the thread

@@ -19,12 +19,17 @@ class Admission:
     Attributes:
         open: open requests.
         clients: open requests of each client.
+
+    Args:
+        settings: limits.
+        models: how many there are: each has a batch, the queue is one.
     """
 
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(self, settings: ServerSettings, models: int = 1) -> None:
         self.open = 0
         self.clients: Counter[str] = Counter()
         self._settings = settings
+        self._places = settings.max_batch * models
         self._recent: deque[float] = deque(maxlen=32)  # seconds of the last answers
 
     def check_key(self, request: Request) -> str:
@@ -57,9 +62,9 @@ class Admission:
                 code="too_many_requests",
                 headers={"Retry-After": "1"},
             )
-        if self.open >= settings.max_batch + settings.max_queue:
+        if self.open >= self._places + settings.max_queue:
             mean = sum(self._recent) / len(self._recent) if self._recent else 1.0
-            rounds = 1 + settings.max_queue / settings.max_batch
+            rounds = 1 + settings.max_queue / self._places
             raise ApiError(
                 429,
                 f"{self.open} requests are running or queued; try again later",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
@@ -22,12 +22,16 @@ from constrained.server.settings import ServerSettings
 
 
 def create_app(
-    model: LanguageModel, settings: ServerSettings | None = None, *, format: ToolFormat | None = None
+    model: LanguageModel | Mapping[str, LanguageModel],
+    settings: ServerSettings | None = None,
+    *,
+    format: ToolFormat | None = None,
 ) -> FastAPI:
-    """Returns an ASGI application with OpenAI's API for a model.
+    """Returns an ASGI application with OpenAI's API for a model, or for several.
 
     Args:
-        model: used by one thread of the application while it runs.
+        model: used by one thread of the application while it runs; or models by the names that requests give them, each with a
+            batch of its own.
         settings: limits and names.
         format: format of tool calls; None: detected from the chat template, see `detect_tool_format`.
     """
@@ -35,17 +39,15 @@ def create_app(
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        await asyncio.to_thread(service.warm)
-        service.scheduler.start()
+        await asyncio.to_thread(service.models.start)
         yield
-        await asyncio.to_thread(service.compile_pool.close)
-        await asyncio.to_thread(service.scheduler.stop)
+        await asyncio.to_thread(service.models.stop)
 
     app = FastAPI(title="constrained", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     app.state.service = service
     app.add_api_route("/health", service.health, methods=["GET"])
     app.add_api_route("/metrics", service.metrics_page, methods=["GET"])
-    app.add_api_route("/v1/models", service.models, methods=["GET"])
+    app.add_api_route("/v1/models", service.model_list, methods=["GET"])
     app.add_api_route("/v1/models/{name:path}", service.model, methods=["GET"])
     app.add_api_route("/v1/chat/completions", service.chat, methods=["POST"])
     app.add_api_route("/v1/completions", service.completions, methods=["POST"])

@@ -36,6 +36,24 @@ _LOADING = 30.0
 """Seconds that a sandbox process may take to start."""
 
 
+class CompileThreads:
+    """The threads of a server that prepare requests, for all of its models.
+
+    Attributes:
+        new: try constraints that nobody knows yet.
+        known: prepare the requests of the other ones.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.new = FairPool(count, "compile")
+        self.known = FairPool(count, "prepare")
+
+    def close(self) -> None:
+        """Refuses new work, without waiting for running jobs."""
+        self.new.close()
+        self.known.close()
+
+
 class CompilePool:
     """Compiles the constraints of requests with a deadline.
 
@@ -44,7 +62,8 @@ class CompilePool:
 
     Args:
         model: encodes the prompts; constraints are compiled for its vocabulary.
-        settings: number of threads, limits of time and memory.
+        settings: limits of time and memory.
+        threads: shared with other models.
         format: format of tool calls; None: detected from the chat template.
         drafts: draft tables; None: no speculation.
     """
@@ -53,6 +72,7 @@ class CompilePool:
         self,
         model: LanguageModel,
         settings: ServerSettings,
+        threads: CompileThreads,
         format: ToolFormat | None = None,
         drafts: SpeculationCache | None = None,
     ) -> None:
@@ -60,8 +80,7 @@ class CompilePool:
         self._drafts = drafts
         self._settings = settings
         self._format = format
-        self._pool = FairPool(settings.compile_threads, "compile")
-        self._known = FairPool(settings.compile_threads, "prepare")
+        self._threads = threads
         self._sandboxes = [
             CompileSandbox(model.vocabulary, settings.compile_seconds, settings.compile_memory)
             for _ in range(settings.compile_threads if FORKS and settings.sandbox else 0)
@@ -91,9 +110,9 @@ class CompilePool:
         digest = prepare.constraint_digest(request)
         slowest = 0.0 if digest is None else self._tried.get(digest)
         if slowest is None:
-            future = self._pool.submit(client, self._try, request, digest or b"")
+            future = self._threads.new.submit(client, self._try, request, digest or b"")
         else:  # does not wait for constraints that nobody knows yet
-            future = self._known.submit(client, self._prepare, request, slowest)
+            future = self._threads.known.submit(client, self._prepare, request, slowest)
         waited = asyncio.wrap_future(future)
         waited.add_done_callback(
             lambda done: done.cancelled() or done.exception()
@@ -158,8 +177,6 @@ class CompilePool:
             raise to_api_error(error, thinking_field(request) or "tools") from error
 
     def close(self) -> None:
-        """Refuses new work and kills the sandboxes, without waiting for running jobs."""
-        self._pool.close()
-        self._known.close()
+        """Kills the sandboxes."""
         for sandbox in self._sandboxes:
             sandbox.close()

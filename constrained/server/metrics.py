@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from constrained.server.scheduler import Scheduler
 
 _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
+_GAUGES = (
+    ("texts_running", "Sequences that are being decoded.", "running"),
+    ("texts_parked", "Sequences that wait for a slow mask.", "parked"),
+    ("requests_waiting", "Requests in the queue.", "waiting"),
+)
+"""Name, description, and the attribute of a `Scheduler`."""
+
 
 class Metrics:
     """Counters, gauges and histograms of a server.
 
     Args:
-        scheduler: source of the gauges.
+        schedulers: sources of the gauges, by the names of their models.
     """
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, schedulers: Mapping[str, Scheduler]) -> None:
         registry = self._registry = CollectorRegistry()
         self.requests = Counter(
             "constrained_requests",
@@ -27,8 +37,12 @@ class Metrics:
         self.disconnects = Counter(
             "constrained_disconnects", "Requests whose client disconnected.", registry=registry
         )
-        self.prompt_tokens = Counter("constrained_prompt_tokens", "Prompt tokens.", registry=registry)
-        self.tokens = Counter("constrained_generated_tokens", "Completion tokens.", registry=registry)
+        self.prompt_tokens = Counter(
+            "constrained_prompt_tokens", "Prompt tokens.", ["model"], registry=registry
+        )
+        self.tokens = Counter(
+            "constrained_generated_tokens", "Completion tokens.", ["model"], registry=registry
+        )
         self.compile = Histogram(
             "constrained_compile_seconds",
             "Seconds from the body of a request to its first mask.",
@@ -47,12 +61,10 @@ class Metrics:
             buckets=_SECONDS,
             registry=registry,
         )
-        running = Gauge("constrained_texts_running", "Sequences that are being decoded.", registry=registry)
-        running.set_function(lambda: scheduler.running)
-        parked = Gauge("constrained_texts_parked", "Sequences that wait for a slow mask.", registry=registry)
-        parked.set_function(lambda: scheduler.parked)
-        waiting = Gauge("constrained_requests_waiting", "Requests in the queue.", registry=registry)
-        waiting.set_function(lambda: scheduler.waiting)
+        for name, what, attribute in _GAUGES:
+            gauge = Gauge(f"constrained_{name}", what, ["model"], registry=registry)
+            for model, scheduler in schedulers.items():
+                gauge.labels(model).set_function(partial(getattr, scheduler, attribute))
 
     def page(self) -> bytes:
         """All metrics in the Prometheus text format."""

@@ -76,13 +76,6 @@ def check_request(request: ApiRequest, settings: ServerSettings) -> None:
     Raises:
         ApiError: a field is invalid or unsupported.
     """
-    if request.model != settings.name:
-        raise ApiError(
-            404,
-            f"the model {request.model!r} does not exist; this server has {settings.name!r}",
-            code="model_not_found",
-            param="model",
-        )
     check_other_fields(request)
     if request.stream_options is not None and not request.stream:
         raise invalid_field_error("stream_options", "needs stream=true")

@@ -9,8 +9,9 @@ import time
 from constrained.server.admission import Admission
 from constrained.server.errors import ApiError
 from constrained.server.metrics import Metrics
-from constrained.server.scheduler import Job, Scheduler
+from constrained.server.scheduler import Job
 from constrained.server.sequence_stream import SequenceDelta
+from constrained.server.served_model import ServedModel
 from constrained.server.settings import ServerSettings
 
 CLIENT_GONE = 499
@@ -18,7 +19,15 @@ CLIENT_GONE = 499
 
 
 class RequestLifecycle:
-    """A request from its body to the end of its response."""
+    """A request from its body to the end of its response.
+
+    Attributes:
+        began: as `time.perf_counter` has it.
+        client: whom it is counted for.
+        deltas: what the scheduler has told.
+        jobs: its sequences, in the order of its prompts.
+        model: that it names; None before the body is read.
+    """
 
     def __init__(
         self,
@@ -27,11 +36,11 @@ class RequestLifecycle:
         *,
         settings: ServerSettings,
         admission: Admission,
-        scheduler: Scheduler,
         metrics: Metrics,
     ) -> None:
         self.began = time.perf_counter()
         self.jobs: list[Job] = []
+        self.model: ServedModel | None = None
         self.deltas: asyncio.Queue[list[SequenceDelta]] = asyncio.Queue()
         self._endpoint = endpoint
         self._loop = asyncio.get_running_loop()
@@ -39,7 +48,6 @@ class RequestLifecycle:
         self._timer = self._loop.call_later(settings.request_seconds, self._expire)
         self.client = client
         self._seconds = settings.request_seconds
-        self._scheduler = scheduler
         self._metrics = metrics
         self._admission = admission
         admission.enter(client)
@@ -61,8 +69,8 @@ class RequestLifecycle:
         self._timer.cancel()
         self._admission.leave(self.client)
         for job in self.jobs:
-            if not job.finished:
-                self._scheduler.cancel(job)
+            if not job.finished and self.model is not None:
+                self.model.scheduler.cancel(job)
         seconds = time.perf_counter() - self.began
         self._metrics.requests.labels(self._endpoint, str(status)).inc()
         if status == CLIENT_GONE:

@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import uvicorn
@@ -24,6 +24,7 @@ from constrained.models import LanguageModel
 from constrained.server.app import create_app
 from constrained.server.connections import LimitedProtocol
 from constrained.server.logs import logging_as_json
+from constrained.server.served_model import ServedModels
 from constrained.server.settings import ServerSettings
 
 _log = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ class _Server(uvicorn.Server):
 
 
 def serve(
-    model: LanguageModel,
+    model: LanguageModel | Mapping[str, LanguageModel],
     settings: ServerSettings | None = None,
     *,
     host: str = "127.0.0.1",
@@ -60,7 +61,7 @@ def serve(
     supervisor can restart the process.
 
     Args:
-        model: the served model.
+        model: the served model, or models by name.
         settings: limits and names.
         host: address to bind.
         port: TCP port; 0: a free one.
@@ -74,17 +75,18 @@ def serve(
     settings = settings or ServerSettings()
     listening = _listen(host, port)
     app = create_app(model, settings, format=format)
-    scheduler = app.state.service.scheduler
+    models: ServedModels = app.state.service.models
     shown = f"[{host}]" if ":" in host else host
     with listening, logging_as_json(requests=settings.log_requests), _handled_signals(), _prompt_threads():
         if not settings.api_keys and not _is_loopback(host):
             _log.warning("everybody who reaches %s can use the server: it has no API key", host)
         where = f"http://{shown}:{listening.getsockname()[1]}"
         server = _Server(_config(app, settings, settings.grace_seconds), on_ready, where)
-        scheduler.on_failure = lambda: setattr(server, "should_exit", True)
+        for one in models.distinct:
+            one.scheduler.on_failure = lambda: setattr(server, "should_exit", True)
         server.run(sockets=[listening])
-    if scheduler.failure is not None:
-        raise RuntimeError(f"the server stopped because its scheduler failed: {scheduler.failure}")
+    if models.failure is not None:
+        raise RuntimeError(f"the server stopped because its scheduler failed: {models.failure}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class LocalServer:
     Attributes:
         base_url: what clients of OpenAI's API take as their ``base_url``.
         api_key: drawn for this server: other users of the machine do not know it.
-        model: name of the model.
+        model: name of the model, of several that of the first one.
     """
 
     base_url: str
@@ -104,7 +106,10 @@ class LocalServer:
 
 @contextlib.contextmanager
 def serve_in_thread(
-    model: LanguageModel, settings: ServerSettings | None = None, *, format: ToolFormat | None = None
+    model: LanguageModel | Mapping[str, LanguageModel],
+    settings: ServerSettings | None = None,
+    *,
+    format: ToolFormat | None = None,
 ) -> Iterator[LocalServer]:
     """Serves to the clients of this program until the block ends: for frameworks that speak OpenAI's API.
 
@@ -114,7 +119,7 @@ def serve_in_thread(
     It listens on the loopback, at a free port. Requests that still run at the end of the block have a second.
 
     Args:
-        model: the served model.
+        model: the served model, or models by name.
         settings: limits and names; by default constraints are not tried in a sandbox first, since they are the program's own.
         format: format of tool calls; None: detected from the chat template.
 
@@ -142,7 +147,7 @@ def serve_in_thread(
             raise RuntimeError("the server did not start; its log says why")
         try:
             url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
-            yield LocalServer(url, settings.api_keys[0], settings.name)
+            yield LocalServer(url, settings.api_keys[0], app.state.service.models.named(None).name)
         finally:
             server.should_exit = True
             thread.join()

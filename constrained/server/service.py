@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -13,31 +13,27 @@ from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from constrained.automaton.cache import compile_cached
-from constrained.chat.reply import reply_constraint
 from constrained.chat.tools import ToolFormat
-from constrained.decoding.speculation import resolve_speculation, speculation_obstacle
 from constrained.models import LanguageModel
 from constrained.server import prepare
 from constrained.server.admission import Admission
-from constrained.server.compile_pool import CompilePool
 from constrained.server.errors import ApiError, to_api_error
 from constrained.server.metrics import Metrics
 from constrained.server.request_lifecycle import CLIENT_GONE, RequestLifecycle
 from constrained.server.requests import ApiRequest, ChatRequest, CompletionRequest
 from constrained.server.responses import ResponseBuilder
 from constrained.server.responses_api import ResponsesBuilder, ResponsesRequest, as_chat, in_responses
-from constrained.server.scheduler import Job, Scheduler, ServerStopped
+from constrained.server.scheduler import Job, ServerStopped
 from constrained.server.sequence_stream import SequenceDelta
+from constrained.server.served_model import ServedModel, ServedModels
 from constrained.server.settings import ServerSettings
-from constrained.server.speculation import SpeculationCache
 from constrained.server.stream import ClientDisconnected, EventStream, cancel_on_disconnect, read_request_body
 from constrained.server.tokenization import DetokenizeRequest, TokenizeRequest, detokenize, tokenize
 from constrained.server.tool_names import with_plain_names
 
 _log = logging.getLogger(__name__)
 _Asked = TypeVar("_Asked", TokenizeRequest, DetokenizeRequest)
-_Tell = Callable[[_Asked, LanguageModel, str], dict[str, Any]]
+_Tell = Callable[[_Asked, LanguageModel], dict[str, Any]]
 _Body = ChatRequest | CompletionRequest | ResponsesRequest
 
 
@@ -52,40 +48,27 @@ def _stopped(error: ServerStopped) -> ApiError:
 
 
 class Service:
-    """What all endpoints share: the model, its scheduler, the pool that compiles, and the metrics."""
+    """What all endpoints share: the models, the metrics, and who is let in."""
 
-    def __init__(self, model: LanguageModel, settings: ServerSettings, format: ToolFormat | None) -> None:
+    def __init__(
+        self,
+        models: LanguageModel | Mapping[str, LanguageModel],
+        settings: ServerSettings,
+        format: ToolFormat | None,
+    ) -> None:
         self.settings = settings
-        self.language_model = model
-        speculation = resolve_speculation(settings.speculation)
-        enabled = speculation is not None and speculation_obstacle(model) is None
-        drafts = SpeculationCache(speculation, model) if enabled and speculation else None
-        shared = None if drafts is None else drafts.shared
-        self.scheduler = Scheduler(
-            model,
-            settings.max_batch,
-            shared,
-            speculation_max_batch=settings.speculation_max_batch,
-            draw_seconds=settings.draw_seconds,
-        )
-        self.compile_pool = CompilePool(model, settings, format, drafts)
-        self.metrics = Metrics(self.scheduler)
-        self.admission = Admission(settings)
+        self.models = ServedModels(models, settings, format)
+        self.metrics = Metrics({one.name: one.scheduler for one in self.models.distinct})
+        self.admission = Admission(settings, len(self.models.distinct))
         self._created = int(time.time())
-
-    def warm(self) -> None:
-        """Loads modules and tables before the first request."""
-        self.compile_pool.warm()
-        for constraint in ({"type": "object"}, reply_constraint()):
-            compile_cached(constraint, self.compile_pool.vocabulary)
 
     async def health(self) -> Response:
         """``GET /health``: status, running and waiting requests; 503 if the scheduler failed."""
-        scheduler = self.scheduler
-        body = {"status": "ok", "running": scheduler.running, "waiting": scheduler.waiting}
-        if scheduler.failure is None:
-            return JSONResponse(body)
-        return JSONResponse({**body, "status": "dead", "reason": scheduler.failure}, 503)
+        schedulers = [one.scheduler for one in self.models.distinct]
+        counts = {name: sum(getattr(one, name) for one in schedulers) for name in ("running", "waiting")}
+        if self.models.failure is None:
+            return JSONResponse({"status": "ok", **counts})
+        return JSONResponse({"status": "dead", **counts, "reason": self.models.failure}, 503)
 
     async def metrics_page(self, request: Request) -> Response:
         """``GET /metrics`` in the Prometheus text format."""
@@ -93,25 +76,23 @@ class Service:
             self.admission.check_key(request)
         return Response(self.metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    async def models(self, request: Request) -> dict[str, Any]:
-        """``GET /v1/models``: a list with the served model."""
+    async def model_list(self, request: Request) -> dict[str, Any]:
+        """``GET /v1/models``: a list of the served models."""
         self.admission.check_key(request)
-        return {"object": "list", "data": [self._described()]}
+        return {"object": "list", "data": [self._described(one) for one in self.models.by_name.values()]}
 
     async def model(self, request: Request, name: str) -> dict[str, Any]:
         """``GET /v1/models/{name}``."""
         self.admission.check_key(request)
-        if name != self.settings.name:
-            raise ApiError(404, f"the model {name!r} does not exist", code="model_not_found", param="model")
-        return self._described()
+        return self._described(self.models.named(name))
 
-    def _described(self) -> dict[str, Any]:
+    def _described(self, model: ServedModel) -> dict[str, Any]:
         return {
-            "id": self.settings.name,
+            "id": model.name,
             "object": "model",
             "created": self._created,
             "owned_by": "constrained",
-            "max_model_len": self.language_model.context,
+            "max_model_len": model.language_model.context,
         }
 
     async def chat(self, request: Request) -> Response:
@@ -139,7 +120,8 @@ class Service:
         self.admission.check_key(request)
         try:
             asked = kind.model_validate_json(await self._read(request))
-            return JSONResponse(await asyncio.to_thread(tell, asked, self.language_model, self.settings.name))
+            model = self.models.named(asked.model).language_model
+            return JSONResponse(await asyncio.to_thread(tell, asked, model))
         except Exception as error:
             raise to_api_error(error) from error
 
@@ -156,7 +138,6 @@ class Service:
             client,
             settings=self.settings,
             admission=self.admission,
-            scheduler=self.scheduler,
             metrics=self.metrics,
         )
         status = 500
@@ -207,15 +188,16 @@ class Service:
         settings = self.settings
         asked = kind.model_validate_json(await self._read(request))
         wanted: ApiRequest = as_chat(asked) if isinstance(asked, ResponsesRequest) else asked
-        prepare.check_request(wanted, self.settings)
+        model = mine.model = self.models.named(wanted.model)
+        prepare.check_request(wanted, settings)
         wanted, names = with_plain_names(wanted)
-        ready = await cancel_on_disconnect(request.receive, self.compile_pool(wanted, mine.client))
+        ready = await cancel_on_disconnect(request.receive, model.compile_pool(wanted, mine.client))
         self.metrics.compile.observe(time.perf_counter() - mine.began)
-        self.metrics.prompt_tokens.inc(ready.prompt_tokens)
+        self.metrics.prompt_tokens.labels(model.name).inc(ready.prompt_tokens)
         options = wanted.stream_options
         make = partial(ResponsesBuilder, asked) if isinstance(asked, ResponsesRequest) else ResponseBuilder
         wire = make(
-            self.settings.name,
+            model.name,
             ready.constraint,
             sum(map(len, ready.groups)),
             ready.prompt_tokens,
@@ -228,7 +210,7 @@ class Service:
         mine.jobs = [Job(texts, mine.tell) for texts in ready.groups]
         try:
             for job in mine.jobs:
-                self.scheduler.submit(job)
+                model.scheduler.submit(job)
         except ServerStopped as error:
             raise _stopped(error) from None
         if wanted.stream:
@@ -258,7 +240,8 @@ class Service:
                     began = True
                 if piece.finish is not None:
                     left -= 1
-                    self.metrics.tokens.inc(piece.count)
+                    assert mine.model is not None
+                    self.metrics.tokens.labels(mine.model.name).inc(piece.count)
                 yield piece
 
     async def _whole(self, mine: RequestLifecycle, wire: ResponseBuilder) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from constrained.chat.detect import detect_formats
 from constrained.chat.messages import chat_prompt
 from constrained.chat.tools import parse_tools
 from constrained.models import LanguageModel
-from constrained.server.errors import ApiError, invalid_field_error
+from constrained.server.errors import invalid_field_error
 from constrained.server.reasoning import template_variables
 from constrained.server.requests import ChatMessage, ChatRequest, StrictModel
 
@@ -35,13 +35,12 @@ class DetokenizeRequest(StrictModel):
     tokens: list[int]
 
 
-def tokenize(request: TokenizeRequest, model: LanguageModel, name: str) -> dict[str, Any]:
+def tokenize(request: TokenizeRequest, model: LanguageModel) -> dict[str, Any]:
     """The tokens of a text or of the prompt of a chat.
 
     Raises:
         ApiError: there is neither or both, or a field is not supported.
     """
-    _check_model(request.model, name)
     if request.with_pieces:
         raise invalid_field_error("with_pieces", "is not supported; use return_token_strs")
     if request.add_generation_prompt is False:
@@ -73,21 +72,14 @@ def _chat(request: TokenizeRequest, model: LanguageModel) -> list[int]:
     return list(model.encode(chat_prompt(model, shown, tools, format=formats.tools, **variables)))
 
 
-def detokenize(request: DetokenizeRequest, model: LanguageModel, name: str) -> dict[str, Any]:
+def detokenize(request: DetokenizeRequest, model: LanguageModel) -> dict[str, Any]:
     """The text of tokens, under the names that vLLM (``prompt``) and llama.cpp (``content``) give it.
 
     Raises:
         ApiError: an id is outside the vocabulary.
     """
-    _check_model(request.model, name)
     for token in request.tokens:
         if not 0 <= token < model.vocabulary.size:
             raise invalid_field_error("tokens", f"{token} is outside a vocabulary of {model.vocabulary.size}")
     text = model.vocabulary.decode(request.tokens).decode("utf-8", "replace")
     return {"prompt": text, "content": text}
-
-
-def _check_model(asked: str | None, name: str) -> None:
-    if asked not in (None, name):
-        what = f"the model {asked!r} does not exist; this server has {name!r}"
-        raise ApiError(404, what, code="model_not_found", param="model")

@@ -6,7 +6,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import httpx
@@ -39,6 +39,14 @@ class Served:
             base_url=url, timeout=60, verify=False, limits=httpx.Limits(max_connections=None)
         )
 
+    @property
+    def scheduler(self) -> Any:
+        return self.service.models.named(None).scheduler
+
+    @property
+    def compile_pool(self) -> Any:
+        return self.service.models.named(None).compile_pool
+
     def openai(self, **options: Any) -> OpenAI:
         return OpenAI(base_url=f"{self.url}/v1", max_retries=0, timeout=60, **{"api_key": "none", **options})
 
@@ -57,7 +65,12 @@ class Served:
 
 @contextlib.contextmanager
 def served(
-    model: LanguageModel, *, grace: int = 60, format: Any = None, sandbox: bool = False, **settings: Any
+    model: LanguageModel | Mapping[str, LanguageModel],
+    *,
+    grace: int = 60,
+    format: Any = None,
+    sandbox: bool = False,
+    **settings: Any,
 ) -> Iterator[Served]:
     """A server; without `sandbox` it compiles in its own process, as where processes cannot fork."""
     limits = ServerSettings(**{"name": MODEL, "sandbox": sandbox, **settings})

@@ -116,7 +116,7 @@ def test_twenty_hostile_constraints_in_a_row_leave_the_server_to_the_others() ->
         ThreadPoolExecutor(20) as clients,
     ):
         assert server.chat(structured_outputs={"regex": "[a-z]+"}).status_code == 200
-        sandboxes = server.service.compile_pool._sandboxes
+        sandboxes = server.compile_pool._sandboxes
         for sandbox in sandboxes:
             sandbox(chat_request({"regex": "b"}), ReplyFormats(), None)
         hostile = [clients.submit(server.chat, structured_outputs=slow(name=f"b{i}")) for i in range(20)]
@@ -132,7 +132,7 @@ def test_twenty_hostile_constraints_in_a_row_leave_the_server_to_the_others() ->
         assert codes <= {(400, "compile_timeout"), (503, "compile_queue_full")}
         assert (400, "compile_timeout") in codes
         # Threads and processes are back: as many constraints side by side as before.
-        assert server.service.compile_pool._free.qsize() == 2
+        assert server.compile_pool._free.qsize() == 2
         turns = itertools.count()
 
         def are_taken() -> bool:

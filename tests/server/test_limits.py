@@ -118,7 +118,7 @@ def test_a_client_has_so_many_requests() -> None:
 def test_trials_of_new_constraints_are_charged_to_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     with served(scripted("hello"), api_key=("a", "b")) as server:
         charged: list[str] = []
-        pool = server.service.compile_pool._pool
+        pool = server.compile_pool._threads.new
         submit = pool.submit
         monkeypatch.setattr(pool, "submit", lambda who, *job: (charged.append(who), submit(who, *job))[1])
         for key in ("a", "b", "a"):
@@ -233,7 +233,7 @@ def test_a_request_has_so_much_time() -> None:
         events = [line[6:] for line in streamed.text.splitlines() if line.startswith("data: ")]
         assert json.loads(events[-2])["error"]["code"] == "request_timeout"
         model.gate.set()
-        wait_until(lambda: server.service.scheduler.running == server.service.admission.open == 0)
+        wait_until(lambda: server.scheduler.running == server.service.admission.open == 0)
 
 
 def test_an_open_server_without_a_key_says_so(

@@ -63,13 +63,13 @@ def test_others_go_on_and_the_text_is_the_same(
     gate = Gate(monkeypatch, len(slow), first)
     with served(model, speculation=speculation) as server, ThreadPoolExecutor(2) as pool:
         waiting = pool.submit(ask, server, slow)
-        wait_until(lambda: server.service.scheduler.parked == 1)
+        wait_until(lambda: server.scheduler.parked == 1)
         assert [ask(server, quick) for _ in range(2)] == [alone[1]] * 2
         assert not waiting.done()
-        assert "constrained_texts_parked 1.0" in server.http.get("/metrics").text
+        assert f'constrained_texts_parked{{model="{MODEL}"}} 1.0' in server.http.get("/metrics").text
         gate.open.set()
         assert waiting.result() == alone[0]
-        wait_until(lambda: server.service.scheduler.parked == 0)
+        wait_until(lambda: server.scheduler.parked == 0)
     assert "scheduler" not in gate.threads
 
 

@@ -226,7 +226,7 @@ def processor(process: int) -> float:
 def written(url: str) -> int:
     """Tokens that the server has written."""
     page = httpx.get(url.replace("/v1", "/metrics")).text
-    return int(float(page.partition("\nconstrained_generated_tokens_total ")[2].split()[0]))
+    return int(float(page.partition("\nconstrained_generated_tokens_total{")[2].split()[1]))
 
 
 def main() -> None:

@@ -1,0 +1,134 @@
+"""`ServedModel`: a model under its name, with the thread that owns it and the pool that compiles for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from constrained.automaton.cache import compile_cached
+from constrained.chat.reply import reply_constraint
+from constrained.chat.tools import ToolFormat
+from constrained.decoding.speculation import resolve_speculation, speculation_obstacle
+from constrained.errors import InvalidArgument
+from constrained.models import LanguageModel
+from constrained.server.compile_pool import CompilePool, CompileThreads
+from constrained.server.errors import ApiError
+from constrained.server.scheduler import Scheduler
+from constrained.server.settings import ServerSettings
+from constrained.server.speculation import SpeculationCache
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A model that requests can name.
+
+    Attributes:
+        name: what requests call it.
+        language_model: the model.
+        scheduler: decodes its sequences.
+        compile_pool: compiles constraints for its vocabulary.
+    """
+
+    name: str
+    language_model: LanguageModel
+    scheduler: Scheduler
+    compile_pool: CompilePool
+
+    def warm(self) -> None:
+        """Loads modules and tables before the first request."""
+        self.compile_pool.warm()
+        for constraint in ({"type": "object"}, reply_constraint()):
+            compile_cached(constraint, self.compile_pool.vocabulary)
+
+
+class ServedModels:
+    """The models of a server by name.
+
+    Attributes:
+        by_name: in the order in which they were given; a model with several names is there several times.
+    """
+
+    def __init__(
+        self,
+        models: LanguageModel | Mapping[str, LanguageModel],
+        settings: ServerSettings,
+        format: ToolFormat | None,
+    ) -> None:
+        """Each model gets a batch of its own; threads that compile are shared.
+
+        Args:
+            models: by name; or one model, whose name is that of the settings.
+            settings: limits and the name.
+            format: format of tool calls; None: detected from each chat template.
+
+        Raises:
+            InvalidArgument: there are no models, or one without a name.
+        """
+        named = models if isinstance(models, Mapping) else {settings.name: models}
+        if not named or not all(named):
+            raise InvalidArgument(
+                "a server needs at least one model, each with a name", action="pass them by name"
+            )
+        self._threads = CompileThreads(settings.compile_threads)
+        self.by_name: dict[str, ServedModel] = {}
+        for name, model in named.items():
+            same = next((one for one in self.distinct if one.language_model is model), None)
+            if same is None:
+                scheduler, pool = _prepared(model, settings, format, self._threads)
+            else:
+                scheduler, pool = same.scheduler, same.compile_pool
+            self.by_name[name] = ServedModel(name, model, scheduler, pool)
+
+    @property
+    def distinct(self) -> list[ServedModel]:
+        """Each model once, under its first name."""
+        return list({id(one.scheduler): one for one in reversed(self.by_name.values())}.values())[::-1]
+
+    @property
+    def failure(self) -> str | None:
+        """Type of the error that ended a scheduler; None while all of them run."""
+        return next((one.scheduler.failure for one in self.distinct if one.scheduler.failure), None)
+
+    def named(self, name: str | None) -> ServedModel:
+        """The model of a request; without a name the first one.
+
+        Raises:
+            ApiError: 404, there is none of that name.
+        """
+        if name is None:
+            return next(iter(self.by_name.values()))
+        if name not in self.by_name:
+            known = ", ".join(map(repr, self.by_name))
+            what = f"the model {name!r:.200} does not exist; this server has {known}"
+            raise ApiError(404, what, code="model_not_found", param="model")
+        return self.by_name[name]
+
+    def start(self) -> None:
+        """Loads what the first requests need, and starts the threads that own the models."""
+        for one in self.distinct:
+            one.warm()
+            one.scheduler.start()
+
+    def stop(self) -> None:
+        """Ends all requests, then the threads."""
+        self._threads.close()
+        for one in self.distinct:
+            one.compile_pool.close()
+            one.scheduler.stop()
+
+
+def _prepared(
+    model: LanguageModel, settings: ServerSettings, format: ToolFormat | None, threads: CompileThreads
+) -> tuple[Scheduler, CompilePool]:
+    """A model's scheduler and the pool that compiles for it."""
+    speculation = resolve_speculation(settings.speculation)
+    enabled = speculation is not None and speculation_obstacle(model) is None
+    drafts = SpeculationCache(speculation, model) if enabled and speculation else None
+    scheduler = Scheduler(
+        model,
+        settings.max_batch,
+        None if drafts is None else drafts.shared,
+        speculation_max_batch=settings.speculation_max_batch,
+        draw_seconds=settings.draw_seconds,
+    )
+    return scheduler, CompilePool(model, settings, threads, format, drafts)
