@@ -27,6 +27,10 @@ class DraftTreeProtocol(Protocol):
         """Parent of each node; -1 for the root."""
 
     @property
+    def state(self) -> Sequence[int]:
+        """State of the automaton after each node."""
+
+    @property
     def sources(self) -> Sequence[int]:
         """Native bit set of the sources that proposed each node, see `proposing_sources`."""
 

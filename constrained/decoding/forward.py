@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from constrained.decoding.planned_draws import PassRow, plan_draws
 from constrained.decoding.sequence import TokenSequence
 from constrained.decoding.speculation import DraftScheduler
 from constrained.decoding.tree_logits import TreeLogits
-from constrained.models import Cache, LanguageModel, Logits
+from constrained.models import Cache, LanguageModel
 from spec.budget import DraftBudget
 from spec.drafts import DraftTreeProtocol
-from spec.noise import GumbelNoise
 
 _LONGEST_PROMPT = 1024
 """Unread tokens of a sequence that are still read together with a draft tree, whose attention mask grows as the square."""
@@ -67,14 +67,13 @@ def forward_pass(
             assert sequence.drafter is not None
             sequence.drafter.mark_verified(size)
     began, clock_began = time.perf_counter(), clock()
-    read = []
+    trees_read: tuple[list[list[int]], list[int]] | None = None
     if not any(sizes):
-        logits = model.forward_logits(unread, None, cache)
-        for row, ids in enumerate(unread):
-            read.append(TreeLogits(None, logits, row, 0, len(ids)))
+        tokens = unread
+        rows = [PassRow(None, row, 0, len(ids)) for row, ids in enumerate(unread)]
     else:
         tokens, parents, skip, begin = [], [], [], 0
-        begins = []
+        rows = []
         for row, (ids, tree, size) in enumerate(zip(unread, trees, sizes, strict=True)):
             last = len(ids) - 1
             tokens.append([*ids, *tree.token[1 : size + 1]])
@@ -85,11 +84,11 @@ def forward_pass(
             if probe is not None:
                 tokens[row] += probe.token[1:]
                 parents[row] += [last + (size + parent if parent else 0) for parent in probe.parent[1:]]
-            begins.append(begin)
+            rows.append(PassRow(tree, begin, size, len(ids), probe))
             begin += len(tokens[row]) - last
-        logits = model.forward_logits(tokens, (parents, skip), cache)
-        for row, ids in enumerate(unread):
-            read.append(TreeLogits(trees[row], logits, begins[row], sizes[row], len(ids), probes[row]))
+        trees_read = parents, skip
+    draws = plan_draws(sequences, rows, top_counts) if any(top_counts) and model.plans_draws else None
+    logits = model.forward_logits(tokens, trees_read, cache, *(() if draws is None else (draws,)))
     widths = [
         size + (0 if probe is None else len(probe) - 1) for size, probe in zip(sizes, probes, strict=True)
     ]
@@ -102,9 +101,7 @@ def forward_pass(
             budget.record_pass(count, max(widths), cost, draft_cost, plain=longest == 1)
 
     logits.when_read(record)  # on a device the pass may only have been launched
-    if any(top_counts):
-        _prepare(logits, sequences, read, top_counts)
-    return read
+    return [TreeLogits(row.tree, logits, row.begin, row.nodes, row.chain, row.probe) for row in rows]
 
 
 def _probe(sequence: TokenSequence, budget: DraftBudget | None, nodes: int) -> DraftTreeProtocol | None:
@@ -128,33 +125,3 @@ def _clock(model: LanguageModel) -> Callable[[], float]:
 def _device_type(model: LanguageModel) -> str | None:
     """Where this process computes the logits; None for a model that it does not compute itself."""
     return getattr(getattr(model, "device", None), "type", None)
-
-
-def _prepare(
-    logits: Logits,
-    sequences: Sequence[TokenSequence],
-    read: Sequence[TreeLogits],
-    top_counts: Sequence[int],
-) -> None:
-    """Tells the logits how the next tokens are drawn, so that a device computes the largest keys itself."""
-    places: list[int] = []
-    noises: list[GumbelNoise] = []
-    positions: list[int] = []
-    temperatures: list[float] = []
-    for sequence, row, count in zip(sequences, read, top_counts, strict=True):
-        warp, noise = sequence.params.warp, sequence.randomness.noise
-        if not count or (noise is None and not warp.greedy):
-            continue
-        depths = [0] if row.tree is None else row.tree.depth[: row.nodes + 1]
-        places += range(row.begin, row.begin + len(depths))
-        noises += [noise or GumbelNoise(0)] * len(depths)
-        positions += [sequence.next_position_id + depth for depth in depths]
-        temperatures += [float(warp.temperature or 0.0)] * len(depths)
-        if row.probe is not None:
-            asked = [row.begin + row.nodes + node for node in row.probe.asked]
-            places += asked
-            noises += [noise or GumbelNoise(0)] * len(asked)
-            positions += [sequence.next_position_id] * len(asked)
-            temperatures += [0.0] * len(asked)
-    if places:
-        logits.prepare(places, noises, positions, temperatures, max(top_counts))

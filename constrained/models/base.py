@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.models.logits import HostLogits, Logits
+from constrained.models.logits import HostLogits, Logits, PlannedDraws
 from constrained.vocabulary import Vocabulary
 
 Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int]
@@ -78,6 +78,9 @@ class LanguageModel(ABC):
 
     cache_bytes_per_token: int | None = None
     """Bytes of main memory that a position of a cache takes; None: unknown, or in another memory."""
+
+    plans_draws: bool = False
+    """Whether `forward_logits` takes the draws that will be made: the model is on a device, which computes what they need."""
 
     no_engine: str | None = None
     """Why the engine that was asked for is not used; None where it is, or none was asked for."""
@@ -149,6 +152,7 @@ class LanguageModel(ABC):
         tokens: Sequence[Sequence[int]],
         trees: tuple[Sequence[Sequence[int]], Sequence[int]] | None,
         cache: Cache,
+        draws: PlannedDraws | None = None,
     ) -> Logits:
         """A forward pass whose logits may stay on the device.
 
@@ -156,6 +160,7 @@ class LanguageModel(ABC):
             tokens: as in `forward`, or in `forward_trees`.
             trees: the arguments ``parents`` and ``skip`` of `forward_trees`; None for `forward`.
             cache: changed in place.
+            draws: that will be made from these logits; only for models that take them (`plans_draws`).
 
         Returns:
             The logits of `forward` or `forward_trees`, row after row.

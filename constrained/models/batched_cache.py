@@ -19,10 +19,11 @@ from constrained.models.attention_masks import AttentionLayout, is_chain, make_a
 from constrained.models.base import Cache
 from constrained.models.cache import ForwardFunction, HuggingFaceCache
 from constrained.models.selection import Selection
-from constrained.models.upload import upload
 
 if TYPE_CHECKING:
     import torch
+
+    from constrained.models.upload import PassUpload
 
 _WASTE, _SPARE = 1.25, 256
 """Columns are compacted above `_WASTE` times the longest row plus `_SPARE`."""
@@ -119,7 +120,7 @@ class BatchedCache(HuggingFaceCache):
             self._lengths = self._lengths + one._lengths
 
     def forward(
-        self, run: ForwardFunction, tokens: Sequence[Sequence[int]], device: torch.device
+        self, run: ForwardFunction, tokens: Sequence[Sequence[int]], upload: PassUpload
     ) -> torch.Tensor:
         """The first call reads each row in its own forward pass, later calls read all rows in one.
 
@@ -130,7 +131,7 @@ class BatchedCache(HuggingFaceCache):
 
         if self._cache is None:
             caches = [self._new() for _ in tokens]
-            firsts = [forward_row(run, ids, caches[row], 0, device) for row, ids in enumerate(tokens)]
+            firsts = [forward_row(run, ids, caches[row], 0, upload) for row, ids in enumerate(tokens)]
             self._lengths = [len(ids) for ids in tokens]
             width = self._join(caches, self._lengths)
             self._valid = np.arange(width) >= width - np.array(self._lengths)[:, None]
@@ -139,12 +140,12 @@ class BatchedCache(HuggingFaceCache):
         counts = [len(ids) for ids in tokens]
         logits: torch.Tensor
         if len(tokens) == 1 and not any(self._gone.values()):
-            logits = forward_row(run, tokens[0], self._cache, self._lengths[0], device)
+            logits = forward_row(run, tokens[0], self._cache, self._lengths[0], upload)
         else:
             width = max(counts)  # padding comes after all tokens
             depths = np.tile(np.arange(width), (len(tokens), 1))
             last = np.arange(len(tokens)) * width + np.array(counts) - 1
-            logits = self._look(run, tokens, depths, None, device, last=last)
+            logits = self._look(run, tokens, depths, None, upload, last=last)
         assert self._valid is not None
         fresh = np.arange(max(counts)) < np.array(counts)[:, None]
         self._valid = np.concatenate([self._valid, fresh], axis=1)
@@ -157,12 +158,12 @@ class BatchedCache(HuggingFaceCache):
         tokens: Sequence[Sequence[int]],
         parents: Sequence[Sequence[int]],
         skip: Sequence[int],
-        device: torch.device,
+        upload: PassUpload,
     ) -> list[torch.Tensor]:
         """As `forward`: the first call reads each row in its own forward pass, later calls read all rows in one."""
         if self._cache is None:
             trees = zip(tokens, parents, skip, strict=True)
-            caches, logits = zip(*(self._first(run, *tree, device) for tree in trees), strict=True)
+            caches, logits = zip(*(self._first(run, *tree, upload) for tree in trees), strict=True)
             # Rows are aligned at the right: shorter rows start at later columns.
             width = self._join(list(caches), [len(ids) for ids in tokens])
             self._pending = [width - len(ids) for ids in tokens]
@@ -171,7 +172,7 @@ class BatchedCache(HuggingFaceCache):
         assert self._valid is not None
         width = max(map(len, tokens))
         depths, new = zip(*(tree_attention(row, width) for row in parents), strict=True)
-        outputs = self._look(run, tokens, np.array(depths), np.stack(new), device, every=True)
+        outputs = self._look(run, tokens, np.array(depths), np.stack(new), upload, every=True)
         self._pending = [self._valid.shape[1]] * len(tokens)
         self._valid = np.pad(self._valid, ((0, 0), (0, width)))
         return [outputs[row, skip[row] : len(ids)] for row, ids in enumerate(tokens)]
@@ -210,17 +211,17 @@ class BatchedCache(HuggingFaceCache):
         ids: Sequence[int],
         parents: Sequence[int],
         skip: int,
-        device: torch.device,
+        upload: PassUpload,
     ) -> tuple[Any, torch.Tensor]:
         """Reads a tree into an empty row: its cache, and logits after the tokens that are not skipped."""
         cache, wanted = self._new(), len(ids) - skip
         if is_chain(parents):
-            logits = forward_row(run, ids, cache, 0, device, every=wanted)
+            logits = forward_row(run, ids, cache, 0, upload, every=wanted)
         else:
             depths, new = tree_attention(parents, len(ids))
             alone = BatchedCache(1, self._layout)
             alone._cache, alone._valid = cache, np.zeros((1, 0), dtype=np.bool_)
-            logits = alone._look(run, [ids], np.array([depths]), new[None], device, every=wanted)[0]
+            logits = alone._look(run, [ids], np.array([depths]), new[None], upload, every=wanted)[0]
         return cache, logits[len(logits) - wanted :]
 
     def _look(
@@ -229,7 +230,7 @@ class BatchedCache(HuggingFaceCache):
         tokens: Sequence[Sequence[int]],
         depths: NDArray[np.int64],
         new: NDArray[np.bool_] | None,
-        device: torch.device,
+        upload: PassUpload,
         *,
         every: bool | int = True,
         last: NDArray[np.int64] | None = None,
@@ -241,7 +242,7 @@ class BatchedCache(HuggingFaceCache):
             tokens: ids, by row.
             depths: of each token and each padding column: its position relative to the row's end, [rows, width].
             new: which of the new columns each query sees, [rows, width, width]; None: those up to itself.
-            device: where ids go.
+            upload: copies ids to where they go.
             every: as in `ForwardFunction`.
             last: the query of each row whose logits are wanted, counted through all rows; None: `every`.
         """
@@ -255,12 +256,12 @@ class BatchedCache(HuggingFaceCache):
         ends = np.array(self._lengths, dtype=np.int64)[:, None]
         wanted = np.empty(0, dtype=np.int64) if last is None or width == 1 else last
         inputs, queries, begins, picked, valid, *trees = upload(
-            device, ids, ends + depths, ends, wanted, self._valid, *(() if new is None else (new,))
+            ids, ends + depths, ends, wanted, self._valid, *(() if new is None else (new,))
         )
         if trees:
             (sights,) = trees
         else:
-            sights = torch.ones((1, width, width), dtype=torch.bool, device=device).tril()
+            sights = torch.ones((1, width, width), dtype=torch.bool, device=upload.device).tril()
             sights = sights.expand(len(ids), -1, -1)
         logits = run(
             every=every,
@@ -342,16 +343,16 @@ class BatchedCache(HuggingFaceCache):
 
 
 def forward_row(
-    run: ForwardFunction, ids: Sequence[int], cache: Any, start: int, device: torch.device, *, every: int = 1
+    run: ForwardFunction, ids: Sequence[int], cache: Any, start: int, upload: PassUpload, *, every: int = 1
 ) -> torch.Tensor:
     """Reads tokens of one sequence, without padding or mask; logits after the last `every` tokens, [every, V]."""
     import torch
 
-    (inputs,) = upload(device, np.array([ids], dtype=np.int64))
+    (inputs,) = upload(np.array([ids], dtype=np.int64))
     logits = run(
         every=every,
         input_ids=inputs,
-        position_ids=torch.arange(start, start + len(ids), device=device).unsqueeze(0),
+        position_ids=torch.arange(start, start + len(ids), device=upload.device).unsqueeze(0),
         past_key_values=cache,
     )
     return logits[0, -every:]  # type: ignore[no-any-return]

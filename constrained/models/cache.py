@@ -18,6 +18,8 @@ from constrained.models.base import Cache
 if TYPE_CHECKING:
     import torch
 
+    from constrained.models.upload import PassUpload
+
 ForwardFunction = Callable[..., Any]
 """Forward pass of the model: keyword inputs -> logits [rows, columns, V]."""
 
@@ -39,7 +41,7 @@ class HuggingFaceCache(Cache):
 
     @abstractmethod
     def forward(
-        self, run: ForwardFunction, tokens: Sequence[Sequence[int]], device: torch.device
+        self, run: ForwardFunction, tokens: Sequence[Sequence[int]], upload: PassUpload
     ) -> torch.Tensor:
         """Reads tokens at the end of each row; logits after the last of each, [rows, V]."""
 
@@ -50,7 +52,7 @@ class HuggingFaceCache(Cache):
         tokens: Sequence[Sequence[int]],
         parents: Sequence[Sequence[int]],
         skip: Sequence[int],
-        device: torch.device,
+        upload: PassUpload,
     ) -> list[torch.Tensor]:
         """See `LanguageModel.forward_trees`."""
 
@@ -93,13 +95,13 @@ class PerRowCache(HuggingFaceCache):
             self._rows += other._rows
 
     def forward(
-        self, run: ForwardFunction, tokens: Sequence[Sequence[int]], device: torch.device
+        self, run: ForwardFunction, tokens: Sequence[Sequence[int]], upload: PassUpload
     ) -> torch.Tensor:
         """One forward pass per row."""
         import torch
 
         return torch.cat(
-            [row.forward(run, [ids], device) for row, ids in zip(self._rows, tokens, strict=True)]
+            [row.forward(run, [ids], upload) for row, ids in zip(self._rows, tokens, strict=True)]
         )
 
     def forward_trees(
@@ -108,12 +110,12 @@ class PerRowCache(HuggingFaceCache):
         tokens: Sequence[Sequence[int]],
         parents: Sequence[Sequence[int]],
         skip: Sequence[int],
-        device: torch.device,
+        upload: PassUpload,
     ) -> list[torch.Tensor]:
         """One forward pass per row."""
         trees = zip(self._rows, tokens, parents, skip, strict=True)
         return [
-            row.forward_trees(run, [ids], [before], [start], device)[0] for row, ids, before, start in trees
+            row.forward_trees(run, [ids], [before], [start], upload)[0] for row, ids, before, start in trees
         ]
 
     def keep_paths(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:

@@ -23,9 +23,10 @@ from constrained.models.capabilities import (
     probe_capabilities,
     probe_steps,
 )
-from constrained.models.logits import DeviceLogits, Logits
+from constrained.models.logits import DeviceLogits, Logits, PlannedDraws
 from constrained.models.sequential_cache import ForwardMode
 from constrained.models.static_cache import StaticCache
+from constrained.models.upload import PassUpload
 from constrained.prompting.chat_template import encode_chat, encode_text
 from constrained.prompting.ids import check_ids, is_chat
 from constrained.vocabulary import Vocabulary
@@ -201,11 +202,15 @@ class HuggingFaceModel(LanguageModel):
         """Where token ids go: to the embeddings, or where accelerate runs those that it keeps off the device."""
         import torch
 
-        embeddings = self.model.get_input_embeddings()
+        embeddings = self._embeddings
         device: torch.device = embeddings.weight.device
         if device.type == "meta":
             return torch.device(getattr(embeddings._hf_hook, "execution_device", None) or "cpu")
         return device
+
+    @cached_property
+    def _embeddings(self) -> Any:
+        return self.model.get_input_embeddings()
 
     def encode(self, prompt: Prompt, *, chat: bool = True) -> list[int]:
         """See `LanguageModel.encode`. A string without a template gets the special tokens that its tokenizer adds."""
@@ -274,36 +279,47 @@ class HuggingFaceModel(LanguageModel):
         outputs = self._logits(tokens, (parents, skip), cache)
         return [logits.to(torch.float32).cpu().numpy() for logits in outputs]
 
+    @property
+    def plans_draws(self) -> bool:  # type: ignore[override]
+        """Whether the model is on a device, which computes what draws need of its logits."""
+        return self.device.type != "cpu"
+
     def forward_logits(
         self,
         tokens: Sequence[Sequence[int]],
         trees: tuple[Sequence[Sequence[int]], Sequence[int]] | None,
         cache: Cache,
+        draws: PlannedDraws | None = None,
     ) -> Logits:
         """See `LanguageModel.forward_logits`; logits of a model on a GPU stay there."""
         import torch
 
-        if self.device.type == "cpu":
+        if not self.plans_draws:
             return super().forward_logits(tokens, trees, cache)
-        read = self._logits(tokens, trees, cache)
-        return DeviceLogits(torch.cat(read), [] if trees is None else [len(one) for one in read])
+        upload = PassUpload(self.device, () if draws is None else draws.arrays())
+        read = self._logits(tokens, trees, cache, upload)
+        counts = [] if trees is None else [len(one) for one in read]
+        with torch.inference_mode():
+            return DeviceLogits(torch.cat(read), counts, draws, upload.later)
 
     def _logits(
         self,
         tokens: Sequence[Sequence[int]],
         trees: tuple[Sequence[Sequence[int]], Sequence[int]] | None,
         cache: Cache,
+        upload: PassUpload | None = None,
     ) -> list[torch.Tensor]:
         """Logits [places, vocabulary.size] of all rows together, or of each tree."""
         import torch
 
         if not isinstance(cache, HuggingFaceCache):
             raise TypeError(f"a cache of another model was passed: {type(cache).__name__}")
+        upload = upload or PassUpload(self.device)
         with torch.inference_mode():
             if trees is None:
-                outputs = [cache.forward(self._run, tokens, self.device)]
+                outputs = [cache.forward(self._run, tokens, upload)]
             else:
-                outputs = cache.forward_trees(self._run, tokens, *trees, self.device)
+                outputs = cache.forward_trees(self._run, tokens, *trees, upload)
         width = outputs[0].shape[-1]
         if width < self.vocabulary.size:
             raise ModelError(

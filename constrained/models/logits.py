@@ -7,8 +7,8 @@ keys (`spec.kernels.row_stats`), 8 KB for 64 places of 131,072 tokens. A whole r
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +47,40 @@ class TopKeys:
     noise: GumbelNoise
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedDraws:
+    """How tokens will be drawn at some places of a pass, so that a device computes what the draws need.
+
+    Attributes:
+        places: indices of rows, ascending.
+        noises: of each of these places.
+        positions: absolute position of the token that is drawn at each of these places.
+        temperatures: of each of these places; 0 for greedy draws, which use no noise.
+        count: how many tokens `Logits.top_keys` returns.
+        allowed: what is allowed at a place, ascending, where it is so little that its logits are wanted in any case.
+    """
+
+    places: Sequence[int]
+    noises: Sequence[GumbelNoise]
+    positions: Sequence[int]
+    temperatures: Sequence[float]
+    count: int
+    allowed: Mapping[int, NDArray[np.integer[Any]]] = field(default_factory=dict)
+
+    def arrays(self) -> list[NDArray[Any]]:
+        """What a device needs: keys of the noise, places, temperatures; the places and ids of what is allowed."""
+        from spec.kernels import noise_keys
+
+        counts = [len(ids) for ids in self.allowed.values()]
+        return [
+            noise_keys(self.noises, self.positions, "cpu").numpy(),
+            np.asarray(self.places, dtype=np.int64),
+            np.asarray(self.temperatures, dtype=np.float32),
+            np.repeat(np.asarray(list(self.allowed), dtype=np.int64), counts),
+            np.concatenate([*self.allowed.values(), np.empty(0, dtype=np.int64)]).astype(np.int64),
+        ]
+
+
 class Logits(ABC):
     """Logits of places, one row each."""
 
@@ -68,27 +102,8 @@ class Logits(ABC):
         return True
 
     @abstractmethod
-    def prepare(
-        self,
-        places: Sequence[int],
-        noises: Sequence[GumbelNoise],
-        positions: Sequence[int],
-        temperatures: Sequence[float],
-        count: int,
-    ) -> None:
-        """Announces how tokens are drawn at some places, so that `top_keys` can be computed on the device. Called at most once.
-
-        Args:
-            places: indices of rows, ascending.
-            noises: of each of these places.
-            positions: absolute position of the token that is drawn at each of these places.
-            temperatures: of each of these places; 0 for greedy draws, which use no noise.
-            count: how many tokens `top_keys` returns.
-        """
-
-    @abstractmethod
     def top_keys(self, index: int) -> TopKeys | None:
-        """The tokens with the largest keys; None where the row itself is at hand, or nothing was prepared."""
+        """The tokens with the largest keys; None where the row itself is at hand, or no draw was planned."""
 
     def when_read(self, call: Callable[[], None]) -> None:
         """Calls `call` as soon as the pass is known to be done: by default it is when its logits are returned.
@@ -118,16 +133,6 @@ class HostLogits(Logits):
         ids: list[int] = top_indices(self._rows[index], count).tolist()
         return ids
 
-    def prepare(
-        self,
-        places: Sequence[int],
-        noises: Sequence[GumbelNoise],
-        positions: Sequence[int],
-        temperatures: Sequence[float],
-        count: int,
-    ) -> None:
-        """Nothing: rows are looked at when a draw is made, which is at few of the places."""
-
     def top_keys(self, index: int) -> TopKeys | None:
         """None: the row is at hand."""
         return None
@@ -140,24 +145,36 @@ class DeviceLogits(Logits):
     rows of a pass without draft trees, and the first ones of each tree, which are the likeliest.
     """
 
-    def __init__(self, tensor: torch.Tensor, trees: Sequence[int] = ()) -> None:
-        """Copies nothing.
+    def __init__(
+        self,
+        tensor: torch.Tensor,
+        trees: Sequence[int] = (),
+        draws: PlannedDraws | None = None,
+        uploaded: Sequence[torch.Tensor] = (),
+    ) -> None:
+        """Has the device compute what the draws need, and copies nothing.
 
         Args:
             tensor: floating [places, vocabulary.size].
             trees: places of each draft tree, one tree after the other; none: there is one place for each sequence.
+            draws: those that will be made, if whole rows will hardly be needed.
+            uploaded: `PlannedDraws.arrays` on the device.
         """
         self._tensor = tensor
         self._trees = trees
         self._begun = False
         self._rows: dict[int, NDArray[np.floating[Any]]] = {}
+        self._draws = draws
+        self._planned = frozenset(() if draws is None else draws.places)
+        self._packed = None if draws is None else self._computed(draws, uploaded)
         self._top: dict[int, TopKeys] = {}
+        self._allowed: dict[int, NDArray[np.floating[Any]]] = {}
         self._read = False
         self._calls: list[Callable[[], None]] = []
 
     def row(self, index: int) -> NDArray[np.floating[Any]]:
         """Copied once, as float32."""
-        if not self._begun and not self._top:
+        if not self._begun and self._draws is None:
             self._begun = True
             self._copy_first()
         if index not in self._rows:
@@ -181,11 +198,14 @@ class DeviceLogits(Logits):
         self._rows = dict(zip((place for some in chosen for place in some), rows, strict=True))
 
     def some(self, index: int, ids: NDArray[np.integer[Any]]) -> NDArray[np.floating[Any]]:
-        """Copies these alone, if the row is not on the host yet."""
+        """Copies these alone, if neither they nor the row are on the host yet."""
         from constrained.models.upload import upload
 
         if index in self._rows:
             return super().some(index, ids)
+        self._fetch()
+        if index in self._allowed and np.array_equal(self._draws.allowed[index], ids):  # type: ignore[union-attr]
+            return self._allowed[index]
         (chosen,) = upload(self._tensor.device, np.asarray(ids, dtype=np.int64))
         return self._on_host(self._tensor[index].index_select(0, chosen))
 
@@ -207,7 +227,7 @@ class DeviceLogits(Logits):
 
     def top_tokens(self, index: int, count: int) -> list[int]:
         """The most likely of those with the largest keys, where these are known: they cost nothing."""
-        top = self._top.get(index)
+        top = self.top_keys(index)
         if top is None:
             ids: list[int] = top_indices(self.row(index), count).tolist()
             return ids
@@ -215,49 +235,51 @@ class DeviceLogits(Logits):
         return [token for token in top.ids[order].tolist() if token >= 0]
 
     def knows_top_tokens(self, index: int) -> bool:
-        """Whether the row, or its largest keys, are on the host."""
-        return index in self._top or index in self._rows
+        """Whether the row is on the host, or its largest keys are, or will be with those of others."""
+        return index in self._planned or index in self._rows
 
-    def prepare(
-        self,
-        places: Sequence[int],
-        noises: Sequence[GumbelNoise],
-        positions: Sequence[int],
-        temperatures: Sequence[float],
-        count: int,
-    ) -> None:
-        """Reads every row once, on the device, and copies the largest keys of all places to the host together."""
+    def _computed(self, draws: PlannedDraws, uploaded: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Reads the row of every planned draw once, on the device: what `_fetch` copies, float32, in one piece."""
         import torch
 
-        from constrained.models.upload import upload
-        from spec.kernels import noise_keys, row_stats
+        from spec.kernels import row_stats
 
+        words, index, warmth, places, ids = uploaded
         rows = self._tensor
-        # The device still computes the logits: these are made and copied meanwhile.
-        words, index, warmth = upload(
-            rows.device,
-            noise_keys(noises, positions, "cpu").numpy(),
-            np.asarray(places, dtype=np.int64),
-            np.asarray(temperatures, dtype=np.float32),
-        )
-        if len(places) < len(rows):
+        if len(draws.places) < len(rows):
             rows = rows.index_select(0, index)
-        stats = row_stats(rows, words, warmth, top_m=count)
+        stats = row_stats(rows, words, warmth, top_m=draws.count)
         values = rows.gather(1, stats.ids.clamp(min=0).to(torch.int64)).to(torch.float32)
         packed = torch.cat(
             (stats.ids.view(torch.float32), values, stats.keys[:, -1:], stats.lse[:, None]), dim=1
         )
-        host = self._on_host(packed)
-        ids = host[:, :count].view(np.int32).astype(np.int64)
+        if not draws.allowed:
+            return packed
+        return torch.cat((packed.flatten(), self._tensor[places, ids].to(torch.float32)))
+
+    def _fetch(self) -> None:
+        """Copies what was computed for the draws to the host, once."""
+        draws, packed = self._draws, self._packed
+        if draws is None or packed is None:
+            return
+        self._packed = None
+        count, width = draws.count, 2 * draws.count + 2
+        flat = self._on_host(packed).reshape(-1)
+        host, few = flat[: len(draws.places) * width].reshape(-1, width), flat[len(draws.places) * width :]
+        ends = np.cumsum([len(ids) for ids in draws.allowed.values()])
+        self._allowed = dict(zip(draws.allowed, np.split(few, ends), strict=False))
+        ids = host[:, :count].copy().view(np.int32).astype(np.int64)
         logits = np.where(ids < 0, -np.inf, host[:, count : 2 * count].astype(np.float64))
         bounds = host[:, 2 * count].astype(np.float64)
         # Greedy keys are the logits themselves, without rounding, and of equal ones the lower ids are listed.
-        rounded = (bounds > -np.inf) & (np.asarray(temperatures) > 0)
+        rounded = (bounds > -np.inf) & (np.asarray(draws.temperatures) > 0)
         bounds[rounded] += _ROUNDING * (np.abs(bounds[rounded]) + 32.0)
         totals = host[:, 2 * count + 1].astype(np.float64)
-        for i, place in enumerate(places):
-            self._top[place] = TopKeys(ids[i], logits[i], float(bounds[i]), float(totals[i]), noises[i])
+        for i, place in enumerate(draws.places):
+            self._top[place] = TopKeys(ids[i], logits[i], float(bounds[i]), float(totals[i]), draws.noises[i])
 
     def top_keys(self, index: int) -> TopKeys | None:
-        """What `prepare` computed."""
+        """What the device computed for a draw; None where none was planned."""
+        if index in self._planned:
+            self._fetch()
         return self._top.get(index)

@@ -14,6 +14,7 @@ from constrained.models.attention_masks import AttentionLayout
 from constrained.models.batched_cache import BatchedCache, forward_row
 from constrained.models.cache import ForwardFunction, HuggingFaceCache
 from constrained.models.sequential_cache import ForwardMode, SequentialCache
+from constrained.models.upload import PassUpload
 
 if TYPE_CHECKING:
     import torch
@@ -56,6 +57,7 @@ def tree_error(
     """Two ragged rows with trees, twice, against their branches read in one piece; `make` makes their cache."""
     import torch
 
+    upload = PassUpload(device)
     ids = _ids(size, 4, 12).tolist()
     ids[1][:5], ids[3][:3] = ids[0][:5], ids[2][:3]  # rows 0 and 1 share a prefix, and so do rows 2 and 3
     positions = torch.arange(12, device=device).expand(4, -1)
@@ -66,7 +68,7 @@ def tree_error(
     for row, length in ((0, 5), (2, 3)):
         tokens.append([*ids[row][: length + 2], *ids[row + 1][length : length + 2]])
         parents.append([*range(-1, length + 1), length - 1, length + 2])
-    logits = cache.forward_trees(run, tokens, parents, [4, 2], device)
+    logits = cache.forward_trees(run, tokens, parents, [4, 2], upload)
     for (row, length), part in zip(((0, 5), (2, 3)), logits, strict=True):
         errors.append(_error(part[:3], whole[row, length - 1 : length + 2]))
         errors.append(_error(part[3:], whole[row + 1, length : length + 2]))
@@ -77,7 +79,7 @@ def tree_error(
         [[ids[0][7], ids[1][7], ids[0][8]], [ids[3][4], ids[3][5]]],
         [[-1, -1, 0], [-1, 0]],
         [0, 0],
-        device,
+        upload,
     )
     errors.append(_error(logits[0][[0, 2]], whole[0, 7:9]))
     errors.append(_error(logits[1], whole[3, 4:6]))
@@ -119,8 +121,9 @@ def context_error(run: ForwardFunction, device: torch.device, size: int) -> floa
 
 def causality_error(run: ForwardFunction, device: torch.device, size: int) -> float:
     """Logits of a common prefix in two sequences that differ after it."""
+    upload = PassUpload(device)
     ids, other = _ids(size, 2, 8).tolist()
-    one, two = (forward_row(run, text, None, 0, device, every=8) for text in (ids, [*ids[:5], *other[5:]]))
+    one, two = (forward_row(run, text, None, 0, upload, every=8) for text in (ids, [*ids[:5], *other[5:]]))
     return _error(one[:5], two[:5])
 
 
@@ -128,24 +131,26 @@ def step_error(run: ForwardFunction, make: Any, device: torch.device, size: int)
     """A sequence read token by token, against one forward pass over it."""
     import torch
 
+    upload = PassUpload(device)
     ids = _ids(size, 6).tolist()
     cache = SequentialCache(make, ForwardMode.STEPS)
-    steps = [cache.forward(run, [part], device) for part in (ids[:3], *([one] for one in ids[3:]))]
-    return _error(torch.cat(steps), forward_row(run, ids, None, 0, device, every=4))
+    steps = [cache.forward(run, [part], upload) for part in (ids[:3], *([one] for one in ids[3:]))]
+    return _error(torch.cat(steps), forward_row(run, ids, None, 0, upload, every=4))
 
 
 def isolation_error(run: ForwardFunction, make: Any, device: torch.device, size: int) -> float:
     """A sequence read alone, against one interleaved with another sequence: some models have state outside the cache."""
     import torch
 
+    upload = PassUpload(device)
     ids, other = _ids(size, 2, 6).tolist()
     alone, beside, between = (SequentialCache(make, ForwardMode.STEPS) for _ in range(3))
     parts, others = ([text[:3], *([one] for one in text[3:])] for text in (ids, other))
-    expected = [alone.forward(run, [part], device) for part in parts]
+    expected = [alone.forward(run, [part], upload) for part in parts]
     actual = []
     for part, more in zip(parts, others, strict=True):
-        actual.append(beside.forward(run, [part], device))
-        between.forward(run, [more], device)
+        actual.append(beside.forward(run, [part], upload))
+        between.forward(run, [more], upload)
     return _error(torch.cat(actual), torch.cat(expected))
 
 
@@ -153,14 +158,15 @@ def chain_error(run: ForwardFunction, make: Any, device: torch.device, size: int
     """A sequence read with right and wrong draft tokens, against token by token."""
     import torch
 
+    upload = PassUpload(device)
     ids, other = _ids(size, 2, 8).tolist()
     cache = SequentialCache(make, ForwardMode.STEPS)
-    steps = torch.cat([cache.forward(run, [part], device) for part in (ids[:3], *([one] for one in ids[3:]))])
+    steps = torch.cat([cache.forward(run, [part], upload) for part in (ids[:3], *([one] for one in ids[3:]))])
     cache = SequentialCache(make, ForwardMode.CHAINS)
-    errors, at = [_error(cache.forward(run, [ids[:3]], device), steps[:1])], 1
+    errors, at = [_error(cache.forward(run, [ids[:3]], upload), steps[:1])], 1
     for right, wrong in ((ids[4:5], other[:2]), (ids[6:7], []), ([], other[2:3])):
         chain = [ids[2 + at], *right, *wrong]
-        (logits,) = cache.forward_trees(run, [chain], [list(range(-1, len(chain) - 1))], [0], device)
+        (logits,) = cache.forward_trees(run, [chain], [list(range(-1, len(chain) - 1))], [0], upload)
         errors.append(_error(logits[: len(right) + 1], steps[at : at + len(right) + 1]))
         cache.keep_paths([0], [list(range(1 + len(right)))])
         at += 1 + len(right)

@@ -19,6 +19,8 @@ from constrained.models.cache import ForwardFunction, HuggingFaceCache
 if TYPE_CHECKING:
     import torch
 
+    from constrained.models.upload import PassUpload
+
 _AGAIN = 16
 """Most tokens that are read again; more than these are read in a pass of their own, and draft tokens in a second one."""
 
@@ -71,11 +73,11 @@ class SequentialCache(HuggingFaceCache):
         return twin
 
     def forward(
-        self, run: ForwardFunction, tokens: Sequence[Sequence[int]], device: torch.device
+        self, run: ForwardFunction, tokens: Sequence[Sequence[int]], upload: PassUpload
     ) -> torch.Tensor:
         """Reads tokens in as few passes as the mode allows; logits after the last token, [1, V]."""
         (ids,) = tokens
-        return self._read(run, ids, device, every=1)
+        return self._read(run, ids, upload, every=1)
 
     def forward_trees(
         self,
@@ -83,7 +85,7 @@ class SequentialCache(HuggingFaceCache):
         tokens: Sequence[Sequence[int]],
         parents: Sequence[Sequence[int]],
         skip: Sequence[int],
-        device: torch.device,
+        upload: PassUpload,
     ) -> list[torch.Tensor]:
         """Reads a chain: the skipped tokens and the next one are committed, the rest are draft tokens.
 
@@ -97,14 +99,14 @@ class SequentialCache(HuggingFaceCache):
             raise ValueError("this model reads one continuation per pass, not a tree")
         self._tree, self._before = len(ids), None
         if self._crops or self._way is ForwardMode.WHOLE:
-            return [self._read(run, ids, device, every=len(ids) - start)]
+            return [self._read(run, ids, upload, every=len(ids) - start)]
         logits = []
         if len(self._behind) + start + 1 > _AGAIN or len(ids) == start + 1:
-            logits.append(self._read(run, ids[: start + 1], device, every=1))
+            logits.append(self._read(run, ids[: start + 1], upload, every=1))
             ids, start = ids[start + 1 :], 0
         if ids:
             self._before, self._last = clone_cache(self._cache), [*self._behind, *ids]
-            logits.append(self._read(run, ids, device, every=len(ids) - start))
+            logits.append(self._read(run, ids, upload, every=len(ids) - start))
         return [torch.cat(logits)]
 
     def keep_paths(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
@@ -135,21 +137,21 @@ class SequentialCache(HuggingFaceCache):
         )
 
     def _read(
-        self, run: ForwardFunction, ids: Sequence[int], device: torch.device, *, every: int
+        self, run: ForwardFunction, ids: Sequence[int], upload: PassUpload, *, every: int
     ) -> torch.Tensor:
         """Reads `_behind` and more tokens; logits after the last `every` ones, [every, V]."""
         unread, start = [*self._behind, *ids], self._lengths[0] - len(self._behind)
         self._lengths[0] += len(ids)
         if self._way is ForwardMode.WHOLE:
             self._behind = unread
-            return forward_row(run, unread, None, 0, device, every=every)
+            return forward_row(run, unread, None, 0, upload, every=every)
         self._behind = []
         if self._way is ForwardMode.STEPS and start:
             assert every == 1, "a model that reads one token per pass cannot verify draft tokens"
             for i, token in enumerate(unread):
-                logits = forward_row(run, [token], self._cache, start + i, device)
+                logits = forward_row(run, [token], self._cache, start + i, upload)
             return logits
-        return forward_row(run, unread, self._cache, start, device, every=every)
+        return forward_row(run, unread, self._cache, start, upload, every=every)
 
 
 def clone_cache(cache: Any) -> Any:

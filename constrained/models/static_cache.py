@@ -20,13 +20,13 @@ from constrained.models.attention_masks import AttentionLayout, ancestor_words, 
 from constrained.models.base import Cache
 from constrained.models.batched_cache import forward_row
 from constrained.models.cache import ForwardFunction, HuggingFaceCache
-from constrained.models.upload import upload
 
 if TYPE_CHECKING:
     import torch
 
     from constrained.models.fixed_steps import FixedSteps
     from constrained.models.slab import Slab
+    from constrained.models.upload import PassUpload
 
 _ROOM = 64
 """Columns beyond those in use that a slab is made with."""
@@ -136,7 +136,7 @@ class StaticCache(HuggingFaceCache):
             self._rows.append(replace(row, slot=slot))
 
     def forward(
-        self, run: ForwardFunction, tokens: Sequence[Sequence[int]], device: torch.device
+        self, run: ForwardFunction, tokens: Sequence[Sequence[int]], upload: PassUpload
     ) -> torch.Tensor:
         """The first call reads each row in its own forward pass, later calls read all rows in one.
 
@@ -148,14 +148,14 @@ class StaticCache(HuggingFaceCache):
         self._reserve(len(tokens), self._longest(tokens))
         if self._steps is not None:
             parents = [range(-1, len(ids) - 1) for ids in tokens]
-            logits = self._steps_of(run, tokens, parents, [len(ids) - 1 for ids in tokens], device)
+            logits = self._steps_of(run, tokens, parents, [len(ids) - 1 for ids in tokens], upload)
         elif len(tokens) == 1 or not any(self.lengths):
-            self._settle(device)
-            logits = torch.cat([self._read(run, row, ids, device) for row, ids in enumerate(tokens)])
+            self._settle(upload)
+            logits = torch.cat([self._read(run, row, ids, upload) for row, ids in enumerate(tokens)])
         else:
             parents = [range(-1, len(ids) - 1) for ids in tokens]
             wanted = [[len(ids) - 1] for ids in tokens]
-            logits = self._look(run, tokens, parents, wanted, device)
+            logits = self._look(run, tokens, parents, wanted, upload)
         for row, ids in enumerate(tokens):
             end = self._rows[row].length + len(ids)
             self._rows[row] = replace(self._rows[row], length=end, used=end)
@@ -167,7 +167,7 @@ class StaticCache(HuggingFaceCache):
         tokens: Sequence[Sequence[int]],
         parents: Sequence[Sequence[int]],
         skip: Sequence[int],
-        device: torch.device,
+        upload: PassUpload,
     ) -> list[torch.Tensor]:
         """As `forward`: the first call reads each row in its own forward pass, later calls read all rows in one."""
         import torch
@@ -176,19 +176,19 @@ class StaticCache(HuggingFaceCache):
         wanted = [range(start, len(ids)) for start, ids in zip(skip, tokens, strict=True)]
         alone = len(tokens) == 1 or not any(self.lengths)
         if self._steps is not None:
-            together = self._steps_of(run, tokens, parents, skip, device)
+            together = self._steps_of(run, tokens, parents, skip, upload)
             logits = list(torch.split(together, [len(places) for places in wanted]))
         elif alone and all(map(is_chain, parents)):
-            self._settle(device)
+            self._settle(upload)
             logits = [
-                self._read(run, row, ids, device, every=len(wanted[row])) for row, ids in enumerate(tokens)
+                self._read(run, row, ids, upload, every=len(wanted[row])) for row, ids in enumerate(tokens)
             ]
         elif not any(self.lengths):
             logits = []
             for row, ids in enumerate(tokens):
-                logits.append(self._look(run, [ids], [parents[row]], [wanted[row]], device, rows=[row]))
+                logits.append(self._look(run, [ids], [parents[row]], [wanted[row]], upload, rows=[row]))
         else:
-            together = self._look(run, tokens, parents, wanted, device)
+            together = self._look(run, tokens, parents, wanted, upload)
             logits = list(torch.split(together, [len(places) for places in wanted]))
         self._rows = [
             replace(row, begin=row.length, used=row.length + len(ids))
@@ -260,7 +260,7 @@ class StaticCache(HuggingFaceCache):
         self._rows = [replace(row, path=(), used=row.length) for row in self._rows]
         return [source, start]
 
-    def _settle(self, device: torch.device, moves: Sequence[torch.Tensor] | None = None) -> None:
+    def _settle(self, upload: PassUpload, moves: Sequence[torch.Tensor] | None = None) -> None:
         """Moves what was kept of the last trees to the front."""
         from spec.kernels import compact_kv
 
@@ -268,7 +268,7 @@ class StaticCache(HuggingFaceCache):
             arrays = self._moves()
             if not arrays:
                 return
-            moves = upload(device, *arrays)
+            moves = upload(*arrays)
         if not moves:
             return
         assert self._slab is not None
@@ -279,7 +279,7 @@ class StaticCache(HuggingFaceCache):
             compact_kv(stores, *(one.to(place, non_blocking=True) for one in moves))
 
     def _read(
-        self, run: ForwardFunction, row: int, ids: Sequence[int], device: torch.device, *, every: int = 1
+        self, run: ForwardFunction, row: int, ids: Sequence[int], upload: PassUpload, *, every: int = 1
     ) -> torch.Tensor:
         """Reads tokens of one row, without padding or mask; logits after the last `every` ones, [every, V]."""
         assert self._slab is not None
@@ -287,7 +287,7 @@ class StaticCache(HuggingFaceCache):
         target = self._slab.target
         target.slots, target.shown, target.before = (slot, slot + 1), begin + len(ids), begin
         target.columns = (begin, begin + len(ids))
-        return forward_row(run, ids, self._slab.cache, begin, device, every=every)
+        return forward_row(run, ids, self._slab.cache, begin, upload, every=every)
 
     def _steps_of(
         self,
@@ -295,7 +295,7 @@ class StaticCache(HuggingFaceCache):
         tokens: Sequence[Sequence[int]],
         parents: Sequence[Sequence[int]],
         skip: Sequence[int],
-        device: torch.device,
+        upload: PassUpload,
     ) -> torch.Tensor:
         """Fixed steps: first tokens of long rows in chunks, then the rest, with logits of all but the skipped tokens."""
         from constrained.models.fixed_steps import CHUNKS, SIZES
@@ -310,13 +310,13 @@ class StaticCache(HuggingFaceCache):
                 parts = [ids[at : at + count] for ids, at, count in zip(tokens, done, taken, strict=True)]
                 chains = [range(-1, len(part) - 1) for part in parts]
                 ends = [length + at for length, at in zip(before, done, strict=True)]
-                self._look(run, parts, chains, [()] * len(parts), device, ends=ends)
+                self._look(run, parts, chains, [()] * len(parts), upload, ends=ends)
                 done = [at + count for at, count in zip(done, taken, strict=True)]
         rest = [ids[at:] for ids, at in zip(tokens, done, strict=True)]
         trees = [[max(-1, one - at) for one in tree[at:]] for tree, at in zip(parents, done, strict=True)]
         wanted = [range(start - at, len(ids)) for start, at, ids in zip(skip, done, rest, strict=True)]
         ends = [length + at for length, at in zip(before, done, strict=True)]
-        return self._look(run, rest, trees, wanted, device, ends=ends)
+        return self._look(run, rest, trees, wanted, upload, ends=ends)
 
     def _look(
         self,
@@ -324,7 +324,7 @@ class StaticCache(HuggingFaceCache):
         tokens: Sequence[Sequence[int]],
         parents: Sequence[Sequence[int]],
         wanted: Sequence[Sequence[int]],
-        device: torch.device,
+        upload: PassUpload,
         *,
         rows: Sequence[int] | None = None,
         ends: Sequence[int] | None = None,
@@ -336,7 +336,7 @@ class StaticCache(HuggingFaceCache):
             tokens: ids, by row.
             parents: of each of them.
             wanted: tokens after which logits are wanted, by row.
-            device: where ids go.
+            upload: copies ids to where they go.
             rows: those that are read; None: all.
             ends: tokens of each row so far; None: its length.
 
@@ -364,10 +364,8 @@ class StaticCache(HuggingFaceCache):
         all_in_order = picked == [*range(len(picked))]
         chosen = np.array([] if all_in_order else picked, dtype=np.int64)
         moves = self._moves() if rows is None else []
-        inputs, behind, deep, seen, index, *moved = upload(
-            device, ids, lengths, depths, words, chosen, *moves
-        )
-        self._settle(device, moved)
+        inputs, behind, deep, seen, index, *moved = upload(ids, lengths, depths, words, chosen, *moves)
+        self._settle(upload, moved)
         if self._steps is not None:
             logits = self._steps(self._slab, inputs, behind, deep, seen, every=bool(picked))
         else:

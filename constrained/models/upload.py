@@ -6,6 +6,7 @@ and torch keeps that memory until they are done.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,12 +16,47 @@ if TYPE_CHECKING:
     import torch
 
 
+class PassUpload:
+    """The copies of one forward pass to a device; the first of them takes along what is needed after the pass.
+
+    Attributes:
+        device: where to.
+    """
+
+    def __init__(self, device: torch.device, later: Sequence[NDArray[Any]] = ()) -> None:
+        """Copies nothing yet.
+
+        Args:
+            device: where to.
+            later: arrays that are needed after the pass.
+        """
+        self.device = device
+        self._later = list(later)
+        self._copied: list[torch.Tensor] = []
+
+    def __call__(self, *arrays: NDArray[Any]) -> list[torch.Tensor]:
+        """See `upload`."""
+        later, self._later = self._later, []
+        if not later:
+            return upload(self.device, *arrays)
+        found = upload(self.device, *later, *arrays)
+        self._copied = found[: len(later)]
+        return found[len(later) :]
+
+    @property
+    def later(self) -> list[torch.Tensor]:
+        """The arrays that are needed after the pass, on the device."""
+        if self._later:
+            self()
+        return self._copied
+
+
 def upload(device: torch.device, *arrays: NDArray[Any]) -> list[torch.Tensor]:
     """Arrays as tensors on a device, in one copy.
 
     Args:
         device: where to. On the host nothing is copied: an array must not be changed afterwards.
-        arrays: of any shapes; the wider types come first, so that all are aligned.
+        arrays: of any shapes and types.
 
     Returns:
         Tensors of the shapes and types of the arrays; on a device they are parts of one.
@@ -30,16 +66,17 @@ def upload(device: torch.device, *arrays: NDArray[Any]) -> list[torch.Tensor]:
     if device.type == "cpu":
         return [torch.from_numpy(array) for array in arrays]
     pinned = device.type == "cuda"
-    packed = torch.empty(sum(array.nbytes for array in arrays), dtype=torch.uint8, pin_memory=pinned)
-    bytes_of, begin = packed.numpy(), 0
+    begins, size = [], 0
     for array in arrays:
-        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        bytes_of[begin : begin + len(flat)] = flat
-        begin += len(flat)
-    copied, begin = packed.to(device, non_blocking=pinned), 0
-    tensors = []
-    for array in arrays:
-        part = copied[begin : begin + array.nbytes].view(torch.from_numpy(array).dtype)
-        tensors.append(part.view(array.shape))
-        begin += array.nbytes
-    return tensors
+        size += -size % array.itemsize  # views must be aligned
+        begins.append(size)
+        size += array.nbytes
+    packed = torch.empty(size, dtype=torch.uint8, pin_memory=pinned)
+    bytes_of = packed.numpy()
+    for array, begin in zip(arrays, begins, strict=True):
+        bytes_of[begin : begin + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    copied = packed.to(device, non_blocking=pinned)
+    return [
+        copied[begin : begin + array.nbytes].view(torch.from_numpy(array).dtype).view(array.shape)
+        for array, begin in zip(arrays, begins, strict=True)
+    ]

@@ -12,11 +12,10 @@ import pytest
 
 from constrained import Generator, Local, Speculation, Vocabulary
 from constrained.decoding.continuous_batch import ContinuousBatch
-from constrained.models.logits import HostLogits, TopKeys
+from constrained.models.logits import HostLogits, PlannedDraws, TopKeys
 from constrained.sampling.base import run_particles
 from constrained.testing import ScriptedModel
 from spec.budget import DraftBudget
-from spec.noise import GumbelNoise
 from tests.decoding.test_continuous_batch import Writer
 from tests.server.serving import MODEL, served
 
@@ -42,23 +41,17 @@ class CountingLogits(HostLogits):
             self._top[index].ids[:count].tolist() if index in self._top else super().top_tokens(index, count)
         )
 
-    def prepare(
-        self,
-        places: Sequence[int],
-        noises: Sequence[GumbelNoise],
-        positions: Sequence[int],
-        temperatures: Sequence[float],
-        count: int,
-    ) -> None:
-        self._counts["prepare"] += 1
-        for place, noise, position, temperature in zip(places, noises, positions, temperatures, strict=True):
+    def plan(self, draws: PlannedDraws) -> None:
+        self._counts["planned"] += 1
+        rows = zip(draws.places, draws.noises, draws.positions, draws.temperatures, strict=True)
+        for place, noise, position, temperature in rows:
             logits = self._rows[place].astype(np.float64)
             scaled = logits / (temperature or 1.0)
             keys = scaled + (noise.gumbel(position, np.arange(len(logits))) if temperature else 0.0)
             order = np.argsort(-keys, kind="stable")
-            ids = order[:count]
+            ids = order[: draws.count]
             total = float(np.log(np.exp(scaled - scaled.max()).sum()) + scaled.max())
-            self._top[place] = TopKeys(ids, logits[ids], float(keys[order[count]]), total, noise)
+            self._top[place] = TopKeys(ids, logits[ids], float(keys[order[draws.count]]), total, noise)
 
     def top_keys(self, index: int) -> TopKeys | None:
         return self._top.get(index)
@@ -69,12 +62,17 @@ class CountingModel(ScriptedModel):
 
     def __init__(self) -> None:
         super().__init__(BYTES, '"green"', margin=12.0)
-        self.counts = {"passes": 0, "prepare": 0, "rows": 0}
+        self.counts = {"passes": 0, "planned": 0, "rows": 0}
 
-    def forward_logits(self, tokens: Any, trees: Any, cache: Any) -> CountingLogits:
+    plans_draws = True
+
+    def forward_logits(self, tokens: Any, trees: Any, cache: Any, draws: Any = None) -> CountingLogits:
         self.counts["passes"] += 1
         found = super().forward_logits(tokens, trees, cache)
-        return CountingLogits([np.stack(found._rows)], self.counts)  # type: ignore[attr-defined]
+        logits = CountingLogits([np.stack(found._rows)], self.counts)  # type: ignore[attr-defined]
+        if draws is not None:
+            logits.plan(draws)
+        return logits
 
 
 def one_sequence(model: CountingModel) -> None:
@@ -110,7 +108,7 @@ def test_a_pass_announces_its_draws_and_no_whole_row_leaves_the_device(
     model = CountingModel()
     decode(model)
     assert model.counts["passes"] >= 1
-    assert model.counts["prepare"] == model.counts["passes"]
+    assert model.counts["planned"] == model.counts["passes"]
     assert model.counts["rows"] == 0
 
 

@@ -81,6 +81,17 @@ def test_texts_are_those_of_the_cpu_and_steps_those_of_the_table(device, name, d
     )
 
 
+def test_a_step_is_one_copy_each_way_and_one_wait():
+    """The goal for every loop; eagerly, unused columns of the cache are dropped now and then, which copies their numbers."""
+    for loop, entries in table().items():
+        if loop == "loop":
+            continue
+        counts = dict(zip(COLUMNS, map(float, entries), strict=True))
+        assert counts["copies up"] <= (1.1 if loop.endswith("static") else 1.4), loop
+        assert max(counts["copies down"], counts["waits"]) <= 1.1, loop
+        assert counts["hidden waits"] == 0, loop
+
+
 def test_a_fixed_step_is_one_copy_up_and_the_same_launches_at_every_length(device):
     """Between the copy of its inputs and its logits the host neither waits nor copies: it can be captured."""
     model = placed(device, llama(), engine="static")

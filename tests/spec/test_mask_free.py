@@ -19,7 +19,7 @@ from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.lazy_distribution import LazyDistribution
 from constrained.decoding.speculation import Speculation
 from constrained.errors import InvalidArgument, ModelError
-from constrained.models.logits import DeviceLogits, HostLogits
+from constrained.models.logits import DeviceLogits, HostLogits, PlannedDraws
 from constrained.sampling import CandidateList, Distribution, LogitsWarper, PhiloxRandomness, Position
 from constrained.sampling.local import TOP_COUNT
 from constrained.testing import ScriptedModel
@@ -69,11 +69,19 @@ def allowed_of(kind: str, keys: np.ndarray, seed: int) -> np.ndarray:
     return found if len(found) and (keys[found] > -np.inf).any() else np.array([0])
 
 
+def on_device(rows: list[np.ndarray], draws: PlannedDraws | None = None) -> DeviceLogits:
+    """Logits as a device would have them."""
+    copied = [] if draws is None else [torch.from_numpy(array) for array in draws.arrays()]
+    return DeviceLogits(torch.from_numpy(np.stack(rows)), draws=draws, uploaded=copied)
+
+
 def positions(logits: np.ndarray, allowed: np.ndarray, warp: LogitsWarper, seed: int) -> list[Position]:
     """The place of a distribution on the host, and of one on a device."""
-    device = DeviceLogits(torch.from_numpy(np.stack([logits[::-1].copy(), logits])))
     temperature = warp.temperature or 0.0
-    device.prepare([0, 1], [GumbelNoise(0), GumbelNoise(seed)], [0, PLACE], [temperature] * 2, TOP_COUNT)
+    noises = [GumbelNoise(0), GumbelNoise(seed)]
+    device = on_device(
+        [logits[::-1].copy(), logits], PlannedDraws([0, 1], noises, [0, PLACE], [temperature] * 2, TOP_COUNT)
+    )
     distributions = [
         Distribution(logits, warp),
         LazyDistribution(HostLogits([logits[None]]), 0, warp),
@@ -170,15 +178,14 @@ class OnDevice:
         self.plain, self.model = model.forward_logits, model
 
     def __enter__(self):
-        def read(*arguments):
-            rows = self.plain(*arguments)._rows
-            return DeviceLogits(torch.from_numpy(np.stack(rows)))
+        def read(tokens, trees, cache, draws=None):
+            return on_device(self.plain(tokens, trees, cache)._rows, draws)
 
-        self.model.forward_logits = read
+        self.model.forward_logits, self.model.plans_draws = read, True
         return self.model
 
     def __exit__(self, *_) -> None:
-        del self.model.forward_logits
+        del self.model.forward_logits, self.model.plans_draws
 
 
 @pytest.mark.parametrize("sampler", [MASKED, FREE, CARS(), AWRS()])

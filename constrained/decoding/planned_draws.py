@@ -1,0 +1,106 @@
+"""What is known of the draws of a forward pass before it: noise, temperatures, and what little is allowed.
+
+It goes to a device with the tokens of the pass, and comes back with the tokens that have the largest keys. So a draw without
+its weight needs no other copy, if one of these tokens is allowed, or if so few tokens are that their logits came too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.automaton.bitmask import Bitmask, unpack_ids
+from constrained.decoding.allowed_tokens import AutomatonCandidates
+from constrained.decoding.sequence import TokenSequence
+from constrained.models.logits import PlannedDraws
+from spec.drafts import DraftTreeProtocol
+from spec.noise import GumbelNoise
+
+_FEW = 64
+"""Allowed tokens whose logits are asked for ahead, at most."""
+
+_MASKED_NODES = 16
+"""First nodes of a tree, the likeliest, of which the host computes ahead what is allowed: some 4 us each."""
+
+
+class PassRow(NamedTuple):
+    """What a pass reads behind one row of the cache.
+
+    Attributes:
+        tree: its draft tree; None: no draft tokens.
+        begin: index of its first place among the logits.
+        nodes: draft tokens of the tree that are verified.
+        chain: tokens that are read before the tree.
+        probe: openings of slots, behind the draft tokens.
+    """
+
+    tree: DraftTreeProtocol | None
+    begin: int
+    nodes: int
+    chain: int
+    probe: DraftTreeProtocol | None = None
+
+
+def plan_draws(
+    sequences: Sequence[TokenSequence], rows: Sequence[PassRow], top_counts: Sequence[int]
+) -> PlannedDraws | None:
+    """The draws that need no whole rows; None where all do.
+
+    Args:
+        sequences: of the pass.
+        rows: of each of them.
+        top_counts: for each sequence, how many of the tokens with the largest keys its sampler looks at; 0: it needs whole
+            rows.
+    """
+    places: list[int] = []
+    noises: list[GumbelNoise] = []
+    positions: list[int] = []
+    temperatures: list[float] = []
+    allowed: dict[int, NDArray[np.intp]] = {}
+    for sequence, row, count in zip(sequences, rows, top_counts, strict=True):
+        warp, noise = sequence.params.warp, sequence.randomness.noise
+        if not count or (noise is None and not warp.greedy):
+            continue
+        depths = [0] if row.tree is None else row.tree.depth[: row.nodes + 1]
+        places += range(row.begin, row.begin + len(depths))
+        noises += [noise or GumbelNoise(0)] * len(depths)
+        positions += [sequence.next_position_id + depth for depth in depths]
+        temperatures += [float(warp.temperature or 0.0)] * len(depths)
+        allowed |= _allowed(sequence, row, depths)
+        if row.probe is not None:
+            asked = [row.begin + row.nodes + node for node in row.probe.asked]
+            places += asked
+            noises += [noise or GumbelNoise(0)] * len(asked)
+            positions += [sequence.next_position_id] * len(asked)
+            temperatures += [0.0] * len(asked)
+    if not places:
+        return None
+    return PlannedDraws(places, noises, positions, temperatures, max(top_counts), allowed)
+
+
+def _allowed(sequence: TokenSequence, row: PassRow, depths: Sequence[int]) -> dict[int, NDArray[np.intp]]:
+    """What is allowed at places where that is little, for the first nodes of a row."""
+    automaton = sequence.params.automaton
+    if automaton.expensive_membership or not isinstance(sequence.candidates, AutomatonCandidates):
+        return {}
+    states = [sequence.state] if row.tree is None else [sequence.state, *row.tree.state[1:_MASKED_NODES]]
+    found = {}
+    mask = automaton.new_mask()
+    for node, (state, depth) in enumerate(zip(states, depths, strict=False)):
+        automaton.fill_mask_within(state, mask, sequence.remaining_tokens - depth)
+        ids = _few_ids(mask)
+        if ids is not None:
+            found[row.begin + node] = ids
+    return found
+
+
+def _few_ids(mask: Bitmask) -> NDArray[np.intp] | None:
+    """The ids of a mask, ascending; None where they are many."""
+    words = np.flatnonzero(mask)
+    if len(words) > _FEW:
+        return None
+    ids = unpack_ids(mask[words])
+    return None if len(ids) > _FEW else words[ids // 32] * 32 + ids % 32
