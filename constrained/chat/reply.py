@@ -24,6 +24,7 @@ from constrained.chat.tools import (
 )
 from constrained.constraint import Constraint, as_constraint
 from constrained.constraint.base import digest
+from constrained.constraint.json import MAX_DIGITS
 from constrained.errors import InvalidArgument, InvalidConstraint
 from constrained.vocabulary import encode_with_special
 
@@ -229,6 +230,7 @@ def reply_constraint(
     stop: Sequence[str] = (),
     content: Any = None,
     closed: bool = True,
+    max_digits: int | None = MAX_DIGITS,
     format: ToolFormat = HERMES,
     frame: ReplyFrame = PLAIN,
 ) -> ReplyConstraint:
@@ -246,6 +248,7 @@ def reply_constraint(
         content: a constraint, type or schema for the text of a reply that calls nothing; its texts are JSON where a call
             could stand in their place.
         closed: as in `Tool`.
+        max_digits: as in `Tool`.
         format: how calls are written.
         frame: what stands around reasoning and content.
 
@@ -253,7 +256,7 @@ def reply_constraint(
         InvalidConstraint, InvalidArgument: not tools, not a choice, an empty stop; see `parse_tools`, `parse_tool_choice`.
         ConstraintError, ConstraintTooLarge: a schema cannot be enforced.
     """
-    known = parse_tools(tools, closed=closed)
+    known = parse_tools(tools, closed=closed, max_digits=max_digits)
     choice, able = parse_tool_choice(tool_choice, known)
     several = (True, "any", "required")
     listed = isinstance(tool_choice, Mapping) and tool_choice.get("type") in ("allowed_tools", *several)

@@ -42,12 +42,14 @@ class Tool:
         parameters: JSON Schema of the arguments, an object.
         description: shown to the model.
         closed: objects have no members that their schema does not declare, unless it allows them explicitly.
+        max_digits: as in `json_schema`; None: no limit.
     """
 
     name: str
     parameters: Mapping[str, Any]
     description: str = ""
     closed: bool = True
+    max_digits: int | None = MAX_DIGITS
 
     @cached_property
     def arguments(self) -> Constraint:
@@ -56,7 +58,7 @@ class Tool:
             self.parameters,
             additional_properties_default=not self.closed,
             separators=(", ", ": "),
-            max_digits=MAX_DIGITS,
+            max_digits=self.max_digits,
         )
 
     def arguments_in(self, format: ToolFormat, special: Sequence[str] = ()) -> Constraint:
@@ -80,13 +82,16 @@ class Tool:
         return hash((self.name, self.arguments.key))
 
 
-def parse_tools(tools: Sequence[Any], *, closed: bool = True) -> tuple[Tool, ...]:
+def parse_tools(
+    tools: Sequence[Any], *, closed: bool = True, max_digits: int | None = MAX_DIGITS
+) -> tuple[Tool, ...]:
     """Parses tools in the form of OpenAI's API.
 
     Args:
         tools: ``{"type": "function", "function": {"name", "description", "parameters"}}``, the inner object alone,
             or a `Tool`. A tool without parameters takes none.
         closed: as in `Tool`; a ``strict`` tool is always closed. Arguments satisfy the schema with or without ``strict``.
+        max_digits: as in `Tool`.
 
     Raises:
         InvalidConstraint: a tool is malformed, or its name is invalid or a duplicate.
@@ -96,11 +101,12 @@ def parse_tools(tools: Sequence[Any], *, closed: bool = True) -> tuple[Tool, ...
         raise InvalidConstraint(f"tools are a {type(tools).__name__}", action="pass a list of tools")
     parsed: dict[str, Tool] = {}
     for index, definition in enumerate(tools):
-        tool = definition if isinstance(definition, Tool) else _tool(definition, f"#/tools/{index}", closed)
+        place = f"#/tools/{index}"
+        tool = definition if isinstance(definition, Tool) else _tool(definition, place, closed, max_digits)
         if tool.name in parsed:
             raise InvalidConstraint(
                 f"duplicate tool name {tool.name!r}",
-                Problem(f"#/tools/{index}", "is a duplicate name", tool.name),
+                Problem(place, "is a duplicate name", tool.name),
                 action="rename one of them",
             )
         _check_schema(tool)
@@ -108,7 +114,7 @@ def parse_tools(tools: Sequence[Any], *, closed: bool = True) -> tuple[Tool, ...
     return tuple(parsed.values())
 
 
-def _tool(definition: Any, place: str, closed: bool) -> Tool:
+def _tool(definition: Any, place: str, closed: bool, max_digits: int | None) -> Tool:
     if not isinstance(definition, Mapping):
         raise _wrong(place, f"is a {type(definition).__name__}", "an object with a name and parameters")
     kind = definition.get("type", "function")
@@ -132,6 +138,7 @@ def _tool(definition: Any, place: str, closed: bool) -> Tool:
         _parameters(function.get("parameters"), f"{place}/parameters"),
         description or "",
         closed=closed or function.get("strict") is True,
+        max_digits=max_digits,
     )
 
 

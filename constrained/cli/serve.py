@@ -97,6 +97,16 @@ def serve(
             "--max-tokens", metavar="N", min=1, help="Token limit of a completion, above the request's own."
         ),
     ] = None,
+    max_digits: Annotated[
+        int,
+        typer.Option(
+            "--max-digits",
+            metavar="N",
+            min=0,
+            max=10_000,
+            help="Digits of a number that its schema does not bound; 0: no limit.",
+        ),
+    ] = 24,
     max_body: Annotated[
         float, typer.Option("--max-body", metavar="MIB", min=0.001, help="Size limit of a request.")
     ] = 8.0,
@@ -158,6 +168,7 @@ def serve(
         max_batch=max_batch,
         max_queue=max_queue,
         max_tokens=max_tokens,
+        max_digits=max_digits or None,
         max_client_requests=max_client_requests,
         max_connections=max_connections,
         request_seconds=request_time,

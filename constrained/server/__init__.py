@@ -2,7 +2,8 @@
 
     requests.py          request bodies
     tool_names.py        names of tools with dots and slashes
-    prepare.py           from a request to prompts, a compiled constraint and sequences
+    request_constraint.py which field has the constraint, and how it is compiled
+    prepare.py           from a request to prompts and sequences
     compile_pool.py      the thread pool for that, with a deadline
     fair_pool.py         threads that clients share fairly
     compile_sandbox.py   processes that compile a new constraint first, with limits of time and memory

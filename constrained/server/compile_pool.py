@@ -22,6 +22,7 @@ from constrained.server.fair_pool import FairPool
 from constrained.server.lane import PATIENCE
 from constrained.server.prepare import PreparedRequest
 from constrained.server.reasoning import is_thinking, thinking_field
+from constrained.server.request_constraint import constraint_digest, constraint_field
 from constrained.server.requests import ApiRequest, ChatRequest
 from constrained.server.settings import ServerSettings
 from constrained.server.speculation import SpeculationCache
@@ -107,7 +108,7 @@ class CompilePool:
             ApiError: 400 if the constraint is refused or not compiled in time, 503 if the pool is busy.
         """
         seconds = self._settings.compile_seconds
-        digest = prepare.constraint_digest(request)
+        digest = constraint_digest(request)
         slowest = 0.0 if digest is None else self._tried.get(digest)
         if slowest is None:
             future = self._threads.new.submit(client, self._try, request, digest or b"")
@@ -129,19 +130,21 @@ class CompilePool:
             # The job has started: wait for the sandboxed compile, which is bounded, and one compile in this process.
             await asyncio.wait((waited,), timeout=2 * seconds + _LOADING)
         if not waited.done():
-            raise compile_timeout_error(seconds, prepare.constraint_field(request))
+            raise compile_timeout_error(seconds, constraint_field(request))
         return waited.result()
 
     def _try(self, request: ApiRequest, digest: bytes) -> PreparedRequest:
         """Tries a new constraint in a sandbox first; runs in a thread of the pool."""
         slowest = 0.0
         if self._sandboxes:
-            param = prepare.constraint_field(request)
+            param = constraint_field(request)
             max_tokens = prepare.max_tokens(request, self._settings)
             formats = self._formats_for(request)
             sandbox = self._free.get()  # never blocks: one sandbox per thread
             try:
-                slowest = sandbox(prepare.without_prompt(request), formats, param, max_tokens)
+                slowest = sandbox(
+                    prepare.without_prompt(request), formats, param, max_tokens, self._settings.max_digits
+                )
             finally:
                 self._free.put(sandbox)
             if slowest > self._settings.mask_seconds:

@@ -10,10 +10,11 @@ from constrained.automaton.bitmask import unpack_ids
 from constrained.automaton.protocol import NO_LIMIT
 from constrained.chat.reply import reply_constraint
 from constrained.constraint import gbnf, json_schema
+from constrained.constraint.json import MAX_DIGITS
 from constrained.decoding import limits
 from constrained.sandbox import Sandbox, SandboxFailed, SandboxTimeout
-from constrained.server import prepare
 from constrained.server.errors import ApiError
+from constrained.server.request_constraint import compile_constraint
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
@@ -39,7 +40,12 @@ class CompileSandbox(Sandbox):
         self._seconds = seconds
 
     def __call__(
-        self, request: ApiRequest, formats: ReplyFormats, param: str | None, max_tokens: int | None = None
+        self,
+        request: ApiRequest,
+        formats: ReplyFormats,
+        param: str | None,
+        max_tokens: int | None = None,
+        max_digits: int | None = MAX_DIGITS,
     ) -> float:
         """Compiles the constraint of a request in the sandbox, and computes masks there.
 
@@ -48,6 +54,7 @@ class CompileSandbox(Sandbox):
             formats: how replies are written.
             param: name of the request field with the constraint.
             max_tokens: token limit of the completion.
+            max_digits: as in `ServerSettings`.
 
         Returns:
             Processor seconds of the slowest mask.
@@ -56,7 +63,7 @@ class CompileSandbox(Sandbox):
             ApiError: it cannot be compiled, or exceeds the limit of time or memory.
         """
         try:
-            found = self.run(_try, request, formats, max_tokens)
+            found = self.run(_try, request, formats, max_tokens, max_digits)
         except SandboxTimeout:
             raise compile_timeout_error(self._seconds, param) from None
         except SandboxFailed as failed:
@@ -86,11 +93,15 @@ def _warm(vocabulary: Vocabulary) -> None:
 
 
 def _try(
-    vocabulary: Vocabulary, request: ApiRequest, formats: ReplyFormats, max_tokens: int | None
+    vocabulary: Vocabulary,
+    request: ApiRequest,
+    formats: ReplyFormats,
+    max_tokens: int | None,
+    max_digits: int | None,
 ) -> dict[str, Any] | float:
     """Compiles the constraint of a request: the arguments of an `ApiError`, or seconds of the slowest mask."""
     try:
-        _, automaton = prepare.compile_constraint(request, vocabulary, formats)
+        _, automaton = compile_constraint(request, vocabulary, formats, max_digits)
         return _slowest_mask(automaton, max_tokens)
     except MemoryError:
         return vars(

@@ -1,20 +1,16 @@
-"""Validates a request, compiles its constraint, encodes its prompts and creates its sequences."""
+"""Validates a request, encodes its prompts and creates its sequences."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from constrained.automaton.cache import compile_cached
 from constrained.chat.detect import ReplyFormats
 from constrained.chat.messages import chat_prompt
-from constrained.chat.reply import ReplyConstraint, reply_constraint
-from constrained.chat.reply_frame import PLAIN
-from constrained.constraint import Constraint, choice, gbnf, json_schema, lark, regex, structural_tag
+from constrained.chat.reply import ReplyConstraint
+from constrained.constraint import Constraint
 from constrained.decoding import limits
 from constrained.decoding.request import DecodingRequest
 from constrained.decoding.sequence import DecodingParams
@@ -23,36 +19,18 @@ from constrained.sampling import Local, LogitsWarper
 from constrained.sampling.warpers import fit_settings
 from constrained.server.errors import ApiError, invalid_field_error, to_api_error, unsupported_field_error
 from constrained.server.other_servers import CONSTRAINT_FIELDS, check_other_fields, one_of, repetition
-from constrained.server.reasoning import REASONING_FIELDS, reasoning_budget, template_variables
-from constrained.server.requests import (
-    ApiRequest,
-    ChatRequest,
-    CompletionRequest,
-    ResponseFormat,
-    StructuredOutputs,
-)
+from constrained.server.reasoning import reasoning_budget, template_variables
+from constrained.server.request_constraint import compile_constraint, stop_strings
+from constrained.server.requests import ApiRequest, ChatRequest, CompletionRequest
 from constrained.server.sequence_stream import SequenceStream
 from constrained.server.settings import ServerSettings
 from constrained.server.speculation import SpeculationCache
-from constrained.server.stop_strings import MAX_STOP_LENGTH, MAX_STOPS
 
 if TYPE_CHECKING:
-    from constrained.automaton import Automaton
     from constrained.vocabulary import Vocabulary
 
-_CONSTRAINT_FIELDS = {
-    "structured_outputs",
-    "response_format",
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "stop",
-    *REASONING_FIELDS,
-    *CONSTRAINT_FIELDS,
-}
-_PENALTIES = ("frequency_penalty", "presence_penalty")
 _NO_FORMATS = ReplyFormats()
-_CONSTRAINT_KINDS = ("json", "regex", "choice", "grammar", "structural_tag", "json_object")
+_PENALTIES = ("frequency_penalty", "presence_penalty")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +121,9 @@ def prepare_request(
             raise unsupported_field_error(
                 "stop_token_ids", f"{token} does not end sequences of this model; use stop for texts"
             )
-    constraint, automaton = compile_constraint(request, vocabulary or model.vocabulary, formats)
+    constraint, automaton = compile_constraint(
+        request, vocabulary or model.vocabulary, formats, settings.max_digits
+    )
     try:
         prompts = _prompts(request, model, constraint, formats)
     except Exception as error:
@@ -191,24 +171,6 @@ def prepare_request(
     return PreparedRequest(groups, sum(map(len, prompts)), constraint)
 
 
-def compile_constraint(
-    request: ApiRequest, vocabulary: Vocabulary, formats: ReplyFormats
-) -> tuple[Constraint, Automaton]:
-    """The constraint on all completions of a request, and its automaton.
-
-    Raises:
-        ApiError: the constraint is invalid or cannot be enforced; names the field and the places in it.
-        MemoryError: out of memory.
-    """
-    param, make = _constraint(request, formats)
-    try:
-        return compile_cached(make(), vocabulary)
-    except MemoryError:
-        raise
-    except Exception as error:
-        raise to_api_error(error, param) from error
-
-
 def uses_tool_format(request: ApiRequest) -> bool:
     """Whether the request has tools, tool calls or tool results, so the tool-call format is needed."""
     return isinstance(request, ChatRequest) and (
@@ -221,135 +183,6 @@ def without_prompt(request: ApiRequest) -> ApiRequest:
     """The request with an empty prompt, as compilation does not need it."""
     emptied: dict[str, Any] = {"messages": []} if isinstance(request, ChatRequest) else {"prompt": ""}
     return request.model_copy(update=emptied)
-
-
-def constraint_digest(request: ApiRequest) -> bytes | None:
-    """Digest of the fields that determine the constraint; None if there are none (free text)."""
-    fields = request.model_dump(by_alias=True, exclude_none=True, include=_CONSTRAINT_FIELDS)
-    return hashlib.sha256(json.dumps(fields).encode()).digest() if fields else None
-
-
-def _constraint(request: ApiRequest, formats: ReplyFormats) -> tuple[str | None, Callable[[], Constraint]]:
-    """The field that contains the constraint, and a function that creates it."""
-    param, content = _content(request)
-    stop = stop_strings(request) if content is None else ()
-    framed = formats.frame != PLAIN and not _is_tag(param)
-    if isinstance(request, ChatRequest) and (request.tools or framed):
-        tools, choice, parallel = request.tools, request.tool_choice, request.parallel_tool_calls
-        return param or ("tools" if tools else "stop"), lambda: reply_constraint(
-            tools or (),
-            tool_choice=choice if tools else None,
-            parallel=parallel is not False,
-            stop=stop,
-            content=content and content(),
-            format=formats.tools,
-            frame=formats.frame,
-        )
-    return (param, content) if content is not None else ("stop", lambda: reply_constraint(stop=stop))
-
-
-def stop_strings(request: ApiRequest) -> tuple[str, ...]:
-    """The texts of ``stop``.
-
-    Raises:
-        ApiError: one of them is empty, or they are too many or too long.
-    """
-    stops = (request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ())
-    if not all(stops):
-        raise invalid_field_error("stop", "a stop sequence is empty")
-    if len(stops) > MAX_STOPS or any(len(stop) > MAX_STOP_LENGTH for stop in stops):
-        raise invalid_field_error(
-            "stop", f"give at most {MAX_STOPS}, of at most {MAX_STOP_LENGTH:,} characters each"
-        )
-    return stops
-
-
-def _is_tag(param: str | None) -> bool:
-    """Whether the constraint is a structural tag: it describes the whole reply, with its reasoning and calls."""
-    return param in ("response_format", "structured_outputs.structural_tag")
-
-
-def _content(request: ApiRequest) -> tuple[str | None, Callable[[], Constraint] | None]:
-    """The field with the constraint on the content, and a function that creates it; (None, None) for free text."""
-    form = request.response_format if isinstance(request, ChatRequest) else None
-    formatted = form is not None and form.type != "text"
-    given = ["response_format"] if formatted else []
-    given += [name for name in CONSTRAINT_FIELDS if getattr(request, name) is not None]
-    given += [] if request.structured_outputs is None else ["structured_outputs"]
-    if len(given) > 1:
-        raise invalid_field_error(given[-1], f"cannot be combined with {given[0]}")
-    if request.structured_outputs is not None:
-        return _structured(request.structured_outputs)
-    if formatted and form is not None:
-        return _formatted(form)
-    if not given:
-        return None, None
-    name, value = given[0], getattr(request, given[0])
-    return name, lambda: _MAKERS[CONSTRAINT_FIELDS[name]](value)
-
-
-def _formatted(form: ResponseFormat) -> tuple[str, Callable[[], Constraint]]:
-    if form.type == "json_object":
-        schema = {"type": "object"} if form.schema_ is None else form.schema_
-        return "response_format.schema", lambda: json_schema(schema)
-    if form.type == "json_schema":
-        inner = form.json_schema
-        if inner is None:
-            raise invalid_field_error("response_format.json_schema", "is missing")
-        if (wanted := inner.schema_) is None:
-            raise invalid_field_error("response_format.json_schema.schema", "is missing")
-        return "response_format.json_schema.schema", lambda: json_schema(wanted)
-    if form.type == "structural_tag":
-        definition = {"type": form.type, **(form.model_extra or {})}
-        return "response_format", lambda: structural_tag(definition)
-    raise unsupported_field_error("response_format.type", f"{form.type!r} is unknown")
-
-
-def _structured(outputs: StructuredOutputs) -> tuple[str, Callable[[], Constraint]]:
-    fields = outputs.model_dump(by_alias=True, exclude_none=True)
-    kinds = [name for name in _CONSTRAINT_KINDS if name in fields and fields[name] is not False]
-    if outputs.json_ is False:
-        kinds.append("json")  # the schema `false`: compilation reports that it is unsatisfiable
-    if len(kinds) != 1:
-        raise invalid_field_error("structured_outputs", f"give exactly one of {', '.join(_CONSTRAINT_KINDS)}")
-    (kind,) = kinds
-    closed = bool(outputs.disable_additional_properties)
-    spaces: Any = "none" if outputs.disable_any_whitespace else "bounded"
-
-    def schema(source: Any) -> Constraint:
-        return json_schema(source, whitespace=spaces, additional_properties_default=not closed)
-
-    makers: dict[str, Callable[[Any], Constraint]] = {
-        **_MAKERS,
-        "json": schema,
-        "json_object": lambda _: schema({"type": "object"}),
-    }
-    value = getattr(outputs, "json_" if kind == "json" else kind)
-    return f"structured_outputs.{kind}", lambda: makers[kind](value)
-
-
-def _structural_tag(definition: Any) -> Constraint:
-    """The constraint of a structural tag, given as an object or as its JSON text."""
-    if isinstance(definition, str):
-        try:
-            definition = json.loads(definition)
-        except ValueError as error:
-            raise invalid_field_error("structured_outputs.structural_tag", f"is not JSON: {error}") from None
-    return structural_tag(definition)
-
-
-def _grammar(text: str) -> Constraint:
-    """GBNF if the grammar contains ``::=``, otherwise Lark."""
-    return gbnf(text) if "::=" in text else lark(text)
-
-
-_MAKERS: dict[str, Callable[[Any], Constraint]] = {
-    "json": json_schema,
-    "regex": regex,
-    "choice": choice,
-    "grammar": _grammar,
-    "structural_tag": _structural_tag,
-}
 
 
 def _prompts(
@@ -408,8 +241,3 @@ def _top(request: ApiRequest) -> int | None:
     if isinstance(request, ChatRequest):
         return (request.top_logprobs or 0) if request.logprobs else None
     return request.logprobs if isinstance(request, CompletionRequest) else None
-
-
-def constraint_field(request: ApiRequest) -> str | None:
-    """Name of the request field with the constraint, or None."""
-    return _constraint(request, _NO_FORMATS)[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from constrained.constraint.json import MAX_DIGITS
 from constrained.decoding.speculation import Speculation, resolve_speculation
 from constrained.errors import InvalidArgument
 
@@ -38,6 +39,7 @@ class ServerSettings:
         min_free_memory: bytes; new requests get 503 while the system, or the process's cgroup, has less.
         max_schema: bytes of JSON of the constraint or the tools of a request.
         max_tokens: greatest number of tokens of a completion; None: the model's context.
+        max_digits: digits of a number that its schema does not bound, before its point and after it; None: no limit.
         mask_seconds: processor time of a mask of a new constraint; a slower one in its trial refuses the constraint.
         draw_seconds: time of all slow draws of a completion; the scheduler does not wait for them.
         sandbox: new constraints are tried in a process with limits first, where processes fork; False: clients are trusted.
@@ -65,6 +67,7 @@ class ServerSettings:
     max_body: int = 8 << 20
     max_schema: int = 1 << 20
     max_tokens: int | None = None
+    max_digits: int | None = MAX_DIGITS
     header_seconds: float = 15.0
     body_seconds: float = 60.0
     request_seconds: float = 600.0
@@ -103,6 +106,8 @@ class ServerSettings:
                 raise InvalidArgument(f"{name} is {getattr(self, name)}", action="give a positive time")
         if self.max_tokens is not None and self.max_tokens < 1:
             raise InvalidArgument(f"max_tokens is {self.max_tokens}", action="give at least 1, or None")
+        if self.max_digits is not None and not 1 <= self.max_digits <= 10_000:
+            raise InvalidArgument(f"max_digits is {self.max_digits}", action="give 1 to 10,000, or None")
         if not self.name:
             raise InvalidArgument("the model has no name", action="pass a name")
         if not all(self.api_keys):

@@ -285,6 +285,13 @@ def test_numbers_without_bounds_end() -> None:
     assert all(len(str(abs(value))) <= 24 for value in one["args"].values())
     loose = scripted({"": f'{{"euros": {digits}'}, describe=False).with_structured_output(Cost)
     assert len(str(loose.invoke("hi", max_tokens=400).euros)) == 24
+    for limit, written in ((3, 3), (None, 300)):
+        chat = scripted({"": f'{{"euros": {digits}'}, describe=False, max_digits=limit)
+        assert len(str(chat.with_structured_output(Cost).invoke("hi", max_tokens=400).euros)) == written
+        chat = scripted({"": call("Cost", f'{{"euros": {digits}')}, max_digits=limit)
+        bound = chat.bind_tools([Cost], tool_choice="Cost", parallel_tool_calls=False)
+        (one,) = bound.invoke("hi", max_tokens=400).tool_calls
+        assert len(str(one["args"]["euros"])) == written
 
 
 def test_schemas_as_openai_wraps_them() -> None:

@@ -300,3 +300,31 @@ def test_the_log_is_written_while_the_server_runs() -> None:
     ACCESS.info("request", extra={"request": {"id": "y"}})
     (line,) = stream.getvalue().splitlines()
     assert json.loads(line)["id"] == "x"
+
+
+@pytest.mark.parametrize(("limit", "written"), [(24, 24), (3, 3), (None, 200)])
+def test_numbers_without_bounds_end(limit: int | None, written: int) -> None:
+    """In arguments of tools and in JSON under every name; what a schema bounds is exact."""
+    digits = "1" * 200
+    said = {"text": digits}
+    integer = {"type": "integer"}
+    parameters = {"type": "object", "properties": {"a": integer}, "required": ["a"]}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
+    with served(scripted(lambda prompt: said["text"]), max_digits=limit) as server:
+        for more in (
+            {"guided_json": integer},
+            {"structured_outputs": {"json": integer}},
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": integer}}},
+        ):
+            answer = server.chat(max_tokens=400, **more).json()
+            assert answer["choices"][0]["message"]["content"] == digits[:written]
+        bounded = server.chat(
+            max_tokens=400, guided_json={"type": "integer", "minimum": 0, "maximum": int(digits)}
+        )
+        assert bounded.json()["choices"][0]["message"]["content"] == digits
+        said["text"] = f'<tool_call>\n{{"name": "f", "arguments": {{"a": {digits}}}}}\n</tool_call>'
+        answer = server.chat(
+            max_tokens=400, tools=tools, tool_choice="required", parallel_tool_calls=False
+        ).json()
+        (call,) = answer["choices"][0]["message"]["tool_calls"]
+        assert call["function"]["arguments"] == f'{{"a": {digits[:written]}}}'

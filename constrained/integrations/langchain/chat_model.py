@@ -30,6 +30,7 @@ from constrained.chat.detect import detect_formats
 from constrained.chat.messages import chat_prompt
 from constrained.chat.reply import Reply, ReplyConstraint, reply_constraint
 from constrained.chat.tools import ToolFormat, parse_tool_choice, parse_tools
+from constrained.constraint.json import MAX_DIGITS
 from constrained.decoding import Generator, Output
 from constrained.decoding.limits import WARPER_SETTINGS
 from constrained.decoding.shared_batch import MAX_ROWS
@@ -94,6 +95,7 @@ class ChatConstrained(BaseChatModel):
         sampler: as in `Generator`.
         format: the tool-call format; None: detected from the chat template, see `detect_tool_format`.
         closed: objects have no members that their schema does not declare, unless it allows them explicitly.
+        max_digits: digits of a number without bounds, in arguments and structured outputs; None: no limit.
         describe: show the schema of a structured output (``json_schema``) to the model, after the last message.
         template: further variables of the chat template. With ``{"enable_thinking": True}`` the model reasons first:
             ``additional_kwargs["reasoning_content"]`` of the message, as LangChain has it.
@@ -122,6 +124,7 @@ class ChatConstrained(BaseChatModel):
     sampler: Any = None
     format: ToolFormat | None = None
     closed: bool = True
+    max_digits: int | None = MAX_DIGITS
     describe: bool = True
     template: dict[str, Any] = {}  # noqa: RUF012 (pydantic copies it)
     options: dict[str, Any] = {}  # noqa: RUF012
@@ -141,7 +144,7 @@ class ChatConstrained(BaseChatModel):
     @property
     def _identifying_params(self) -> dict[str, Any]:
         """What decides about an answer; LangChain's caches keep answers by it."""
-        others = ("stop", "format", "closed", "describe", "template", "options", *_COUNTS)
+        others = ("stop", "format", "closed", "max_digits", "describe", "template", "options", *_COUNTS)
         named = {name: getattr(self, name) for name in _SETTINGS}
         own = {f"own_{name}": repr(getattr(self, name)) for name in others}  # "stop" is that of the call
         model = self.model if isinstance(self.model, str | None) else f"{self.model_name} {id(self.model)}"
@@ -332,7 +335,9 @@ class ChatConstrained(BaseChatModel):
         model = self._language_model(arguments.pop("model", self.model))
         tools, choice = arguments.pop("tools", None) or [], arguments.pop("tool_choice", None)
         parallel = arguments.pop("parallel_tool_calls", None)
-        content, shown = content_constraint(arguments.pop("response_format", None), closed=self.closed)
+        content, shown = content_constraint(
+            arguments.pop("response_format", None), closed=self.closed, max_digits=self.max_digits
+        )
         settings = {name: arguments.pop(name, getattr(self, name)) for name in _SETTINGS}
         count, logprobs, top = (arguments.pop(name, getattr(self, name)) for name in _COUNTS)
         if arguments.get("max_completion_tokens") is not None:
@@ -356,6 +361,7 @@ class ChatConstrained(BaseChatModel):
             stop=(self.stop if stop is None else stop) or (),
             content=content,
             closed=self.closed,
+            max_digits=self.max_digits,
             format=formats.tools,
             frame=formats.frame,
         )

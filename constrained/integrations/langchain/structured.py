@@ -240,7 +240,9 @@ def response_format_of(wanted: Any, *, strict: bool | None = None) -> dict[str, 
     return {"type": "json_schema", "json_schema": named}
 
 
-def content_constraint(response_format: Any, *, closed: bool) -> tuple[Any, Any]:
+def content_constraint(
+    response_format: Any, *, closed: bool, max_digits: int | None = MAX_DIGITS
+) -> tuple[Any, Any]:
     """The constraint of the content, and the schema to show to the model; each may be None.
 
     Raises:
@@ -262,6 +264,6 @@ def content_constraint(response_format: Any, *, closed: bool) -> tuple[Any, Any]
             action="pass {'type': 'json_schema', 'json_schema': {'name': ..., 'schema': ...}}",
         )
     closed = closed or (isinstance(inner, Mapping) and inner.get("strict") is True)
-    constraint = json_schema(schema, additional_properties_default=not closed, max_digits=MAX_DIGITS)
+    constraint = json_schema(schema, additional_properties_default=not closed, max_digits=max_digits)
     _ = constraint.grammar
     return constraint, schema if response_format.get("shown", True) else None
