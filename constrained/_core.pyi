@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 class TooLarge(RuntimeError):
     pass
 
+class MarkedGrammar(ValueError):
+    pass
+
 TABLE_FILE_VERSION: int = 1
 
 class BadTableFile(ValueError):
@@ -47,8 +50,10 @@ class Vocabulary:
     def table_file(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]:
         """The tables as one block of memory that can be written to a file."""
 
-    def open_shard(self) -> Shard:
-        """A new shard: automata of different shards never wait for each other."""
+    def open_shard(self, marks: bool = False) -> Shard:
+        """
+        A new shard: automata of different shards never wait for each other. `marks`: for grammars with marks.
+        """
 
     @property
     def shards(self) -> int:
@@ -206,6 +211,26 @@ class Automaton(BaseAutomaton):
         """
         Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.
         """
+
+class UniqueAutomaton(BaseAutomaton):
+    """
+    Token automaton of a grammar with marks; see constrained.automaton.UniqueAutomaton.
+    """
+
+    def __init__(self, shard: Shard, rules: dict[str, Any], start: str, known: dict[Any, int], fuel: int, memory_limit: int, lazy_rules: Any = None) -> None:
+        """As Automaton; the shard is one that was opened for marks."""
+
+    def next(self, state: int, token: int) -> int:
+        """The state after `token`; 0 (DEAD) if it is not allowed."""
+
+    def fill_mask(self, state: int, mask: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None:
+        """
+        Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.
+        """
+
+    @property
+    def search_exhausted(self) -> bool:
+        """Whether a search for a completion ran out of fuel."""
 
 class LexerAutomaton(BaseAutomaton):
     """

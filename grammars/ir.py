@@ -354,6 +354,19 @@ class Terminal(Expr):
         self.regex = regex
 
 
+class Mark(Terminal):
+    """A point in the texts that stands for no text: `OPEN_DISTINCT`, `NEXT_DISTINCT` and `CLOSE_DISTINCT`.
+
+    The items of an array with marks differ as JSON values, as `uniqueItems` has it. The marks stand right after the bracket
+    that opens it, each comma between its items, and the bracket that closes it; an empty array needs none. Its shortest text
+    has at most one item. Behind a lexer there are no marks.
+
+    The regular expression is a byte that no text has; it is the core's business.
+    """
+
+    __slots__ = ()
+
+
 class Call(Expr):
     """The language of the named rule."""
 
@@ -452,6 +465,9 @@ EMPTY_LANGUAGE = Choice(())
 """The empty language."""
 EPSILON = Sequence(())
 """The language of the empty string."""
+OPEN_DISTINCT = Mark(Literal(b"\xf8"))
+NEXT_DISTINCT = Mark(Literal(b"\xf9"))
+CLOSE_DISTINCT = Mark(Literal(b"\xfa"))
 
 
 def terminal(regex: Regex | str | bytes) -> Expr:

@@ -17,6 +17,8 @@
 namespace core {
 
 class Automaton : public BaseAutomaton {
+    friend class UniqueAutomaton;  // runs one inside
+
 public:
     /// `fuel`: steps to decide whether a terminal is empty (see `read_grammar`). `limit`: bytes, see `trim`.
     Automaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, uint32_t fuel, size_t limit);

@@ -131,6 +131,7 @@ bool BaseAutomaton::outgrown() {
     {
         const std::lock_guard guard(shard_->lock);
         given = published_count_;
+        if (over_limit()) return true;
     }
     return given > kManyStates || (given > kSomeStates && shard_->full());
 }

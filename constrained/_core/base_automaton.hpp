@@ -21,6 +21,8 @@
 namespace core {
 
 class BaseAutomaton {
+    friend class UniqueAutomaton;  // runs another automaton inside
+
 public:
     static constexpr uint32_t kDead = 0;
     static constexpr uint32_t kFinished = 1;  ///< after EOS: complete, only EOS may follow
@@ -30,7 +32,7 @@ public:
     BaseAutomaton& operator=(const BaseAutomaton&) = delete;
 
     uint32_t start() const { return start_; }
-    uint32_t left_recursive() const { return exprs_.left_recursive(); }
+    virtual uint32_t left_recursive() const { return exprs_.left_recursive(); }
     uint32_t find_next(uint32_t state, uint32_t token) const {
         const ReadEpoch::ReadGuard guard(shard_->epoch);
         return tokens_.find(token_key(state, token));
@@ -163,7 +165,6 @@ protected:
     void add_canonical_tokens(uint32_t state, uint32_t budget, uint32_t* out);
     bool completes_within(uint32_t state, uint32_t budget);
     bool affordable(uint32_t state);
-    void keep_within(uint32_t state, uint32_t budget, std::span<const uint32_t> places, uint32_t* out);
     void add_eos(TokenSet& tokens) const {
         for (const uint32_t token : shard_->eos) tokens.add(token);
     }
@@ -194,6 +195,8 @@ protected:
     /// The byte of the canonical completion, and the state after it; kDead if `length` is only a bound.
     virtual std::pair<uint8_t, uint32_t> step_nearer(uint32_t state) = 0;
     virtual const TokenSet* within_budget(uint32_t, uint32_t) { return nullptr; }
+    /// Adds the tokens at these places of the trie's order, all of which the state allows, if the budget suffices after them.
+    virtual void keep_within(uint32_t state, uint32_t budget, std::span<const uint32_t> places, uint32_t* out);
     /// Whether a byte may cost much: a search (`RegexStore::needs_search`), or one step for each of many items.
     virtual bool needs_search(uint32_t) const { return false; }
     /// Whether `interchangeable` may return another state for it.
@@ -208,6 +211,8 @@ protected:
     /// Fuel for the first byte of the completion of a state, as part of a completion of this length.
     virtual uint32_t spelling_cost(uint32_t, uint32_t) const { return 1; }
     virtual size_t permanent_bytes() const = 0;
+    /// Whether what it cannot evict has passed its limit.
+    virtual bool over_limit() const { return false; }
     virtual size_t memo_bytes() const { return tokens_.bytes(); }
     virtual size_t mask_keys() const { return 0; }
 

@@ -14,6 +14,7 @@
 #include "lazy_rules.hpp"
 #include "lexer_automaton.hpp"
 #include "numpy_mask.hpp"
+#include "unique_automaton.hpp"
 #include "spec/_core/automaton_table.hpp"
 
 namespace nb = nanobind;
@@ -23,9 +24,15 @@ using core::BaseAutomaton;
 using core::Shard;
 using core::MaskStore;
 using core::LexerAutomaton;
+using core::UniqueAutomaton;
 using core::Vocabulary;
 
 namespace {
+
+/// A grammar with marks for a shard without them.
+struct MarkedGrammar : std::invalid_argument {
+    using std::invalid_argument::invalid_argument;
+};
 
 template <class T>
 using Array = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -206,6 +213,34 @@ nb::class_<A, Base...>& define_token_methods(nb::class_<A, Base...>& automaton) 
             "Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.");
 }
 
+/// The automaton that knows the rules.
+Automaton& with_rules(Automaton& automaton) { return automaton; }
+Automaton& with_rules(UniqueAutomaton& automaton) { return automaton.inner(); }
+
+/// Constructs an automaton of rules, some of which are built when decoding reaches them.
+template <class A>
+void construct(A* self, std::shared_ptr<Shard> shard, nb::dict rules, nb::str start, nb::dict known, uint32_t fuel,
+               size_t memory_limit, nb::object lazy_rules) {
+    nb::dict index, lengths;
+    if (!lazy_rules.is_none()) lengths = nb::cast<nb::dict>(lazy_rules.attr("min_lengths"));
+    core::IrReader reader(known, index, lengths);
+    reader.read(std::move(rules), start);
+    if (reader.marked() && !shard->marks) throw MarkedGrammar("a grammar with marks needs a shard for them");
+    {
+        const nb::gil_scoped_release released;
+        {
+            const std::lock_guard guard(shard->lock);
+            reader.grammar.terminals = core::read_regexes(reader.regexes, shard->regexes);
+        }
+        new (self) A(std::move(shard), reader.grammar, fuel, memory_limit);
+    }
+    reader.remember(reader.grammar.terminals);
+    if (lazy_rules.is_none()) return;
+    const auto source = std::make_shared<core::LazyRuleSource>(reader, known, lazy_rules);
+    Automaton& automaton = with_rules(*self);
+    automaton.supply_rules = [&automaton, source](const std::vector<uint32_t>& rules) { source->supply_rules(automaton, rules); };
+}
+
 void define_base_automaton(nb::module_& m) {
     nb::class_<BaseAutomaton> automaton(m, "BaseAutomaton", "Token automaton over numbered states: the interface of Automaton and LexerAutomaton.");
     define_token_methods(automaton)
@@ -371,6 +406,7 @@ NB_MODULE(_core, m) {
 #endif
     m.doc() = "Native core: vocabulary tables and the token automaton.";
     nb::exception<core::TooLarge>(m, "TooLarge", PyExc_RuntimeError);
+    nb::exception<MarkedGrammar>(m, "MarkedGrammar", PyExc_ValueError);
 
     m.attr("TABLE_FILE_VERSION") = core::TableFile::kVersion;
     nb::exception<core::BadTableFile>(m, "BadTableFile", PyExc_ValueError);
@@ -433,8 +469,8 @@ NB_MODULE(_core, m) {
             },
             nb::rv_policy::reference, "The tables as one block of memory that can be written to a file.")
         .def(
-            "open_shard", [](std::shared_ptr<Vocabulary> self) { return std::make_shared<Shard>(std::move(self)); },
-            "A new shard: automata of different shards never wait for each other.")
+            "open_shard", [](std::shared_ptr<Vocabulary> self, bool marks) { return std::make_shared<Shard>(std::move(self), marks); },
+            "marks"_a = false, "A new shard: automata of different shards never wait for each other. `marks`: for grammars with marks.")
         .def_ro("shards", &Vocabulary::shards, "Number of shards to use at a time.")
         .def_prop_ro("masks", [](Vocabulary& self) -> MaskStore& { return self.masks; }, nb::rv_policy::reference_internal,
                      "The masks of all automata.")
@@ -501,32 +537,24 @@ NB_MODULE(_core, m) {
     nb::class_<Automaton, BaseAutomaton> automaton(m, "Automaton", "Token automaton; see constrained.automaton.TokenAutomaton.");
     define_token_methods(automaton)
         .def(
-            "__init__",
-            [](Automaton* self, std::shared_ptr<Shard> shard, nb::dict rules, nb::str start, nb::dict known,
-               uint32_t fuel, size_t memory_limit, nb::object lazy_rules) {
-                nb::dict index, lengths;
-                if (!lazy_rules.is_none()) lengths = nb::cast<nb::dict>(lazy_rules.attr("min_lengths"));
-                core::IrReader reader(known, index, lengths);
-                reader.read(std::move(rules), start);
-                {
-                    const nb::gil_scoped_release released;
-                    {
-                        const std::lock_guard guard(shard->lock);
-                        reader.grammar.terminals = core::read_regexes(reader.regexes, shard->regexes);
-                    }
-                    new (self) Automaton(std::move(shard), reader.grammar, fuel, memory_limit);
-                }
-                reader.remember(reader.grammar.terminals);
-                if (lazy_rules.is_none()) return;
-                const auto source = std::make_shared<core::LazyRuleSource>(reader, known, lazy_rules);
-                self->supply_rules = [self, source](const std::vector<uint32_t>& rules) { source->supply_rules(*self, rules); };
-            },
+            "__init__", &construct<Automaton>,
             "shard"_a, "rules"_a, "start"_a, "known"_a, "fuel"_a, "memory_limit"_a, "lazy_rules"_a.none() = nb::none(),
             nb::sig("def __init__(self, shard: Shard, rules: dict[str, typing.Any], start: str, "
                     "known: dict[typing.Any, int], fuel: int, memory_limit: int, lazy_rules: typing.Any = None) -> None"),
             "From the rules of a grammars.ir.Grammar. `known` maps the expressions that this shard has read to their numbers;\n"
             "new ones are added. `lazy_rules`: a grammars.transform.lazy_rules.LazyRules that builds the bodies of other rules\n"
             "when decoding reaches them.");
+
+    nb::class_<UniqueAutomaton, BaseAutomaton> unique(
+        m, "UniqueAutomaton", "Token automaton of a grammar with marks; see constrained.automaton.UniqueAutomaton.");
+    define_token_methods(unique)
+        .def(
+            "__init__", &construct<UniqueAutomaton>,
+            "shard"_a, "rules"_a, "start"_a, "known"_a, "fuel"_a, "memory_limit"_a, "lazy_rules"_a.none() = nb::none(),
+            nb::sig("def __init__(self, shard: Shard, rules: dict[str, typing.Any], start: str, "
+                    "known: dict[typing.Any, int], fuel: int, memory_limit: int, lazy_rules: typing.Any = None) -> None"),
+            "As Automaton; the shard is one that was opened for marks.")
+        .def_prop_ro("search_exhausted", &UniqueAutomaton::search_exhausted, "Whether a search for a completion ran out of fuel.");
 
     nb::class_<LexerAutomaton, BaseAutomaton> lexed(
         m, "LexerAutomaton", "Token automaton of a grammar behind a lexer; see constrained.automaton.LexerAutomaton.");

@@ -11,6 +11,7 @@ namespace {
 /// The classes of `grammars.ir` and the names of their attributes.
 struct Classes {
     std::array<PyTypeObject*, kOps> types{};
+    PyTypeObject* mark;  // a terminal
     PyObject *data, *ranges, *parts, *part, *low, *high, *regex, *rule, *packed, *entries, *head, *body, *slot,
         *obligations, *discharges, *distinct, *required, *ordered, *separator;
 
@@ -27,6 +28,7 @@ struct Classes {
         for (const auto& [op, name] : names) {
             types[static_cast<size_t>(op)] = reinterpret_cast<PyTypeObject*>(nb::object(ir.attr(name)).release().ptr());
         }
+        mark = reinterpret_cast<PyTypeObject*>(nb::object(ir.attr("Mark")).release().ptr());
         const auto intern = [](const char* name) { return PyUnicode_InternFromString(name); };
         data = intern("data"), ranges = intern("ranges"), parts = intern("parts"), part = intern("part");
         low = intern("low"), high = intern("high"), regex = intern("regex"), rule = intern("rule"), packed = intern("packed");
@@ -39,6 +41,7 @@ struct Classes {
         for (size_t op = 0; op < kOps; ++op) {
             if (types[op] == Py_TYPE(node)) return static_cast<Op>(op);
         }
+        if (Py_TYPE(node) == mark) return Op::Terminal;
         PyErr_Format(PyExc_TypeError, "not a node of grammars.ir: %R", node);
         throw nb::python_error();
     }
@@ -226,7 +229,10 @@ void IrReader::emit_expr(PyObject* node, Op op) {
     auto& args = grammar.args;
     int32_t a = 0, b = 0, c = 0;
     switch (op) {
-        case Op::Terminal: a = add(attribute(node, names.regex), regex_nodes_, regex_stack_); break;
+        case Op::Terminal:
+            marked_ |= Py_TYPE(node) == names.mark;
+            a = add(attribute(node, names.regex), regex_nodes_, regex_stack_);
+            break;
         case Op::Call: a = rule_of(node); break;
         case Op::Sequence:
         case Op::Choice: {

@@ -77,6 +77,9 @@ public:
     const nanobind::dict& index() const { return rule_index_; }
     const std::vector<nanobind::object>& names() const { return names_; }
 
+    /// Whether the rules have marks (marks.hpp).
+    bool marked() const { return marked_; }
+
     FlatRegexes regexes;
     FlatGrammar grammar;  // without `terminals`
 
@@ -92,6 +95,7 @@ private:
     std::vector<nanobind::object> names_;
     NodeIndex regex_nodes_, expr_nodes_;
     std::vector<PyObject*> regex_stack_, expr_stack_;
+    bool marked_ = false;
     std::vector<bool> documents_;  // by regular expression: whether it contains a document
     std::vector<std::pair<PyObject*, int32_t>> fresh_;  // for `remember`, with their nodes
 };

@@ -40,6 +40,12 @@ public:
         }
         large_ |= other.large_;
     }
+    /// The tokens of a mask.
+    void add_bits(std::span<const uint32_t> bits) {
+        make_dense();
+        for (uint32_t i = 0; i < words_; ++i) bits_[i] |= bits[i];
+        large_ = false;
+    }
     void clear() {
         list_.clear();
         bits_.clear();

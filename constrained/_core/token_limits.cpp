@@ -272,7 +272,6 @@ bool BaseAutomaton::affordable(uint32_t state) {
     return fuel_left_ > 0;
 }
 
-/// Adds the tokens at these places of the trie's order, all of which the state allows, if the budget suffices after them.
 void BaseAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<const uint32_t> places, uint32_t* out) {
     struct Visit {
         uint32_t node, state, depth;

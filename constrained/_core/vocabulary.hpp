@@ -12,6 +12,7 @@
 
 #include <mutex>
 
+#include "marks.hpp"
 #include "token_lexicon.hpp"
 #include "read_epoch.hpp"
 #include "mask_store.hpp"
@@ -52,8 +53,10 @@ private:
 
 class Shard {
 public:
-    explicit Shard(std::shared_ptr<Vocabulary> shared)
-        : vocabulary(std::move(shared)),
+    /// `marks`: its languages may contain marks.
+    explicit Shard(std::shared_ptr<Vocabulary> shared, bool marks = false)
+        : marks(marks),
+          vocabulary(std::move(shared)),
           tokens(vocabulary->tables.tokens),
           size(vocabulary->tables.size),
           eos(vocabulary->tables.eos),
@@ -61,7 +64,7 @@ public:
           trie(vocabulary->tables.trie),
           masks(vocabulary->masks),
           epoch(vocabulary->epoch),
-          regexes(alphabet),
+          regexes(marks ? with_marks(alphabet) : alphabet),
           lexicon(tokens, trie, vocabulary->tables.byte_class_trie, regexes) {
         const std::lock_guard guard(vocabulary->lock_);
         vocabulary->alive_.push_back(this);
@@ -83,6 +86,7 @@ public:
         return regexes.bytes() > vocabulary->residual_limit;
     }
 
+    const bool marks;
     const std::shared_ptr<Vocabulary> vocabulary;
     const TokenBytes& tokens;
     const uint32_t size;

@@ -8,7 +8,7 @@
     device_masks.py   masks on a device
     cache.py          compiled automata by constraint
 
-`TokenAutomaton` and `LexerAutomaton` are native (`constrained/_core`). Must not know: torch, models, samplers.
+`TokenAutomaton`, `UniqueAutomaton` and `LexerAutomaton` are native (`constrained/_core`). Must not know: torch, models, samplers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from grammars.transform.lazy_rules import LazyRules, rules_built_so_far
 from grammars.visit import children, fold
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from constrained.constraint import Constraint
     from constrained.vocabulary import Vocabulary
@@ -43,7 +43,9 @@ __all__ = [
     "PredicateAutomaton",
     "SpelledAutomaton",
     "TokenAutomaton",
+    "UniqueAutomaton",
     "compile",
+    "compile_grammar",
     "fill_masks",
     "mask_ids",
 ]
@@ -118,30 +120,30 @@ class TokenAutomaton(_AutomatonMixin, _core.Automaton):
         self.grammar = grammar
         self.vocabulary = vocabulary
         self.constraint = constraint
-        shard = vocabulary.shard_pool.next_shard()
-        known = shard.regexes
-        try:
-            rules = rules_built_so_far(grammar)
-            lazy_rules = grammar.rules if isinstance(grammar.rules, LazyRules) else None
-            if lazy_rules is not None:
-                rules |= lazy_rules.eager_exprs
-            super().__init__(
-                shard.core, rules, grammar.start, known, _EMPTINESS_FUEL, memory_limit, lazy_rules
-            )
-        except _core.TooLarge as error:
-            raise ConstraintTooLarge(
-                f"the constraint is too large to compile: {error}",
-                _rules_too_large(grammar, shard),
-                action="simplify its patterns",
-            ) from None
-        if len(known) > _REGEX_CACHE_SIZE:
-            shard.regexes = {}  # a new table: other threads may be reading the old one
-        _check_left_recursion(grammar, self.left_recursive_rule)
-        if self.start == DEAD:
-            raise UnsatisfiableConstraint(
-                "no completion satisfies the constraint",
-                Problem(f"rule {grammar.start}", "describes the empty language"),
-            )
+        _construct(super().__init__, grammar, vocabulary.shard_pool.next_shard(), memory_limit)
+        _check_start(grammar, self.left_recursive_rule, self.start)
+
+
+class UniqueAutomaton(_AutomatonMixin, _core.UniqueAutomaton):
+    """The native automaton of a grammar with arrays whose items differ as JSON values (`grammars.ir.Mark`).
+
+    Attributes and errors as for `TokenAutomaton`. States are not evicted: `outgrown` says when a new text should have a new
+    automaton.
+    """
+
+    def __init__(
+        self,
+        grammar: Grammar,
+        vocabulary: Vocabulary,
+        *,
+        constraint: Constraint | None = None,
+        memory_limit: int = _MEMORY_LIMIT,
+    ) -> None:
+        self.grammar = grammar
+        self.vocabulary = vocabulary
+        self.constraint = constraint
+        _construct(super().__init__, grammar, vocabulary.mark_shard_pool.next_shard(), memory_limit)
+        _check_start(grammar, self.left_recursive_rule, self.start)
 
 
 class LexerAutomaton(_AutomatonMixin, _core.LexerAutomaton):
@@ -205,6 +207,34 @@ class LexerAutomaton(_AutomatonMixin, _core.LexerAutomaton):
                 or [Problem("lexer", "other tokens have priority over the ones that the rules need")],
                 action="ignore white space between tokens, or give the tokens priorities",
             )
+
+
+def _construct(init: Callable[..., None], grammar: Grammar, shard: Shard, memory_limit: int) -> None:
+    """Calls the constructor of a native automaton of rules."""
+    known = shard.regexes
+    try:
+        rules = rules_built_so_far(grammar)
+        lazy_rules = grammar.rules if isinstance(grammar.rules, LazyRules) else None
+        if lazy_rules is not None:
+            rules |= lazy_rules.eager_exprs
+        init(shard.core, rules, grammar.start, known, _EMPTINESS_FUEL, memory_limit, lazy_rules)
+    except _core.TooLarge as error:
+        raise ConstraintTooLarge(
+            f"the constraint is too large to compile: {error}",
+            _rules_too_large(grammar, shard),
+            action="simplify its patterns",
+        ) from None
+    if len(known) > _REGEX_CACHE_SIZE:
+        shard.regexes = {}  # a new table: other threads may be reading the old one
+
+
+def _check_start(grammar: Grammar, left_recursive_rule: int, start: int) -> None:
+    _check_left_recursion(grammar, left_recursive_rule)
+    if start == DEAD:
+        raise UnsatisfiableConstraint(
+            "no completion satisfies the constraint",
+            Problem(f"rule {grammar.start}", "describes the empty language"),
+        )
 
 
 def _rules_too_large(grammar: Grammar, shard: Shard) -> tuple[Problem, ...]:
@@ -275,6 +305,22 @@ def mask_ids(automata: Sequence[Automaton], states: Sequence[int]) -> list[int]:
     return [automaton.mask_id(state) for automaton, state in zip(automata, states, strict=True)]
 
 
+def compile_grammar(
+    grammar: Grammar,
+    vocabulary: Vocabulary,
+    *,
+    constraint: Constraint | None = None,
+    memory_limit: int = _MEMORY_LIMIT,
+) -> TokenAutomaton | UniqueAutomaton | LexerAutomaton:
+    """Compiles a grammar to the automaton that it needs; arguments and errors as for these."""
+    if isinstance(grammar, LexerGrammar):
+        return LexerAutomaton(grammar, vocabulary, constraint=constraint)
+    try:
+        return TokenAutomaton(grammar, vocabulary, constraint=constraint, memory_limit=memory_limit)
+    except _core.MarkedGrammar:
+        return UniqueAutomaton(grammar, vocabulary, constraint=constraint, memory_limit=memory_limit)
+
+
 @rare_collections()
 def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEMORY_LIMIT) -> Automaton:
     """Compiles a constraint to an automaton over a vocabulary.
@@ -288,7 +334,7 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
             valid.
 
     Returns:
-        A `TokenAutomaton`; a `LexerAutomaton` for a grammar with a lexer; a `SpelledAutomaton` around one of these for
+        A `TokenAutomaton`; a `UniqueAutomaton` for a grammar with marks; a `LexerAutomaton` for a grammar with a lexer; a `SpelledAutomaton` around one of these for
         a vocabulary in which some bytes occur only inside longer tokens; a `PredicateAutomaton` for a constraint with
         predicates.
 
@@ -310,9 +356,5 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
         vocabulary = vocabulary.with_special_texts(name for name in vocabulary.special if name in texts)
     missing = vocabulary.unspelled_bytes
     inner = complete_vocabulary(vocabulary, missing) if missing else vocabulary
-    automaton = (
-        LexerAutomaton(grammar, inner, constraint=constraint)
-        if isinstance(grammar, LexerGrammar)
-        else TokenAutomaton(grammar, inner, constraint=constraint, memory_limit=memory_limit)
-    )
+    automaton = compile_grammar(grammar, inner, constraint=constraint, memory_limit=memory_limit)
     return SpelledAutomaton(automaton, vocabulary, constraint) if missing else automaton

@@ -18,7 +18,7 @@ from typing import TypeVar
 from constrained.testing.derivatives import Residuals, common_refinement, lowest
 from grammars.ir import Call, Choice, Expr, Grammar, Loop, Sequence, Terminal
 from grammars.lexer import reject_lexer_grammar
-from grammars.transform.interleave import expand_interleaves
+from grammars.transform.interleave import expand_interleaves, reject_distinct_entries
 
 T = TypeVar("T")
 Item = tuple[Expr, int, "EarleySet | None"]
@@ -36,12 +36,13 @@ class ReferenceRecognizer:
 
     Raises:
         KeyError: a rule that is called does not exist.
-        UnsupportedConstraint: the grammar has a lexer.
+        UnsupportedConstraint: the grammar has a lexer, or says that values must differ.
         ConstraintTooLarge: an interleave has too many slots: a rule is needed for every set of them.
     """
 
     def __init__(self, grammar: Grammar) -> None:
         reject_lexer_grammar(grammar, "here: this judge reads character by character")
+        reject_distinct_entries(grammar, "here: this judge keeps no values")
         grammar = expand_interleaves(grammar)
         self.residuals = Residuals()
         self._rules = grammar.rules

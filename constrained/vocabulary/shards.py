@@ -29,9 +29,10 @@ class ShardPool:
     Automata keep their shard alive, so a replaced shard is freed with its last automaton.
     """
 
-    def __init__(self, vocabulary: Any) -> None:
-        """Creates the pool of a native vocabulary."""
+    def __init__(self, vocabulary: Any, *, marks: bool = False) -> None:
+        """Creates the pool of a native vocabulary; `marks`: for grammars with `grammars.ir.Mark`."""
         self._vocabulary = vocabulary
+        self._marks = marks
         self._open: list[Shard] = []
         self._turn = 0
         self._lock = Lock()
@@ -42,10 +43,10 @@ class ShardPool:
             turn = self._turn
             self._turn = (turn + 1) % self._vocabulary.shards
             if turn == len(self._open):
-                self._open.append(Shard(self._vocabulary.open_shard()))
+                self._open.append(Shard(self._vocabulary.open_shard(self._marks)))
             shard = self._open[turn]
         if shard.core.full:  # without the lock: this may wait for an automaton of that shard
-            fresh = Shard(self._vocabulary.open_shard())
+            fresh = Shard(self._vocabulary.open_shard(self._marks))
             with self._lock:
                 if self._open[turn] is shard:
                     self._open[turn] = fresh

@@ -394,6 +394,11 @@ class Vocabulary:
         """Assigns automata to shards."""
         return ShardPool(self.core)
 
+    @cached_property
+    def mark_shard_pool(self) -> ShardPool:
+        """Assigns automata of grammars with marks (`grammars.ir.Mark`) to shards of their own."""
+        return ShardPool(self.core, marks=True)
+
     @property
     def masks(self) -> Any:
         """The masks of all automata over this vocabulary by id (native): `first`, `end`, `words`, `copy`.
@@ -417,7 +422,7 @@ class Vocabulary:
 
     def __getstate__(self) -> dict[str, Any]:
         # Derived tables are not pickled: the native one cannot be, and the index is as large as the rest.
-        derived = ("core", "ids_by_bytes", "shard_pool", "_spelled")
+        derived = ("core", "ids_by_bytes", "shard_pool", "mark_shard_pool", "_spelled")
         return {k: v for k, v in self.__dict__.items() if k not in derived} | {"_marked": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -433,6 +438,7 @@ def _release_cores() -> None:
     """Frees the native tables before the interpreter ends: other libraries may keep a `Vocabulary` alive beyond that."""
     for vocabulary in list(_with_core.values()):
         vocabulary.__dict__.pop("shard_pool", None)
+        vocabulary.__dict__.pop("mark_shard_pool", None)
         vocabulary.__dict__.pop("core", None)
 
 

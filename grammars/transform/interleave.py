@@ -136,17 +136,24 @@ def _rest(expr: ir.Interleave, entry: ir.InterleaveEntry) -> tuple[bool, ir.Expr
     return not (required or obligations or low), more
 
 
+def is_distinct(expr: ir.Expr) -> bool:
+    """Whether an expression says that values must differ: an interleave with distinct entries, or a mark."""
+    return isinstance(expr, ir.Mark) or (
+        isinstance(expr, ir.Interleave) and any(entry.distinct for entry in expr.entries)
+    )
+
+
 def reject_distinct_entries(grammar: ir.Grammar, where: str) -> None:
-    """Checks that no interleave of a grammar has distinct entries.
+    """Checks that no interleave of a grammar has distinct entries, and no array has marks.
 
     Raises:
-        UnsupportedConstraint: an interleave has some.
+        UnsupportedConstraint: there are some.
     """
     known: dict[ir.Expr, None] = {}
     for name, body in grammar.rules.items():
         fold(body, children, lambda expr, known: None, known)
         for expr in known:
-            if isinstance(expr, ir.Interleave) and any(entry.distinct for entry in expr.entries):
+            if is_distinct(expr):
                 raise UnsupportedConstraint(
                     f"items or keys that must be distinct cannot be used {where}",
                     Problem(f"rule {name}", "the values of earlier ones are not recorded there"),

@@ -30,7 +30,11 @@ MISTAKES: list[tuple[int, tuple[str, ...], tuple[str, ...]]] = [
     (2, ("extract", "x", "--schema", "list.json"), ("list.json: a JSON Schema is an object, true or false",)),
     (2, ("extract", "x", "--schema", "latin.json"), ("latin.json: the schema is not UTF-8", "byte 11")),
     (2, ("extract", "x", "--schema", '{"type": "objct"}'), ("malformed", '#/type: "objct"')),
-    (1, ("extract", "x", "--schema", '{"uniqueItems": true}'), ("#/uniqueItems", "cannot be enforced")),
+    (
+        1,
+        ("extract", "x", "--schema", '{"uniqueItems": true, "minItems": 2}'),
+        ("#/uniqueItems", "cannot be enforced"),
+    ),
     (1, ("extract", "x", "--schema", '{"type": "string", "enum": [1]}'), ("no value satisfies",)),
     (1, ("extract", "x", "--type", "kinds.py:nothing"), ("no value satisfies",)),
     (2, ("extract", "x", "--regex", "("), ("position",)),

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from constrained.automaton import DEAD, TokenAutomaton
+from constrained.automaton import DEAD, Automaton, compile_grammar
 from constrained.automaton.bitmask import unpack_ids
 from constrained.constraint import Constraint
 from constrained.errors import ConstraintError, ConstraintTooLarge, UnsupportedConstraint
@@ -32,7 +32,7 @@ def check(make: Callable[[], Constraint], seed: int) -> str:
     """Compiles and walks what `make` makes; returns what became of it: an error's name, or how it was walked."""
     try:
         constraint = make()
-        automaton = TokenAutomaton(constraint.grammar, vocabulary(), constraint=constraint)
+        automaton = compile_grammar(constraint.grammar, vocabulary(), constraint=constraint)
     except (ConstraintError, ConstraintTooLarge) as error:
         return type(error).__name__
     judge = _judge(automaton)
@@ -40,7 +40,7 @@ def check(make: Callable[[], Constraint], seed: int) -> str:
     return "judged" if judge else "walked"
 
 
-def _judge(automaton: TokenAutomaton) -> ReferenceRecognizer | None:
+def _judge(automaton: Automaton) -> ReferenceRecognizer | None:
     if automaton.memory["expressions"] > LARGE:
         return None
     try:
@@ -49,7 +49,7 @@ def _judge(automaton: TokenAutomaton) -> ReferenceRecognizer | None:
         return None
 
 
-def _walk(automaton: TokenAutomaton, judge: ReferenceRecognizer | None, draw: random.Random) -> None:
+def _walk(automaton: Automaton, judge: ReferenceRecognizer | None, draw: random.Random) -> None:
     tokens, ends = automaton.vocabulary.tokens, set(automaton.vocabulary.eos_ids)
     row, state, text = automaton.new_mask(), automaton.start, b""
     for _ in range(STEPS):
@@ -76,7 +76,7 @@ def _walk(automaton: TokenAutomaton, judge: ReferenceRecognizer | None, draw: ra
     _finish(automaton, state)
 
 
-def _finish(automaton: TokenAutomaton, state: int) -> None:
+def _finish(automaton: Automaton, state: int) -> None:
     """The shortest way out is really one: every step within the budget that it promises."""
     row, left = automaton.new_mask(), automaton.shortest_completion(state)
     while 0 < left <= 40:

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from constrained.automaton import TokenAutomaton
+from constrained.automaton import Automaton
 
 DIGITS = 15
 """Digits that a number may have so that its float differs from its neighbours: the judge computes with floats."""
 
 
-def walk(automaton: TokenAutomaton, rng: random.Random, free: int) -> str:
+def walk(automaton: Automaton, rng: random.Random, free: int) -> str:
     """A random text; fails where nothing is allowed.
 
     Args:

@@ -12,7 +12,7 @@ from grammars.json_schema.emit.contains import contains_array_expr
 from grammars.json_schema.emit.diagnostics import Diagnostics
 from grammars.json_schema.emit.unique_items import UniqueItemsLowering
 from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
-from grammars.json_schema.text.punctuation import JsonPunctuation
+from grammars.json_schema.text.punctuation import ArraySigns, JsonPunctuation
 
 
 class ArrayLowering:
@@ -66,13 +66,21 @@ class ArrayLowering:
                 tuple(dict.fromkeys(node for items in constraints.items for node in items.schemas_at(index)))
             )
 
+        signs = self.punctuation.array
         if unique:
             different = self.unique_items.unique_array(disjunct, constraints, size)
             if different is not None:
                 return different
+            assert self.punctuation.distinct is not None, "markup refuses uniqueItems"
+            signs = self.punctuation.distinct
         prefix = [item(i) for i in range(size)]
         expr = array_expr(
-            prefix, lambda: item(size), constraints.min_items, constraints.max_items, self.punctuation
+            prefix,
+            lambda: item(size),
+            constraints.min_items,
+            constraints.max_items,
+            signs,
+            self.punctuation.empty_array,
         )
         if expr is ir.EMPTY_LANGUAGE:
             self.diagnostics.conflict(
@@ -86,7 +94,8 @@ def array_expr(
     rest: Callable[[], ir.Expr],
     low: int,
     high: int | None,
-    punctuation: JsonPunctuation,
+    signs: ArraySigns,
+    empty: ir.Expr,
 ) -> ir.Expr:
     """Arrays of the `prefix` items, then any number of `rest`, with `low` to `high` items in total (None: no bound)."""
     prefix = prefix if high is None else prefix[:high]
@@ -98,21 +107,21 @@ def array_expr(
     if high is not None and high < low:
         return ir.EMPTY_LANGUAGE
     more = ir.EMPTY_LANGUAGE if high is not None and high <= size else rest()
-    following = ir.sequence(punctuation.comma, more)
+    following = ir.sequence(signs.comma, more)
 
     def repeat(count: int) -> ir.Expr:
         least, most = max(0, low - count), None if high is None else high - count
-        return ir.sequence(ir.loop(following, least, most), punctuation.close_array)
+        return ir.sequence(ir.loop(following, least, most), signs.close)
 
     if size:
         tail = repeat(size)
         for i in range(size - 1, 0, -1):
-            tail = ir.sequence(punctuation.comma, prefix[i], tail)
+            tail = ir.sequence(signs.comma, prefix[i], tail)
             if i >= low:
-                tail = ir.choice(punctuation.close_array, tail)
-        full = ir.sequence(punctuation.open_array, prefix[0], tail)
+                tail = ir.choice(signs.close, tail)
+        full = ir.sequence(signs.open, prefix[0], tail)
     elif high == 0 or more is ir.EMPTY_LANGUAGE:
         full = ir.EMPTY_LANGUAGE
     else:
-        full = ir.sequence(punctuation.open_array, more, repeat(1))
-    return ir.choice(punctuation.empty_array, full) if low == 0 else full
+        full = ir.sequence(signs.open, more, repeat(1))
+    return ir.choice(empty, full) if low == 0 else full

@@ -1,7 +1,8 @@
 """``uniqueItems``: arrays whose items all differ.
 
-Supported where the items are enumerated values, or scalars whose texts differ whenever their values do: strings,
-and numbers without exponent. Items that are arbitrary arrays or objects are reported as unsupported.
+Items that are enumerated values, or scalars whose texts differ whenever their values do (strings, and numbers without
+exponent), are entries of an interleave, which counts what is left. All other items are written in an array with marks
+(`grammars.ir.Mark`), which knows no counts: two or more items must not be required.
 """
 
 from __future__ import annotations
@@ -77,7 +78,10 @@ class UniqueItemsLowering:
         self.punctuation = punctuation
 
     def unique_array(self, disjunct: Conjunction, constraints: TypeConstraints, size: int) -> ir.Expr | None:
-        """The arrays of a disjunct with ``uniqueItems``; None, with a problem noted, where it cannot be enforced."""
+        """The arrays of a disjunct with ``uniqueItems``; None where they need marks.
+
+        Marks cannot enforce that a second item is required: this is noted as a problem.
+        """
         conjunction = tuple(
             dict.fromkeys(node for items in constraints.items for node in items.schemas_at(size))
         )
@@ -85,7 +89,8 @@ class UniqueItemsLowering:
             self.distinct_items(conjunction) if size == 0 else "next to a list of schemas for the first items"
         )
         if isinstance(kinds, str):
-            self.diagnostics.note_unique_unsupported(disjunct, kinds)
+            if constraints.min_items > 1:
+                self.diagnostics.note_unique_unsupported(disjunct, f"with minItems over 1 {kinds}")
             return None
         listed, scalars = kinds
         if scalars:

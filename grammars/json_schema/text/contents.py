@@ -15,6 +15,7 @@ from grammars.errors import ConstrainedError, Problem, UnsupportedConstraint
 from grammars.json_schema.text.patterns import StringPattern
 from grammars.json_schema.text.strings import CANONICAL_ESCAPES
 from grammars.lexer import reject_lexer_grammar
+from grammars.transform.interleave import is_distinct
 from grammars.visit import children, drop_unreachable, fold, with_children
 
 
@@ -75,17 +76,17 @@ def json_string_body(grammar: ir.Grammar, prefix: str = "") -> ir.Grammar:
     encoded: dict[ir.Expr, ir.Expr] = {}
 
     def value(expr: ir.Expr, known: dict[ir.Expr, ir.Expr]) -> ir.Expr:
-        if isinstance(expr, ir.Terminal):
-            _require_text(expr.regex)
-            return ir.Terminal(CANONICAL_ESCAPES.encode(expr.regex))
-        if isinstance(expr, ir.Call):
-            return ir.Call(prefix + expr.rule)
-        if isinstance(expr, ir.Interleave) and any(entry.distinct for entry in expr.entries):
+        if is_distinct(expr):
             raise UnsupportedConstraint(
                 "a grammar cannot stand inside a JSON string",
                 Problem("uniqueItems", "different items are compared as JSON, and here they are escaped"),
                 action="leave uniqueItems and sets out of what the string contains",
             )
+        if isinstance(expr, ir.Terminal):
+            _require_text(expr.regex)
+            return ir.Terminal(CANONICAL_ESCAPES.encode(expr.regex))
+        if isinstance(expr, ir.Call):
+            return ir.Call(prefix + expr.rule)
         return with_children(expr, tuple(known[part] for part in children(expr)))
 
     rules = {prefix + name: fold(body, children, value, encoded) for name, body in grammar.rules.items()}

@@ -37,6 +37,8 @@ def restrict_escapes(grammar: ir.Grammar, ensure_ascii: bool) -> ir.Grammar:
     narrow = _in_ascii if ensure_ascii else _without_needless()
 
     def value(expr: ir.Expr, known: dict[ir.Expr, ir.Expr]) -> ir.Expr:
+        if isinstance(expr, ir.Mark):
+            return expr
         if isinstance(expr, ir.Terminal):
             regex = narrow(expr.regex, narrowed)
             return expr if regex is expr.regex else ir.Terminal(regex)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from grammars import ir
 from grammars.errors import InvalidConstraint, Problem
@@ -35,6 +35,14 @@ _ANY = ir.repeat(_WHITESPACE)
 _LINE = ir.concat(_NEWLINE, ir.repeat(_SPACE, 0, 40))
 
 
+class ArraySigns(NamedTuple):
+    """What stands around and between the items of an array."""
+
+    open: ir.Expr
+    comma: ir.Expr
+    close: ir.Expr
+
+
 @dataclass(frozen=True, eq=False)
 class JsonPunctuation:
     """Terminals of JSON's punctuation.
@@ -43,6 +51,7 @@ class JsonPunctuation:
         open_object, close_object, empty_object: ``{``, ``}`` and ``{}``.
         open_array, close_array, empty_array: ``[``, ``]`` and ``[]``.
         comma: ``,`` between members or items.
+        distinct: ``[``, ``,`` and ``]`` with the marks of items that must differ.
         colon: the regex of ``:``, which is part of each key's terminal.
         keys, next_keys: caches of `property_key` and `next_property_key`.
     """
@@ -55,6 +64,7 @@ class JsonPunctuation:
     empty_array: ir.Expr
     comma: ir.Terminal
     colon: ir.Regex
+    distinct: ArraySigns | None = None
     keys: dict[str, ir.Terminal] = field(default_factory=dict)
     next_keys: dict[str, ir.Terminal] = field(default_factory=dict)
 
@@ -89,6 +99,11 @@ class JsonPunctuation:
         if self.whitespace_parts and not isinstance(regex, (ir.Concat, ir.EmptySet)):
             return ir.Terminal(ir.Concat((*self.whitespace_parts[0], regex, *self.whitespace_parts[1])))
         return ir.Terminal(ir.concat(self.comma.regex, regex, self.colon))
+
+    @property
+    def array(self) -> ArraySigns:
+        """What stands around and between the items of an array."""
+        return ArraySigns(self.open_array, self.comma, self.close_array)
 
     @cached_property
     def whitespace_parts(self) -> tuple[tuple[ir.Regex, ...], tuple[ir.Regex, ...]] | None:
@@ -155,6 +170,9 @@ def punctuation_for(
     def around(left: ir.Regex, text: bytes, right: ir.Regex) -> ir.Terminal:
         return ir.Terminal(ir.concat(left, ir.Literal(text), right))
 
+    def marked(left: ir.Regex, text: bytes, mark: ir.Mark, right: ir.Regex) -> ir.Expr:
+        return ir.sequence(around(left, text, ir.EMPTY_STRING), mark, ir.Terminal(right))
+
     return JsonPunctuation(
         open_object=around(ir.EMPTY_STRING, b"{", inside),
         close_object=around(inside, b"}", ir.EMPTY_STRING),
@@ -164,6 +182,11 @@ def punctuation_for(
         empty_array=ir.Terminal(ir.concat(ir.Literal(b"["), within_empty, ir.Literal(b"]"))),
         comma=around(before_comma, b",", after_comma),
         colon=ir.concat(before_colon, ir.Literal(b":"), after_colon),
+        distinct=ArraySigns(
+            marked(ir.EMPTY_STRING, b"[", ir.OPEN_DISTINCT, inside),
+            marked(before_comma, b",", ir.NEXT_DISTINCT, after_comma),
+            marked(inside, b"]", ir.CLOSE_DISTINCT, ir.EMPTY_STRING),
+        ),
     )
 
 

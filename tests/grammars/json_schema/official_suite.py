@@ -19,7 +19,7 @@ from itertools import islice, permutations, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from constrained.automaton import DEAD, TokenAutomaton
+from constrained.automaton import DEAD, Automaton, compile_grammar
 from constrained.vocabulary import Vocabulary
 from grammars.errors import ConstraintError, ConstraintTooLarge, UnsatisfiableConstraint
 from grammars.json_schema import lower_schema
@@ -100,7 +100,7 @@ def orders(value: Any, whole: bool) -> Iterator[Any]:
             yield int(value)
 
 
-def accepts(automaton: TokenAutomaton, instance: Any, whole: bool) -> bool:
+def accepts(automaton: Automaton, instance: Any, whole: bool) -> bool:
     """Whether some text of an instance is one of the automaton's."""
     for ordered in islice(orders(instance, whole), MOST_TEXTS):
         text = json.dumps(ordered).encode()
@@ -115,7 +115,7 @@ def verdict(case: Case, registry: dict[str, Any]) -> tuple[str, str]:
     try:
         says = isinstance(case.schema, dict) and "$schema" in case.schema
         lowered = lower_schema(case.schema, draft=None if says else case.draft, registry=registry)
-        automaton = TokenAutomaton(lowered.grammar, VOCABULARY)
+        automaton = compile_grammar(lowered.grammar, VOCABULARY)
     except UnsatisfiableConstraint as error:
         valid = [test["description"] for test in case.tests if test["valid"]]
         return (NARROWER, f"{valid[0]}: {error}") if valid else (AGREES, "")

@@ -15,10 +15,11 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from constrained.automaton import compile_grammar
 from constrained.testing.judge import ReferenceRecognizer
 from grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint, UnsupportedConstraint
 from grammars.json_schema import lower_schema
-from tests.grammars.json_schema.official_suite import VOCABULARY, TokenAutomaton, accepts
+from tests.grammars.json_schema.official_suite import VOCABULARY, accepts
 from tests.support.examples import examples
 
 KEYS = ["a", "b", "ab"]
@@ -87,7 +88,7 @@ def check(schema: Any, definition: Any, instances: list[Any]) -> None:
         return
     except (UnsupportedConstraint, ConstraintTooLarge):
         return
-    automaton = TokenAutomaton(grammar, VOCABULARY)
+    automaton = compile_grammar(grammar, VOCABULARY)
     for instance, verdict in zip(instances, verdicts, strict=True):
         assert accepts(automaton, instance, whole=True) == verdict, instance
     judge = ReferenceRecognizer(grammar)

@@ -110,7 +110,12 @@ def test_several_strings_of_one_schema_share_their_rules() -> None:
         ({"not": {"type": "string", "x-content": "s"}}, "not"),
         ({"allOf": [{"x-content": "s"}, {"x-content": "t"}]}, "cannot be combined"),
         (
-            {"type": "array", "items": {"type": "string", "x-content": "s"}, "uniqueItems": True},
+            {
+                "type": "array",
+                "items": {"type": "string", "x-content": "s"},
+                "uniqueItems": True,
+                "minItems": 2,
+            },
             "uniqueItems",
         ),
         ({"type": "object", "propertyNames": {"x-content": "s"}}, "names of members"),
@@ -131,6 +136,7 @@ def test_a_grammar_stands_alone(schema: dict[str, Any], reason: str) -> None:
         (predicate(str.isdigit), "predicate"),
         (regex("a") & predicate(str.isdigit), "predicate"),
         (json_schema({"type": "array", "items": {"type": "integer"}, "uniqueItems": True}), "uniqueItems"),
+        (json_schema({"type": "array", "items": {"type": "object"}, "uniqueItems": True}), "uniqueItems"),
         (regex("(a"), "never closed"),
     ],
 )

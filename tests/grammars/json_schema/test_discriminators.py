@@ -15,10 +15,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from constrained.automaton import Automaton
 from grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint
 from grammars.json_schema import PropertyOrder, lower_schema
 from grammars.json_schema.emit import objects
-from tests.grammars.json_schema.official_suite import VOCABULARY, TokenAutomaton, accepts
+from tests.grammars.json_schema.official_suite import VOCABULARY, accepts, compile_grammar
 from tests.support.examples import examples
 
 ORDERS: tuple[PropertyOrder, ...] = ("any", "schema")
@@ -78,7 +79,7 @@ schemas = st.one_of(
 )
 
 
-def as_it_stands(automaton: TokenAutomaton, instance: Any, whole: bool) -> bool:
+def as_it_stands(automaton: Automaton, instance: Any, whole: bool) -> bool:
     """Whether the text of an instance is one of the automaton's, with its members in this order."""
     text = json.dumps(instance).encode()
     states = automaton.walk(automaton.start, list(text))
@@ -93,7 +94,7 @@ def check(schema: Any, found: list[dict[str, Any]]) -> None:
         except UnsatisfiableConstraint:
             assert not any(map(valid, found))
             return
-        automaton = TokenAutomaton(grammar, VOCABULARY)
+        automaton = compile_grammar(grammar, VOCABULARY)
         for instance in found:
             taken = accepts if order == "schema" else as_it_stands
             assert taken(automaton, instance, whole=True) == valid(instance), (instance, order)
@@ -134,7 +135,7 @@ def test_forty_conditions_on_one_tag_are_forty_cases(order: PropertyOrder) -> No
             for kind in kinds
         ],
     }
-    automaton = TokenAutomaton(lower_schema(schema, property_order=order).grammar, VOCABULARY)
+    automaton = compile_grammar(lower_schema(schema, property_order=order).grammar, VOCABULARY)
     assert accepts(automaton, {"kind": "kind 7", "only kind 7": "kind 7"}, whole=False)
     assert not accepts(automaton, {"kind": "kind 7", "only kind 8": "kind 8"}, whole=False)
     assert not accepts(automaton, {"kind": "kind 7"}, whole=False)
@@ -162,7 +163,7 @@ def test_members_that_violate_a_branch_are_split_by_its_discriminator_only() -> 
     schema = {"oneOf": [*shapes, misspelt]}
     grammar = lower_schema(schema, property_order="any").grammar
     assert len(grammar.rules) < 200
-    automaton = TokenAutomaton(grammar, VOCABULARY)
+    automaton = compile_grammar(grammar, VOCABULARY)
     valid = Draft202012Validator(schema).is_valid
     rng = random.Random(0)
     verdicts = set()

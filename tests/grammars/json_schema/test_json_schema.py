@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained.automaton import DEAD, TokenAutomaton
+from constrained.automaton import DEAD, compile_grammar
 from constrained.testing.judge import ReferenceRecognizer
 from constrained.vocabulary import Vocabulary
 from grammars import ir
@@ -85,7 +85,7 @@ class Recogniser:
 
     def __init__(self, grammar: ir.Grammar) -> None:
         tokens = [*(bytes((byte,)) for byte in range(256)), b""]
-        self.automaton = TokenAutomaton(grammar, Vocabulary.from_bytes(tokens, [256]))
+        self.automaton = compile_grammar(grammar, Vocabulary.from_bytes(tokens, [256]))
 
     def accepts(self, text: bytes) -> bool:
         state = self.automaton.start
@@ -370,7 +370,7 @@ def test_what_takes_too_long_to_decide_is_named() -> None:
     both = [{"pattern": "^[ab]*a[ab]{20}$"}, {"pattern": "^[ab]*b[ab]{20}$"}]
     schema = {"properties": {"a": {"pattern": "^a+$"}, "z": {"items": {"type": "string", "allOf": both}}}}
     with pytest.raises(ConstraintTooLarge, match="empty") as caught:
-        TokenAutomaton(lower_schema(schema).grammar, VOCABULARY)
+        compile_grammar(lower_schema(schema).grammar, VOCABULARY)
     assert [problem.place for problem in caught.value.problems] == ["#/properties/z"]
 
 
@@ -390,7 +390,7 @@ def test_a_listed_value_that_may_have_a_format_is_not_denied(keyword: str) -> No
         "propertyNames": {"enum": [{text: 1}, {}], "not": {"propertyNames": statuses}},
     }[keyword]
     try:
-        automaton = TokenAutomaton(lower_schema(schema).grammar, VOCABULARY)
+        automaton = compile_grammar(lower_schema(schema).grammar, VOCABULARY)
     except UnsatisfiableConstraint:
         return
     for value in (text, {text: 1}):

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from constrained.automaton import compile_grammar
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint
 from grammars.json_schema import lower_schema
@@ -18,7 +19,7 @@ from grammars.json_schema.source.key_classes import partition_keys
 from grammars.json_schema.text.patterns import ecma_pattern
 from grammars.regex.disjoint import DerivativeLanguages
 from grammars.regex.matching import matches
-from tests.grammars.json_schema.official_suite import VOCABULARY, TokenAutomaton, accepts
+from tests.grammars.json_schema.official_suite import VOCABULARY, accepts
 
 SOURCES = [
     "^a",
@@ -119,7 +120,7 @@ def test_many_patterns_on_one_object(sources: list[str], values: list[Any], deni
         schema = {"type": "object", "not": schema}
     judge = Draft202012Validator(schema)
     try:
-        automaton = TokenAutomaton(lower_schema(schema).grammar, VOCABULARY)
+        automaton = compile_grammar(lower_schema(schema).grammar, VOCABULARY)
     except UnsatisfiableConstraint:
         assert not any(map(judge.is_valid, values))
         return
@@ -129,7 +130,7 @@ def test_many_patterns_on_one_object(sources: list[str], values: list[Any], deni
 
 def test_names_and_numbers_of_patterns_do_not_matter_where_they_exclude_each_other() -> None:
     schema = {"patternProperties": {f"^key{i}(a|b)$": {"const": i} for i in range(60)}}
-    automaton = TokenAutomaton(lower_schema(schema).grammar, VOCABULARY)
+    automaton = compile_grammar(lower_schema(schema).grammar, VOCABULARY)
     assert accepts(automaton, {"key7a": 7, "key59b": 59, "other": None}, False)
     assert not accepts(automaton, {"key7a": 8}, False)
 

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from constrained.automaton import compile_grammar
 from grammars.errors import UnsatisfiableConstraint, UnsupportedConstraint
 from grammars.json_schema import lower_schema
 from grammars.json_schema.emit import scalars
-from tests.grammars.json_schema.official_suite import VOCABULARY, TokenAutomaton, accepts
+from tests.grammars.json_schema.official_suite import VOCABULARY, accepts
 from tests.support.examples import examples
 from tests.support.json_walks import walk
 
@@ -70,7 +71,7 @@ def agree(schema: Any, values: list[Any]) -> None:
     """The automaton takes those of some values that are valid; and what it writes is valid."""
     judge = Draft202012Validator(schema)
     try:
-        automaton = TokenAutomaton(lower_schema(schema).grammar, VOCABULARY)
+        automaton = compile_grammar(lower_schema(schema).grammar, VOCABULARY)
     except UnsatisfiableConstraint:
         assert not any(map(judge.is_valid, values)), schema
         return
@@ -97,7 +98,7 @@ def test_numbers(parts: list[Any]) -> None:
 def test_combinations_are_not_multiplied() -> None:
     letters = [{"anyOf": [{"pattern": f"{a}{b}"} for a in "abcd"]} for b in "efghijkl"]  # 4 ** 8 ways
     schema = {"type": "string", "allOf": letters, "maxLength": 20}
-    automaton = TokenAutomaton(lower_schema(schema).grammar, VOCABULARY)
+    automaton = compile_grammar(lower_schema(schema).grammar, VOCABULARY)
     assert accepts(automaton, "".join(f"a{b}" for b in "efghijkl"), True)
     assert not accepts(automaton, "".join(f"a{b}" for b in "efghijk"), True)
 
@@ -107,9 +108,9 @@ def test_both_readings_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         "type": "string",
         "allOf": [{"anyOf": [{"pattern": c}, {"minLength": 2}, {"const": "a"}]} for c in "ab1"],
     }
-    one = TokenAutomaton(lower_schema(schema).grammar, VOCABULARY)
+    one = compile_grammar(lower_schema(schema).grammar, VOCABULARY)
     monkeypatch.setattr(scalars, "SCALAR_TERM_THRESHOLD", 10**9)
-    other = TokenAutomaton(lower_schema(schema).grammar, VOCABULARY)
+    other = compile_grammar(lower_schema(schema).grammar, VOCABULARY)
     for text in STRINGS:
         assert accepts(one, text, True) == accepts(other, text, True)
 

@@ -17,7 +17,7 @@ import jsonschema
 import jsonschema_rs
 import pytest
 
-from constrained.automaton import DEAD, TokenAutomaton
+from constrained.automaton import DEAD, Automaton, compile_grammar
 from grammars.errors import ConstraintError, ConstraintTooLarge, InvalidConstraint, UnsatisfiableConstraint
 from grammars.json_schema import lower_schema
 from tests.grammars.json_schema.official_suite import VOCABULARY
@@ -59,7 +59,7 @@ class Judges:
         return one if one == self._other.is_valid(value) else None
 
 
-def accepts(automaton: TokenAutomaton, text: str) -> bool:
+def accepts(automaton: Automaton, text: str) -> bool:
     state = automaton.start
     for byte in text.encode():
         state = automaton.next(state, byte)
@@ -85,7 +85,7 @@ def judge(draft: str, seed: int, *, instances: int = 12, walks: int = 2) -> Coun
     judges = Judges(schema, draft)
     values = [drawn.near(schema) if i % 3 else drawn.instance() for i in range(instances)]
     try:
-        automaton = TokenAutomaton(
+        automaton = compile_grammar(
             lower_schema(schema, draft=draft, property_order="any").grammar, VOCABULARY
         )
     except UnsatisfiableConstraint:

@@ -19,7 +19,7 @@ import jsonschema
 import pytest
 from jsonschema.validators import validator_for
 
-from constrained.automaton import TokenAutomaton
+from constrained.automaton import compile_grammar
 from grammars.errors import ConstraintError, ConstraintTooLarge
 from grammars.json_schema import lower_schema
 from tests.grammars.json_schema.official_suite import VOCABULARY
@@ -52,7 +52,7 @@ HARD = [
 def check(schema: Any, rng: random.Random, walks: int = 1) -> bool:
     """Walks over a schema; False if it is refused."""
     try:
-        automaton = TokenAutomaton(lower_schema(schema).grammar, VOCABULARY)
+        automaton = compile_grammar(lower_schema(schema).grammar, VOCABULARY)
     except (ConstraintError, ConstraintTooLarge):
         return False
     kind = validator_for(schema, default=jsonschema.Draft202012Validator)

@@ -1,0 +1,96 @@
+// The token automaton of a grammar with arrays whose items must differ as JSON values (`grammars.ir.Mark`).
+//
+// An automaton of the grammar with its marks runs inside (`inner_`), in a shard whose alphabet has the marks. A *reading* is a
+// state of it and the history of the items; a state is a set of readings, one as long as the grammar is unambiguous. A mark
+// that can follow is passed at once; a reading in which an item equals an earlier one ends there.
+// An item that differs from all earlier ones already can be completed in any way, so the inner state says all about it: its
+// length, its mask. One that may still become equal needs a search (`prove`).
+// Invariants
+//  * Every reading of a state has a completion. The shortest completions of the inner automaton begin no second item: arrays
+//    that need two items that differ have no marks.
+//  * A search that runs out of fuel counts as a proof that there is no completion, so an allowed text can always be completed.
+//  * A state id is valid for the lifetime of the automaton.
+// Thread safety: see `BaseAutomaton`.
+#pragma once
+
+#include <memory>
+
+#include "automaton.hpp"
+#include "item_history.hpp"
+
+namespace core {
+
+class UniqueAutomaton : public BaseAutomaton {
+public:
+    /// `shard`: with marks. `fuel`: see `Automaton`. `limit`: bytes above which memos are evicted.
+    UniqueAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, uint32_t fuel, size_t limit);
+
+    /// The automaton of the grammar with its marks, which lazy rules are added to.
+    Automaton& inner() { return *inner_; }
+    uint32_t left_recursive() const final { return inner_->left_recursive(); }
+    /// Whether a search for a completion ran out of fuel.
+    bool search_exhausted() const { return search_exhausted_; }
+
+private:
+    static constexpr uint32_t kSearchFuel = 1u << 16;  // bytes that one search may try
+
+    enum class Verdict : uint8_t { Open, Live, Dead };
+    struct Reading {
+        uint32_t inner;
+        HistoryId history;
+        Verdict verdict = Verdict::Open;
+        uint8_t nearer = 0;  // the first byte of its completion, if a search found it
+        uint32_t length = kInfinite;
+    };
+    struct State {
+        uint32_t at = 0, count = 0;  // in `held_`
+        bool has_first = false;
+        ByteSet first;
+        uint32_t without_values = kUnset;  // see `interchangeable`
+    };
+    /// The tokens that reach a mark from an inner state.
+    using Touching = std::vector<uint32_t>;
+
+    uint32_t reading(uint32_t inner, HistoryId history);
+    bool tracked(uint32_t reading) const { return histories_.has_values(readings_[reading].history); }
+    bool differs(uint32_t reading) const { return histories_.differs(readings_[reading].history); }
+    bool passes_mark(uint32_t inner_state);
+    bool live(uint32_t reading);
+    void prove(uint32_t reading);
+    void follow(uint32_t reading, uint8_t byte, std::vector<uint32_t>& next);
+    uint32_t intern(std::vector<uint32_t>& readings);
+    std::span<const uint32_t> held(uint32_t state) const { return {held_.data() + states_[state].at, states_[state].count}; }
+    const Touching& touching(uint32_t inner_state);
+    void walk_close(uint32_t state, std::vector<uint32_t>& dead, std::vector<uint32_t>& close, uint32_t& worst);
+    std::vector<uint32_t> apart(uint32_t state);
+    bool add_base(uint32_t reading, std::vector<uint32_t>& bits);
+
+    uint32_t byte_next(uint32_t state, uint8_t byte) final;
+    ByteSet first_bytes(uint32_t state) final;
+    void compute_mask(uint32_t state) final;
+    std::pair<uint8_t, uint32_t> step_nearer(uint32_t state) final;
+    const TokenSet* within_budget(uint32_t state, uint32_t budget) final;
+    void keep_within(uint32_t state, uint32_t budget, std::span<const uint32_t> places, uint32_t* out) final;
+    bool reads_heads(uint32_t state) const final;
+    uint32_t interchangeable(uint32_t state, uint32_t reach) final;
+    size_t permanent_bytes() const final;
+    bool over_limit() const final { return permanent_bytes() > limit_; }
+    size_t memo_bytes() const final;
+    void begin_call(uint32_t) final;
+
+    const size_t limit_;
+    std::unique_ptr<Automaton> inner_;
+    ItemHistories histories_;
+    std::vector<Reading> readings_;
+    InternTable reading_index_;
+    StableArray<State> states_;
+    std::vector<uint32_t> held_;
+    Memo bytes_{kMemoLimit};  // (state, byte) -> state
+    Trie::Arrays separators_;  // the tokens with a byte that a mark can follow
+    std::unordered_map<uint32_t, Touching> touching_;
+    size_t touching_bytes_ = 0;
+    std::vector<uint32_t> mark_tokens_;  // with a byte that is taken as a mark
+    bool search_exhausted_ = false;
+};
+
+}  // namespace core

@@ -1,0 +1,197 @@
+"""Arrays whose items differ as JSON values: masks, limits and texts against `jsonschema` and against single tokens."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from typing import Any
+
+import jsonschema
+import pytest
+
+from constrained import json_schema
+from constrained.automaton import DEAD, Automaton, UniqueAutomaton, compile
+from constrained.automaton.bitmask import unpack_ids
+from constrained.errors import UnsupportedConstraint
+from constrained.vocabulary import Vocabulary
+
+PIECES = [
+    '"a"',
+    '":{',
+    "},{",
+    "}},{",
+    ',{"a":',
+    "true",
+    "false",
+    "[{",
+    "}]",
+    "}],",
+    "[]",
+    "{}",
+    "{},{}",
+    '"b":1',
+    "1.0",
+    "\\u0061",
+    "ab",
+    "],[",
+    "]]",
+    "[[]",
+    "}}",
+    '":{"',
+    "[[],[]",
+    ',"a":1}',
+    "1,",
+]
+VOCABULARY = Vocabulary.from_bytes(
+    [*(bytes((byte,)) for byte in range(256)), *map(str.encode, PIECES), b""], [256 + len(PIECES)]
+)
+
+
+def array(items: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items, "uniqueItems": True, **more}
+
+
+def members(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+SCHEMAS: dict[str, dict[str, Any]] = {
+    "few objects": array({**members(a={"type": "boolean"}), "required": ["a"]}),
+    "members in two orders": array(members(a={"enum": [1, 2]}, b={"const": 1}), maxItems=4),
+    "any object": array({"type": "object"}),
+    "anything": array({}),
+    "few arrays": array({"type": "array", "items": {"type": "boolean"}, "maxItems": 1}),
+    "within each other": array(array(members(a={"type": "boolean"}))),
+    "in a member": members(x=array({"type": "object", "properties": {"a": {"type": "number"}}})),
+    "first items": {
+        "type": "array",
+        "prefixItems": [{"type": "boolean"}] * 2,
+        "items": False,
+        "uniqueItems": True,
+    },
+    "beside an array without": {
+        "anyOf": [
+            array({"type": "object", "maxProperties": 1}, maxItems=3),
+            {"type": "array", "items": {"type": "object", "maxProperties": 0}, "minItems": 4},
+        ]
+    },
+}
+
+
+def automaton_of(schema: dict[str, Any], order: str = "any") -> Automaton:
+    automaton = compile(json_schema(schema, property_order=order), VOCABULARY)  # type: ignore[arg-type]
+    assert isinstance(automaton, UniqueAutomaton)
+    return automaton
+
+
+def after(automaton: Automaton, text: str) -> int:
+    state = automaton.start
+    for byte in text.encode():
+        state = automaton.next(state, byte)
+    return state
+
+
+def accepts(automaton: Automaton, text: str) -> bool:
+    state = after(automaton, text)
+    return state != DEAD and automaton.accepts(state)
+
+
+def mask(automaton: Automaton, state: int, budget: int | None = None) -> set[int]:
+    row = automaton.new_mask()
+    if budget is None:
+        automaton.fill_mask(state, row)
+    else:
+        automaton.fill_mask_within(state, row, budget)
+    return set(unpack_ids(row).tolist())
+
+
+def fitting(automaton: Automaton, state: int, budget: int) -> set[int]:
+    """What a mask within a budget should have, from every state that can follow."""
+    after = {token: automaton.next(state, token) for token in range(VOCABULARY.size)}
+    ends = set(VOCABULARY.eos_ids)
+    return {
+        token
+        for token, reached in after.items()
+        if reached != DEAD and (token in ends or automaton.shortest_completion(reached) < budget)
+    }
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_mask_holds_the_tokens_that_can_be_completed_and_every_text_is_valid(name: str) -> None:
+    automaton, rng = automaton_of(SCHEMAS[name]), random.Random(1)
+    judge = jsonschema.Draft202012Validator(SCHEMAS[name])
+    for _ in range(3):
+        state, text, free = automaton.start, b"", rng.randrange(10, 80)
+        while True:
+            allowed = mask(automaton, state)
+            assert allowed
+            assert allowed == {t for t in range(VOCABULARY.size) if automaton.next(state, t) != DEAD}
+            left = automaton.shortest_completion(state)
+            assert automaton.accepts(state) == (left == 0)
+            if len(text) % 4 == 0:
+                for budget in {left, left + 2} - {0}:
+                    assert mask(automaton, state, budget) == fitting(automaton, state, budget)
+            if len(text) > free:
+                allowed = mask(automaton, state, left + 1)
+            signs = [t for t in sorted(allowed) if (t < 256 and chr(t) in '{}[],:"1tf') or t > 255]
+            token = rng.choice(signs or sorted(allowed))
+            if token in VOCABULARY.eos_ids:
+                break
+            state, text = automaton.next(state, token), text + VOCABULARY.tokens[token]
+        assert judge.is_valid(json.loads(text)), text
+
+
+VALUES = [
+    "1",
+    "1.0",
+    '{"a":1}',
+    '{"a": 1.0}',
+    '{"a":1,"b":[]}',
+    '{"b":[],"a":1}',
+    "[1]",
+    "[ 10e-1 ]",
+    "true",
+    '"1"',
+    '["\\u0031"]',
+    '["1"]',
+    "{}",
+]
+
+
+def test_items_are_compared_as_the_specification_says() -> None:
+    schema = array({})
+    automaton, judge = automaton_of(schema), jsonschema.Draft202012Validator(schema)
+    for items in itertools.product(VALUES, repeat=2):
+        text = f"[null, {', '.join(items)}]"
+        assert accepts(automaton, text) == judge.is_valid(json.loads(text)), text
+
+
+def test_a_name_that_comes_twice_counts_once() -> None:
+    automaton = automaton_of(array({"type": "object"}), "schema")
+    assert accepts(automaton, '[{"a":1},{"a":2,"a":3}]')
+    assert not accepts(automaton, '[{"a":1},{"a":2,"a":1}]')
+
+
+def test_an_item_begins_only_if_one_is_left() -> None:
+    automaton = automaton_of(SCHEMAS["few objects"])
+    assert accepts(automaton, '[{"a":true},{"a":false}]')
+    both = after(automaton, '[{"a":true},{"a":false}')
+    assert automaton.next(both, ord(",")) == DEAD
+    assert automaton.next(both, ord("]")) != DEAD
+    second = after(automaton, '[{"a":true},{"a":')
+    assert automaton.next(second, ord("t")) == DEAD
+    assert automaton.forced(automaton.next(second, ord("f"))) == b"alse"
+
+
+def test_two_items_that_are_required_are_refused() -> None:
+    with pytest.raises(UnsupportedConstraint, match="minItems over 1"):
+        _ = json_schema(array({"type": "object"}, minItems=2)).grammar
+
+
+def test_the_automaton_of_long_arrays_says_when_it_has_grown() -> None:
+    automaton = compile(json_schema(array({"type": "object"})), VOCABULARY, memory_limit=1 << 20)
+    text = "[" + ",".join(f'{{"id":{n}}}' for n in range(200))
+    assert accepts(automaton, text + ',{"id":207}]')
+    assert not accepts(automaton, text + ',{"id":7}]')
+    assert automaton.outgrown
