@@ -100,8 +100,9 @@ std::unique_ptr<LexiconEntry> TokenLexicon::make(RegexId key) {
         entry = from_star(key, *star);
     } else if (const RegexId base = regexes_.without_exclusions(key); base != key) {
         entry = from_base(key, base);
-    } else if (!(entry = from_relaxed(key))) {
+    } else if (!(entry = from_relaxed(key)) && !(entry = from_walked(key))) {
         entry = from_walk(key);
+        walked_[walks_++ % walked_.size()] = key;
     }
     entry->inner_tokens.canonicalize();
     entry->inner_tokens.shrink();
@@ -352,11 +353,29 @@ std::unique_ptr<LexiconEntry> TokenLexicon::from_base(RegexId residual, RegexId 
             work.push_back({child, next, other});
         }
     }
+    std::vector<uint32_t>& nodes = entry->boundary_nodes;  // free text may end anywhere: there are many of them
     std::sort(lost.begin(), lost.end());
-    std::erase_if(entry->boundary_nodes, [&](uint32_t node) { return std::binary_search(lost.begin(), lost.end(), node); });
-    entry->boundary_nodes.insert(entry->boundary_nodes.end(), gained.begin(), gained.end());
-    std::sort(entry->boundary_nodes.begin(), entry->boundary_nodes.end());
+    std::sort(gained.begin(), gained.end());
+    if (!lost.empty()) std::erase_if(nodes, [&](uint32_t node) { return std::binary_search(lost.begin(), lost.end(), node); });
+    const auto middle = nodes.insert(nodes.end(), gained.begin(), gained.end());
+    std::inplace_merge(nodes.begin(), middle, nodes.end());
     return entry;
+}
+
+/// Returns nullptr where no residual that was walked agrees with this one behind nearly all bytes.
+std::unique_ptr<LexiconEntry> TokenLexicon::from_walked(RegexId residual) {
+    for (size_t i = 0; i < std::min(walks_, walked_.size()); ++i) {
+        const RegexId other = walked_[i];
+        if (other.value >= entries_.size() || !entries_[other.value]) continue;  // evicted
+        size_t different = 0;
+        for (uint32_t child = trie_.children_begin(Trie::kRoot); child < trie_.children_end(Trie::kRoot); ++child) {
+            const uint8_t byte = trie_.byte(child);
+            different += regexes_.step(residual, byte) != regexes_.step(other, byte);
+            if (different > kFewBytes) break;
+        }
+        if (different <= kFewBytes) return from_base(residual, other);
+    }
+    return nullptr;
 }
 
 /// Let S be the residual R with its high bounds lifted, the smallest of them n. S contains R, and every text of S of at

@@ -1,13 +1,15 @@
 // Classification of tokens by terminal residual: inner tokens stay inside the terminal, boundary tokens leave it.
 //
 // Invariant: an entry depends on the residual and the vocabulary alone, so all schemas and requests share it.
-// Six ways to build an entry; the cheapest applicable one is used:
+// Seven ways to build an entry; the cheapest applicable one is used:
 //   from_counter  C{m,n} and a tail: the tokens of C* by number of copies (`StarTokens`)
 //   from_base     a language without some words: the entry of the language, corrected on the paths of these words
 //   from_relaxed  bounds so high that only long tokens reach them: the entry without bounds, corrected at these tokens
 //   from_star     languages that cannot die inside C*, such as strings: the tokens of C*, plus a check of those that leave
 //   from_search   residuals with few first bytes, such as literals: these bytes are looked up in the trie; and the
 //                 substrings of a document, see `substring_subtree`
+//   from_walked   a residual that few first bytes tell from one that was walked, such as free text behind half of a trigger:
+//                 the entry of that one, corrected behind these bytes
 //   from_walk     any other residual: one walk over the vocabulary
 // Not thread-safe: the shard's lock guards it.
 #pragma once
@@ -73,6 +75,7 @@ private:
     Standing representative(RegexId residual);
     Standing without_words(RegexId residual);
     std::unique_ptr<LexiconEntry> make(RegexId key);
+    std::unique_ptr<LexiconEntry> from_walked(RegexId residual);
     std::unique_ptr<LexiconEntry> from_walk(RegexId residual);
     std::unique_ptr<LexiconEntry> from_search(RegexId residual);
     void walk_into(LexiconEntry& entry, RegexId residual);
@@ -103,6 +106,8 @@ private:
     TokenSet all_;  // every token of the trie
     uint32_t vocabulary_size_;
     std::vector<Standing> representatives_;            // by residual; `kEmptyLanguage` if not computed
+    std::array<RegexId, 4> walked_{};  // the last residuals that were walked; the oldest is replaced
+    size_t walks_ = 0;
     std::vector<std::unique_ptr<LexiconEntry>> entries_;   // by representative
     size_t count_ = 0;
     std::unordered_map<uint32_t, std::unique_ptr<StarTokens>> star_tokens_;  // by C

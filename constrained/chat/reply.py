@@ -25,6 +25,7 @@ from constrained.chat.tools import (
 from constrained.constraint import Constraint, as_constraint
 from constrained.constraint.base import digest
 from constrained.constraint.json import MAX_DIGITS
+from constrained.constraint.shared_rules import import_shared
 from constrained.errors import InvalidArgument, InvalidConstraint
 from constrained.vocabulary import encode_with_special
 
@@ -146,7 +147,7 @@ class ReplyConstraint(Constraint):
     def _called(self, begin: str, rules: dict[str, ir.Expr]) -> ir.Expr:
         """Calls, from behind the marker that opens the first one."""
         from grammars import ir
-        from grammars.transform.imports import fresh_name, import_rules
+        from grammars.transform.imports import fresh_name
 
         form = self.format
         following, tail = self._encoded(form.call_separator), self._encoded(form.tail)
@@ -155,9 +156,9 @@ class ReplyConstraint(Constraint):
         arguments = {}
         for tool in self.callable_tools:
             with tool_errors(tool):
-                grammar = tool.arguments_in(form, self.special_tokens).grammar
+                constraint = tool.arguments_in(form, self.special_tokens)
                 arguments[tool.name] = ir.sequence(
-                    import_rules(grammar, rules), ir.terminal(_numbered(shared))
+                    import_shared(constraint, rules, f"tool {tool.name}"), ir.terminal(_numbered(shared))
                 )
         calls = []
         for head in form.heads(begin):

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from constrained.chat.tool_format import HERMES, TOOL_NAME, ToolFormat
 from constrained.constraint import Constraint, json_schema
 from constrained.constraint.json import MAX_DIGITS
+from constrained.constraint.shared_rules import shared_grammar
 from constrained.constraint.structural.parameters import parameters
 from constrained.errors import (
     ConstraintError,
@@ -166,7 +167,7 @@ def _wrong(place: str, reason: str, wanted: str, value: Any = None) -> InvalidCo
 def _check_schema(tool: Tool) -> None:
     """Lowers the schema of a tool."""
     with tool_errors(tool):
-        _ = tool.arguments.grammar
+        shared_grammar(tool.arguments)
 
 
 @contextmanager

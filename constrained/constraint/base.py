@@ -51,6 +51,11 @@ class Constraint:
         raise NotImplementedError
 
     @property
+    def shared_key(self) -> str | None:
+        """The key under which the rules may be kept for other constraints; None: they are of use once, as for a document."""
+        return None
+
+    @property
     def schema(self) -> Any:
         """See above."""
         return None

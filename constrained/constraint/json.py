@@ -30,6 +30,9 @@ MAX_DIGITS = 24
 """Digits of a number without bounds, of a Python type or of a schema in the place of a constraint: more than identifiers and
 64-bit numbers have, so that only a model that repeats itself meets the limit."""
 
+_MOST_SHARED = 20_000
+"""Characters of the longest schema whose rules are kept for other constraints."""
+
 UnsupportedPolicy = Literal["refuse", "check"]
 """Treatment of a keyword that cannot be enforced: an error, or validation of the finished value."""
 
@@ -58,6 +61,11 @@ class _JsonConstraint(Constraint):
         if self.embedded is not None:
             options.append(json.dumps({name: constraint.key for name, constraint in self.embedded.items()}))
         return digest("json", self._text, self.whitespace, *options)
+
+    @property
+    def shared_key(self) -> str | None:
+        once = self.embedded is not None or "source_text" in self.options or len(self._text) > _MOST_SHARED
+        return None if once else self.key
 
     @cached_property
     def _lowered(self) -> LoweredSchema:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from grammars import ir
 from grammars.lexer import reject_lexer_grammar
 from grammars.visit import children, fold, with_children
@@ -28,6 +30,23 @@ def import_rules(grammar: ir.Grammar, rules: dict[str, ir.Expr], *, place: str =
     if all(name == new for name, new in names.items()):
         rules.update(grammar.rules)
         return ir.call(grammar.start)
+    rules.update(_renamed(grammar, names))
+    return ir.call(names[grammar.start])
+
+
+def placed_rules(grammar: ir.Grammar, place: str) -> ir.Grammar:
+    """The grammar, with the place in front of the name of every rule.
+
+    Raises:
+        UnsupportedConstraint: the grammar has a lexer.
+    """
+    reject_lexer_grammar(grammar, "among the rules of another")
+    names = {name: f"{place} {name}" for name in grammar.rules}
+    return ir.Grammar(_renamed(grammar, names), names[grammar.start])
+
+
+def _renamed(grammar: ir.Grammar, names: Mapping[str, str]) -> dict[str, ir.Expr]:
+    """The rules under other names."""
     renamed: dict[ir.Expr, ir.Expr] = {}
 
     def value(expr: ir.Expr, known: dict[ir.Expr, ir.Expr]) -> ir.Expr:
@@ -36,9 +55,7 @@ def import_rules(grammar: ir.Grammar, rules: dict[str, ir.Expr], *, place: str =
         parts = tuple(known[part] for part in children(expr))
         return with_children(expr, parts)
 
-    for name, body in grammar.rules.items():
-        rules[names[name]] = fold(body, children, value, renamed)
-    return ir.call(names[grammar.start])
+    return {names[name]: fold(body, children, value, renamed) for name, body in grammar.rules.items()}
 
 
 def fresh_name(name: str, names_in_use: set[str] | dict[str, ir.Expr]) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 import re
 
 import pytest
 
 from constrained.automaton import DEAD, compile
-from constrained.constraint import json_schema, regex
+from constrained.automaton.bitmask import allows
+from constrained.constraint import json_schema, regex, structural_tag
+from constrained.vocabulary import Vocabulary
 from tests.support.finite import byte_vocabulary
 
 BYTES = byte_vocabulary()
@@ -58,3 +61,47 @@ def test_an_excluded_pattern_costs_its_first_match(count: int) -> None:
         read = automaton.walk(automaton.start, list(text.encode()))
         whole = re.search(f"a.{{{count}}}", json.loads(text)) is None
         assert (len(read) == len(text) and automaton.accepts(read[-1])) == whole
+
+
+def test_masks_of_free_text_behind_half_of_a_marker() -> None:
+    """They are made from the mask of other free text; the judge is each token, byte by byte."""
+    rng = random.Random(0)
+    tokens = {bytes(rng.choice(b"<call>_ ab\n") for _ in range(rng.randrange(1, 7))) for _ in range(3000)}
+    tokens |= {bytes([byte]) for byte in range(256)}
+    vocabulary = Vocabulary.from_bytes([*sorted(tokens), b""], [len(tokens)])
+    ids = vocabulary.ids_by_bytes
+    tags = [
+        {"begin": begin, "content": {"type": "const_string", "value": "ab"}, "end": ">"}
+        for begin in ("<call>", "<call_a>", "_b<")
+    ]
+    form = {"type": "triggered_tags", "triggers": ["<call", "_b<"], "tags": tags}
+    for constraint in (
+        structural_tag({"type": "structural_tag", "format": form}),
+        regex("(?!.*<call)(?!.*<all).*"),
+    ):
+        automaton = compile(constraint, vocabulary)
+        for text in (
+            b"",
+            b"<",
+            b"<c",
+            b"<call",
+            b"a_",
+            b"_b",
+            b"<cal_b",
+            b"<c<cal",
+            b" <a",
+            b"<call>ab>",
+            b"\n<al",
+        ):
+            state = automaton.start
+            for byte in text:
+                state = DEAD if state == DEAD else automaton.next(state, ids[bytes([byte])])
+            if state == DEAD:
+                continue
+            found = automaton.new_mask()
+            automaton.fill_mask(state, found)
+            for number, token in enumerate(sorted(tokens)):
+                at = state
+                for byte in token:
+                    at = DEAD if at == DEAD else automaton.next(at, ids[bytes([byte])])
+                assert allows(found, number) == (at != DEAD), (text, token)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from constrained.constraint.shared_rules import import_shared, shared_grammar
 from constrained.constraint.structural import formats as f
 from constrained.constraint.structural.reader import below
 from grammars import ir
 from grammars.text.free_text import text_without, texts_up_to
-from grammars.transform.imports import fresh_name, import_rules
+from grammars.transform.imports import fresh_name
 from grammars.transform.nullable import remove_nullable_loops
 
 
@@ -108,13 +109,13 @@ class _Rules:
         constraint = form.constraint
         if self.document is not None:
             constraint = constraint.bind(self.document) if self.document else constraint.without_document()
-        grammar = below(form.source, lambda: constraint.grammar)
+        grammar = below(form.source, lambda: shared_grammar(constraint))
         body = grammar.rules[grammar.start]
         if isinstance(body, ir.Terminal):
             return ir.Terminal(
                 ir.intersection(body.regex, text_without(form.excludes)) if form.excludes else body.regex
             )
-        return import_rules(grammar, self.rules, place=form.source)
+        return import_shared(constraint, self.rules, form.source)
 
     def body(self, tag: f.Tag, ends: tuple[str, ...]) -> ir.Expr:
         """A tag after its ``begin``, as a rule of its own unless it is a terminal."""
