@@ -1,7 +1,7 @@
 """Runs a function in a separate process with limits of time and memory; for constraints of people who are not trusted.
 
 The process is a new interpreter that imports what the function needs and forks a child, which calls it. If the child is
-killed by its alarm, runs out of memory or crashes, the process forks another one, with all modules loaded.
+killed at its time limit, runs out of memory or crashes, the process forks another one, with all modules loaded.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 FORKS = hasattr(os, "fork")
 """Without fork, as on Windows, there is no sandbox."""
+
+WALL = 6
+"""Seconds by the clock that a call may take for each second of processor time: it also ends where it waits."""
 
 _NICE = 5
 """Calls get about a third of a processor that the other process wants too."""
@@ -51,7 +54,8 @@ class Sandbox:
 
     Args:
         vocabulary: the first argument of each call, sent once and without its tokenizer.
-        seconds: time limit of a call.
+        seconds: processor time that a call may take, so that a busy machine ends no call. By the clock it may take `WALL`
+            times as long.
         memory: bytes of address space that calls may allocate.
         warm: called with the vocabulary before the first fork, so that children inherit loaded modules and tables. A
             function of a module, as everything that is called here.
@@ -108,7 +112,7 @@ class Sandbox:
             outcome = -signal.SIGKILL
         if isinstance(outcome, tuple):
             return outcome[0]
-        if outcome == -signal.SIGALRM:
+        if outcome in (-signal.SIGPROF, -signal.SIGALRM):
             raise SandboxTimeout
         self._drop()
         raise SandboxFailed(outcome)
@@ -164,13 +168,19 @@ def _work(pipe: Connection, vocabulary: Vocabulary, seconds: float, memory: int)
             function, arguments = pipe.recv()
         except (EOFError, OSError):
             return
-        signal.setitimer(signal.ITIMER_REAL, seconds)  # no handler: SIGALRM kills the process
+        _end_after(seconds)
         outcome = function(vocabulary, *arguments)
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        _end_after(0)
         try:
             pipe.send((outcome,))
         except OSError:
             return
+
+
+def _end_after(seconds: float) -> None:
+    """Lets the process be killed after so much processor time, 0: not; there are no handlers of the signals."""
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, WALL * seconds)
 
 
 def _limit(memory: int) -> None:

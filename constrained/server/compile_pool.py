@@ -14,7 +14,7 @@ from constrained.chat.tools import ToolFormat
 from constrained.errors import InvalidArgument
 from constrained.lru_cache import LRUCache
 from constrained.models import LanguageModel
-from constrained.sandbox import FORKS
+from constrained.sandbox import FORKS, WALL
 from constrained.server import prepare
 from constrained.server.compile_sandbox import CompileSandbox, compile_timeout_error
 from constrained.server.errors import ApiError, to_api_error
@@ -128,7 +128,7 @@ class CompilePool:
                     headers={"Retry-After": str(max(1, round(seconds)))},
                 )
             # The job has started: wait for the sandboxed compile, which is bounded, and one compile in this process.
-            await asyncio.wait((waited,), timeout=2 * seconds + _LOADING)
+            await asyncio.wait((waited,), timeout=(WALL + 1) * seconds + _LOADING)
         if not waited.done():
             raise compile_timeout_error(seconds, constraint_field(request))
         return waited.result()

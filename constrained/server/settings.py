@@ -43,7 +43,7 @@ class ServerSettings:
         mask_seconds: processor time of a mask of a new constraint; a slower one in its trial refuses the constraint.
         draw_seconds: time of all slow draws of a completion; the scheduler does not wait for them.
         sandbox: new constraints are tried in a process with limits first, where processes fork; False: clients are trusted.
-        compile_seconds: time limit for compiling the constraint of a request.
+        compile_seconds: processor time for compiling the constraint of a request, and how long it may wait for its turn.
         compile_threads: number of compile threads, each with a sandbox process.
         compile_memory: bytes that a sandbox may allocate for a constraint.
         speculation: ``"auto"`` or a `Speculation`, as for `Generator`; None: one token per pass. Completions do not change.

@@ -170,6 +170,7 @@ class RandomSchemas:
             lambda: {"patternProperties": some(PATTERNS)},
             lambda: {"additionalProperties": one() if self._number else rng.choice((True, False, one()))},
             lambda: {"items": one()},
+            lambda: {"items": one(), "uniqueItems": True},
         ]
         if self._number < 4:
             found.append(lambda: {"items": self._schemas(depth, named), "additionalItems": one()})
