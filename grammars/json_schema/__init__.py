@@ -30,6 +30,7 @@ from grammars.errors import (
 from grammars.garbage import rare_collections
 from grammars.json_schema.emit.lazy_rules import LazySchemaRules
 from grammars.json_schema.emit.lowering import SchemaLowering
+from grammars.json_schema.emit.plain import PlainLowering
 from grammars.json_schema.parameters.lowering import ParameterLowering
 from grammars.json_schema.parameters.styles import PARAMETER_STYLES, ParameterStyle, parameter_style
 from grammars.json_schema.source.contents import ContentTable
@@ -215,6 +216,34 @@ def lower_schema(
             excluded=excluded if markup is None else ExcludedSubstrings((markup.excluded, *excludes)),
         )
 
+    def rows_of(lowering: SchemaLowering) -> Iterator[tuple[SchemaNode, list[tuple[str, bool, str]]]]:
+        """The keywords of each schema, in the order of a lowering without deferred rules."""
+        if not lowering.rules and not lowering.expansion.visited_nodes:
+            lowering.run()
+        rows = lowering.expansion.report_rows()
+        return rows if max_digits is None else noting_digits(rows, max_digits)
+
+    if (
+        size < LAZY_RULES_THRESHOLD
+        and table is None
+        and additional_properties_default
+        and markup is None
+        and not (strict or excludes or ensure_ascii is not None)
+        and dialect is SCHEMA_DIALECTS.get(dialect.name)
+    ):
+        grammar = PlainLowering(
+            schema,
+            dialect,
+            punctuation,
+            ordered=property_order == "schema",
+            max_digits=max_digits,
+            general=lambda: lowering_of(schema),
+        ).run()
+        if grammar is not None:
+            return LoweredSchema(
+                grammar, KeywordReport(lambda: rows_of(lowering_of(schema)), ()), (), dialect.name
+            )
+
     eager = strict or ensure_ascii is not None or markup is not None or bool(excludes)
     copy = None if eager or size < LAZY_RULES_THRESHOLD else copy_document(schema)
     lowering = lowering_of(schema if copy is None else copy)
@@ -239,16 +268,8 @@ def lower_schema(
         )
     )
 
-    def read() -> Iterator[tuple[SchemaNode, list[tuple[str, bool, str]]]]:
-        """The keywords of each schema, in the order of a lowering without deferred rules."""
-        whole = lowering
-        if lazy_rules is not None and lazy_rules.lengths:
-            whole = lowering_of(copy)
-            whole.run()
-        rows = whole.expansion.report_rows()
-        return rows if max_digits is None else noting_digits(rows, max_digits)
-
-    report = KeywordReport(read, unchecked)
+    deferred = lazy_rules is not None and bool(lazy_rules.lengths)
+    report = KeywordReport(lambda: rows_of(lowering_of(copy) if deferred else lowering), unchecked)
     if unchecked and unsupported == "refuse":
         raise _unsupported(unchecked, "remove them, rewrite them, or pass unsupported='check'")
     unknown = [

@@ -7,6 +7,7 @@ may be nested to any depth.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, Problem
@@ -150,12 +151,8 @@ class SchemaLowering:
 
     def productive(self) -> set[str]:
         """Rules known to derive some text, without a walk over their expressions."""
-        names: set[str] = set() if self.lazy_rules is None else set(self.lazy_rules.lengths)
-        for name in reversed(self.rules):  # callers usually precede the rules that they call
-            needs = self.rule_dependencies.get(name)
-            if needs is not None and names.issuperset(needs):
-                names.add(name)
-        return names
+        known = () if self.lazy_rules is None else self.lazy_rules.lengths
+        return productive_names(self.rules, self.rule_dependencies, known)
 
     def conjunction_expr(self, conjunction: Conjunction) -> ir.Expr:
         """The expression of the values of a conjunction."""
@@ -256,3 +253,15 @@ class SchemaLowering:
                 _ANY_CONTAINER[key] = container
         self.rule_dependencies[name] = []
         return container
+
+
+def productive_names(
+    rules: Mapping[str, ir.Expr], dependencies: Mapping[str, Sequence[str]], known: Iterable[str] = ()
+) -> set[str]:
+    """Rules known to derive some text, and those of which all dependencies are."""
+    names = set(known)
+    for name in reversed(rules):  # callers usually precede the rules that they call
+        needs = dependencies.get(name)
+        if needs is not None and names.issuperset(needs):
+            names.add(name)
+    return names

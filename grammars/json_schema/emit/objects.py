@@ -78,7 +78,7 @@ class ObjectLowering:
                         disjunct, f"the property {name!r} is required, and no value of it is allowed"
                     )
                     return ir.EMPTY_LANGUAGE, None
-                rules += _called_rules(value)
+                rules += called_rules(value)
             members.append(PropertyMember(name, is_required, value))
         low, high = constraints.min_properties, constraints.max_properties
         at_least = max(low, len(required))
@@ -137,12 +137,12 @@ class ObjectLowering:
         )
 
 
-def _called_rules(value: ir.Expr) -> Iterable[str]:
+def called_rules(value: ir.Expr) -> Iterable[str]:
     """At most one rule: if it derives some text, then so does `value`."""
     if isinstance(value, ir.Call):
         return (value.rule,)
     if isinstance(value, ir.Choice) and not any(isinstance(part, ir.Terminal) for part in value.parts):
-        return _called_rules(value.parts[0])
+        return called_rules(value.parts[0])
     return ()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 from grammars import ir
@@ -47,6 +48,17 @@ _SHOWN = {
     "not": "not",
 }
 _CANONICAL_CHARACTER = strings.CANONICAL_ESCAPES.unit(ir.ANY_CHAR.ranges)
+
+
+@cache
+def unbounded_numbers(max_digits: int | None) -> tuple[ir.Expr, ir.Expr]:
+    """Numbers and integers without bounds, of at most so many digits."""
+    if max_digits is None:
+        return NUMBER, INTEGER
+    return (
+        ir.Terminal(numbers.with_digits(max_digits, max_digits)),
+        ir.Terminal(numbers.with_digits(max_digits, None)),
+    )
 
 
 class ScalarLanguages:
@@ -133,11 +145,7 @@ class ScalarLowering:
         )
         self.rules = rules
         self.max_digits = max_digits
-        self.any_number: ir.Expr = NUMBER
-        self.any_integer: ir.Expr = INTEGER
-        if max_digits is not None:
-            self.any_number = ir.Terminal(numbers.with_digits(max_digits, max_digits))
-            self.any_integer = ir.Terminal(numbers.with_digits(max_digits, None))
+        self.any_number, self.any_integer = unbounded_numbers(max_digits)
         self.single_types: dict[f.ParsedSchema, ir.Expr] = {
             f.SINGLE_TYPE["null"]: NULL,
             f.SINGLE_TYPE["boolean"]: BOOLEAN,

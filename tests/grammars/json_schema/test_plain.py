@@ -1,0 +1,223 @@
+"""The walk over plain schemas against the lowering that knows everything: the same rules, or none."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from grammars import ir
+from grammars.errors import ConstraintError, ConstraintTooLarge
+from grammars.json_schema import PropertyOrder, lower_schema
+from grammars.json_schema.emit import plain
+from grammars.json_schema.emit.plain import PlainLowering
+from tests.support.examples import examples
+from tests.support.random_schemas import RandomSchemas
+
+ORDERS: tuple[PropertyOrder, ...] = ("schema", "any")
+
+PLAIN: list[Any] = [
+    True,
+    {},
+    {"title": "anything"},
+    {"type": "null"},
+    {"type": ["integer", "null"]},
+    {"type": ["number", "boolean", "string"]},
+    {"type": "object"},
+    {"type": "array"},
+    {"type": ["object", "array", "string"]},
+    {"properties": {"a": True}},
+    {"items": {"type": "string"}},
+    {"type": "object", "properties": {"a/b": {"type": "object"}, "~": {"items": True}}, "required": ["~"]},
+    {"type": "object", "properties": {"é": True, "b": {}}, "required": ["é", "x"], "additionalProperties": False}
+    | {"additionalProperties": {"type": "integer"}},
+    {"type": "object", "required": ["a", "b"], "properties": {"b": {"type": "string"}}},
+    {"type": "object", "properties": {}, "additionalProperties": False},
+    {"type": "array", "items": {"type": "array", "maxItems": 0}, "minItems": 1, "maxItems": 3},
+    {"type": ["object", "array"], "properties": {"a": True}, "items": {"$ref": "#"}, "minItems": 2},
+    {"enum": ["a", "b", "é", "a"]},
+    {"const": "x"},
+    {"type": "string", "enum": ["a", "b"]},
+    {"enum": [1, None, "x", [1, {"a": 2}]]},
+    {"type": ["string", "null"], "enum": ["a", None]},
+    {"type": "string", "minLength": 2, "maxLength": 5},
+    {"type": "string", "format": "date-time"},
+    {"type": "string", "pattern": "^a+$"},
+    {"type": ["string", "integer"], "minimum": 3, "pattern": "b"},
+    {"type": "integer", "minimum": -3, "maximum": 12, "format": "int32"},
+    {"type": "number", "multipleOf": 0.5},
+    {
+        "type": "object",
+        "properties": {"next": {"$ref": "#"}, "x": {"$ref": "#/$defs/a~1b"}, "y": {"$ref": "#/$defs/again"}},
+        "$defs": {"a/b": {"type": "object", "properties": {"z": {"$ref": "#/$defs/s"}}}, "s": {"type": "boolean"}}
+        | {"again": {"$ref": "#/$defs/a~1b"}},
+    },
+    {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "$id": "https://example.org/root",
+        "properties": {"a": {"$ref": "#/definitions/x", "type": "ignored here"}},
+        "definitions": {"x": {"type": "array", "items": {"type": "number"}}},
+    }
+    | {"properties": {"a": {"$ref": "#/definitions/x", "minLength": 1}}},
+]  # fmt: skip
+
+NOT_PLAIN: list[Any] = [
+    {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    {"type": "object", "minProperties": 1},
+    {"type": "object", "patternProperties": {"a": True}},
+    {"type": "array", "uniqueItems": True, "items": {"type": "integer"}},
+    {"type": "array", "prefixItems": [True]},
+    {"type": "object", "properties": {"a": False}},
+    {"type": "object", "properties": {"a": {"$id": "b", "type": "string"}}},
+    {"properties": {"a": {"$ref": "https://json-schema.org/draft/2020-12/schema"}}},
+    {"$ref": "#/$defs/a", "type": "string", "$defs": {"a": {"maxLength": 3}}},
+    {"type": "string", "not": {"const": "x"}},
+    {"type": ["object", "string"], "minLength": 2},
+]
+"""Right schemas that are left to the general lowering."""
+
+WRONG: list[Any] = [
+    {"type": "object", "properties": {"a": {"$ref": "#/$defs/none"}}},
+    {"$ref": "#"},
+    {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]},
+    {"type": "string", "minLength": 5, "maxLength": 2},
+    {"type": "string", "pattern": "("},
+    {"type": "array", "minItems": 3, "maxItems": 2},
+    {"type": "object", "required": ["a"], "additionalProperties": False},
+    {"type": "integer", "enum": ["a"]},
+]
+
+
+def shape(grammar: ir.Grammar) -> list[Any]:
+    """The rules of a grammar in their order, as nested tuples: equal if and only if the grammars are."""
+    known: dict[int, Any] = {}
+    numbers: dict[Any, int] = {}
+
+    def of(part: Any) -> Any:
+        if isinstance(part, tuple):
+            return tuple(map(of, part))
+        if not isinstance(part, (ir.Expr, ir.Regex, ir.InterleaveEntry)):
+            return type(part).__name__, part
+        if id(part) not in known:
+            content = type(part).__name__, *(of(getattr(part, name)) for name in type(part).__slots__)
+            known[id(part)] = numbers.setdefault(content, len(numbers))
+        return "part", known[id(part)]
+
+    rules = {name: of(body) for name, body in grammar.rules.items()}
+    contents = {number: content for content, number in numbers.items()}
+
+    def unfolded(part: Any) -> Any:
+        if isinstance(part, tuple) and len(part) == 2 and part[0] == "part":
+            return unfolded(contents[part[1]])
+        return tuple(map(unfolded, part)) if isinstance(part, tuple) else part
+
+    return [grammar.start, *((name, unfolded(body)) for name, body in rules.items())]
+
+
+def both(schema: Any, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Any, Any]:
+    """The grammar of the walk (or None), and that of the general lowering (or its error)."""
+    walked: list[ir.Grammar | None] = []
+    run = PlainLowering.run
+
+    def refuse(self: PlainLowering) -> None:
+        walked.append(run(self))
+
+    monkeypatch.setattr(PlainLowering, "run", refuse)
+    try:
+        general: Any = lower_schema(schema, **options).grammar
+    except (ConstraintError, ConstraintTooLarge) as error:
+        general = error
+    monkeypatch.undo()
+    return walked[0] if walked else None, general
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("max_digits", [None, 24])
+@pytest.mark.parametrize("schema", PLAIN, ids=json.dumps)
+def test_the_same_rules(
+    schema: Any, order: PropertyOrder, max_digits: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walked, general = both(schema, monkeypatch, property_order=order, max_digits=max_digits)
+    assert walked is not None
+    assert shape(walked) == shape(general)
+
+
+@pytest.mark.parametrize("schema", NOT_PLAIN, ids=json.dumps)
+def test_the_rest_is_left_alone(schema: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    walked, general = both(schema, monkeypatch)
+    assert walked is None
+    assert isinstance(general, ir.Grammar)
+
+
+@pytest.mark.parametrize("schema", WRONG, ids=json.dumps)
+def test_errors_are_those_of_the_general_lowering(schema: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    walked, general = both(schema, monkeypatch)
+    assert walked is None
+    assert isinstance(general, Exception)
+    with pytest.raises(type(general)) as raised:
+        lower_schema(schema)
+    assert str(raised.value) == str(general)
+
+
+@pytest.mark.parametrize("draft", ["4", "6", "7", "2019-09", "2020-12"])
+def test_random_schemas(draft: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain_ones = 0
+    for seed in range(examples(400)):
+        rng = random.Random(f"{draft} {seed}")
+        schema = RandomSchemas(rng, draft).schema()
+        order = ORDERS[seed % 2]
+        walked, general = both(schema, monkeypatch, draft=draft, property_order=order)
+        if walked is not None:
+            plain_ones += 1
+            assert isinstance(general, ir.Grammar), schema
+            assert shape(walked) == shape(general), schema
+    assert plain_ones
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"strict": True},
+        {"ensure_ascii": True},
+        {"additional_properties_default": False},
+        {"formats": False},
+        {"contents": {}},
+        {"excludes": ["x"]},
+        {"style": "qwen_xml"},
+    ],
+    ids=str,
+)
+def test_options_that_change_the_language_are_not_plain(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "format": "date"}}}
+    walked, general = both(schema, monkeypatch, **options)
+    assert walked is None
+    assert isinstance(general, ir.Grammar)
+
+
+def test_the_report_is_complete() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "minLength": 1, "x": 1}}, "title": "t"}
+    entries = [(entry.pointer, entry.keyword, entry.status) for entry in lower_schema(schema).report]
+    assert ("#/properties/a/minLength", "minLength", "enforced") in entries
+    assert ("#/properties/a/x", "x", "unknown") in entries
+    assert ("#/title", "title", "annotation") in entries
+
+
+def test_scalars_are_shared_between_schemas_but_not_between_drafts() -> None:
+    def member(draft: str, **scalar: Any) -> ir.Expr:
+        schema = {"type": "object", "properties": {"a": scalar}, "required": ["a"]}
+        body = lower_schema(schema, draft=draft).grammar.rules["#"]
+        assert isinstance(body, ir.Sequence)
+        member = body.parts[1]
+        assert isinstance(member, ir.Sequence)
+        return member.parts[1]
+
+    assert member("7", type="string", format="date") is member("7", type="string", format="date")
+    assert member("7", type="string", format="idn-email") is not member(
+        "6", type="string", format="idn-email"
+    )
+    assert member("7", type="number", minimum=1) is not member("7", type="number", minimum=True + 1)
+    assert len(plain._scalar_exprs) <= plain._MAX_SCALARS
