@@ -256,7 +256,7 @@ class SchemaLowering:
 
 
 def productive_names(
-    rules: Mapping[str, ir.Expr], dependencies: Mapping[str, Sequence[str]], known: Iterable[str] = ()
+    rules: dict[str, ir.Expr], dependencies: Mapping[str, Sequence[str]], known: Iterable[str] = ()
 ) -> set[str]:
     """Rules known to derive some text, and those of which all dependencies are."""
     names = set(known)

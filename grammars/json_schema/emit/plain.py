@@ -249,7 +249,12 @@ class PlainLowering:
         objects = object_expr(
             (), [(ANY_STRING, value)], 0, None, self.punctuation, ordered=self.ordered_members
         )
-        return ir.Choice((objects, array_expr((), lambda: value, 0, None, self.punctuation)))
+        return ir.Choice(
+            (
+                objects,
+                array_expr((), lambda: value, 0, None, self.punctuation.array, self.punctuation.empty_array),
+            )
+        )
 
     def containers(self, name: str, schema: Mapping[str, Any], types: int) -> ir.Expr:
         """The body of the rule of a schema, as `SchemaLowering.containers` has it."""
@@ -296,4 +301,4 @@ class PlainLowering:
             self.rule_dependencies[rule] = []
         else:
             self.rule_dependencies.setdefault(rule, [*called_rules(item)])
-        return array_expr((), lambda: item, low, high, self.punctuation)
+        return array_expr((), lambda: item, low, high, self.punctuation.array, self.punctuation.empty_array)
