@@ -110,9 +110,11 @@ def tree_attention(parents: Sequence[int], width: int) -> tuple[list[int], NDArr
 
     Padding tokens see themselves, so that no softmax is over an empty set.
     """
-    depths = [0] * width
+    begin = next((i for i, parent in enumerate(parents) if parent != i - 1), len(parents))
+    depths = [*range(begin), *[0] * (width - begin)]
     seen = np.eye(width, dtype=np.bool_)
-    for i, parent in enumerate(parents):
+    seen[:begin, :begin] = np.tri(begin, dtype=np.bool_)  # what is read before the tree is a chain
+    for i, parent in enumerate(parents[begin:], begin):
         if parent >= 0:
             depths[i] = depths[parent] + 1
             seen[i] |= seen[parent]

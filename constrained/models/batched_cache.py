@@ -143,7 +143,7 @@ class BatchedCache(HuggingFaceCache):
             logits = forward_row(run, tokens[0], self._cache, self._lengths[0], upload)
         else:
             width = max(counts)  # padding comes after all tokens
-            depths = np.tile(np.arange(width), (len(tokens), 1))
+            depths = np.broadcast_to(np.arange(width), (len(tokens), width))
             last = np.arange(len(tokens)) * width + np.array(counts) - 1
             logits = self._look(run, tokens, depths, None, upload, last=last)
         assert self._valid is not None
@@ -174,7 +174,8 @@ class BatchedCache(HuggingFaceCache):
         depths, new = zip(*(tree_attention(row, width) for row in parents), strict=True)
         outputs = self._look(run, tokens, np.array(depths), np.stack(new), upload, every=True)
         self._pending = [self._valid.shape[1]] * len(tokens)
-        self._valid = np.pad(self._valid, ((0, 0), (0, width)))
+        unkept = np.zeros((len(tokens), width), dtype=np.bool_)
+        self._valid = np.concatenate([self._valid, unkept], axis=1)
         return [outputs[row, skip[row] : len(ids)] for row, ids in enumerate(tokens)]
 
     def keep_paths(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:

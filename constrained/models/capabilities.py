@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +101,12 @@ def probe_capabilities(
     with torch.inference_mode():
         if isinstance(found, AttentionLayout):
             layers = found
-            error = measured_error(lambda: tree_error(run, layers, device, size))
+
+            def read() -> Any:
+                return tree_error(run, layers, device, size)
+
+            packed = _packed_error(model, read, tolerance) if device.type == "cpu" else None
+            error = measured_error(read) if packed is None else packed
             if not isinstance(error, str):
                 if error > tolerance == LOW_PRECISION_TOLERANCE:
                     tolerance = _tree_tolerance(model, run, device, size)
@@ -133,6 +139,28 @@ def probe_capabilities(
             return Capabilities(ForwardMode.STEPS, no_trees=reason)
         wrong = probe_failure(lambda: chain_error(run, make, device, size), tolerance)
     return Capabilities(ForwardMode.CHAINS if wrong is None else ForwardMode.STEPS, no_trees=reason)
+
+
+def _packed_error(model: Any, read: Callable[[], Any], tolerance: float) -> float | None:
+    """The error of trees with attention that copies no keys for the heads that share them (`packed_attention`).
+
+    Returns:
+        None where the model has no such heads, or not this attention: then it is as it was.
+    """
+    from constrained.models.tree_attention import choose
+
+    config = decoder_config(model)
+    shared = (getattr(config, "num_key_value_heads", None) or 0) < (
+        getattr(config, "num_attention_heads", None) or 0
+    )
+    if config._attn_implementation not in ("sdpa", TREE_ATTENTION) or not shared:
+        return None
+    choose(config, TREE_ATTENTION)
+    error = measured_error(read)
+    if not isinstance(error, str) and error <= tolerance:
+        return error
+    choose(config, "sdpa")
+    return None
 
 
 def _tree_tolerance(model: Any, run: ForwardFunction, device: torch.device, size: int) -> float:

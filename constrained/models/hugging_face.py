@@ -342,7 +342,8 @@ class HuggingFaceModel(LanguageModel):
             inputs[self._cache_name] = cache
         mask = inputs.get("attention_mask")
         if mask is not None:
-            dtype = self.model.dtype
+            own = self._embeddings.weight.dtype  # `model.dtype` looks at all weights
+            dtype = own if own.is_floating_point else self.model.dtype
             several = isinstance(mask, dict)
             inputs["attention_mask"] = (
                 {kind: one.to(dtype) for kind, one in mask.items()} if several else mask.to(dtype)

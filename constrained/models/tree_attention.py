@@ -1,6 +1,7 @@
 """`spec.kernels.tree_attention` as an attention implementation of transformers.
 
-It is attention of torch (``sdpa``) but for passes over draft trees, which bring a ``tree``.
+It is attention of torch (``sdpa``) but for passes over draft trees: on a device these bring a ``tree``, and on a CPU a mask,
+with which torch's would copy keys and values for every head that shares them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def attend(
         query: of the nodes.
         key: of all columns of the slots.
         value: likewise.
-        attention_mask: says the same as `tree`, for what torch computes.
+        attention_mask: to be added to the scores, or what is seen; says the same as `tree`, for what torch computes.
         tree: lengths, words and depths, see `spec.kernels.tree_attention`; and the window of each layer, 0 for none, None for
             keys of another layer.
         scaling: of the scores.
@@ -42,6 +43,8 @@ def attend(
     """
     size, nodes = query.shape[3], query.shape[2]
     plain = all(options.get(one) is None for one in ("position_bias", "softcap", "s_aux"))
+    if attention_mask is not None and plain and packs(query, key):
+        return packed_attention(query, key, value, attention_mask, scaling), None
     layer = getattr(module, "layer_idx", None)
     window = None if tree is None or layer is None else tree[3][layer]
     if (
@@ -58,6 +61,27 @@ def attend(
         return found
     scale = size**-0.5 if scaling is None else scaling
     return tree_attention(query, key, value, *tree[:3], scale=scale, window=window), None
+
+
+def packs(query: torch.Tensor, key: torch.Tensor) -> bool:
+    """Whether heads share keys, in a pass over few tokens on a CPU; one token is packed by transformers itself."""
+    heads, tokens = query.shape[1:3]
+    return query.device.type == "cpu" and key.shape[1] < heads and 1 < tokens <= MAX_NODES
+
+
+def packed_attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor, scaling: float | None
+) -> torch.Tensor:
+    """Attention [rows, tokens, heads, size] in which all heads that share keys are rows of one product; see `attend`."""
+    rows, heads, tokens, size = query.shape
+    groups, columns = key.shape[1:3]
+    scaled = query * (size**-0.5 if scaling is None else scaling)
+    scores = scaled.reshape(rows, groups, -1, size) @ key.transpose(2, 3)
+    if mask.dtype == torch.bool:  # as transformers makes it for several tokens of one text
+        mask = torch.zeros(mask.shape, dtype=scores.dtype).masked_fill_(~mask, torch.finfo(scores.dtype).min)
+    scores = scores.view(rows, groups, -1, tokens, columns) + mask[:, :, None, :, :columns]
+    shares = scores.softmax(dim=-1, dtype=torch.float32).to(value.dtype).flatten(2, 3)
+    return (shares @ value).view(rows, heads, tokens, -1).transpose(1, 2)
 
 
 def choose(config: Any, name: str) -> None:
