@@ -1,7 +1,7 @@
-"""The table of docs/comparison.md: what engines of masks do with schemas that are easy to get wrong.
+"""The tables of docs/comparison.md: what engines of masks do with schemas that are easy to get wrong, and with bad habits.
 
-    PYTHONPATH=. python -m tests.tools.comparison            prints the table of the installed engines
-    PYTHONPATH=. python -m tests.tools.comparison --write    writes it into the page; all engines have to be installed
+    PYTHONPATH=. python -m tests.tools.comparison            prints the tables of the installed engines
+    PYTHONPATH=. python -m tests.tools.comparison --write    writes them into the page; all engines have to be installed
 
 Every text is replayed token by token, as `constrained bench masks` does it, with a token a byte.
 """
@@ -14,6 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jsonschema
+import numpy as np
+
+from constrained.automaton.bitmask import allows
 from constrained.evaluate.masks.engines import load_engine
 from constrained.evaluate.masks.replay import Replayer
 from constrained.evaluate.masks.workload import Instance, VocabularyData
@@ -21,6 +25,7 @@ from constrained.vocabulary import Vocabulary
 
 PAGE = Path(__file__).parents[2] / "docs" / "comparison.md"
 BEGIN, END = "<!-- engines: begin -->", "<!-- engines: end -->"
+ENDINGS = "<!-- endings: begin -->", "<!-- endings: end -->"
 ENGINES = {
     "constrained": "constrained",
     "llguidance": "llguidance",
@@ -200,6 +205,39 @@ CASES = (
     ),
 )
 
+
+@dataclass(frozen=True)
+class Habit:
+    """What a model repeats wherever it may.
+
+    Attributes:
+        about: the habit.
+        schema: under which it writes.
+        likes: the characters that it writes whenever they are allowed.
+    """
+
+    about: str
+    schema: Any
+    likes: bytes
+
+
+HABITS = (
+    Habit(
+        "white space between members",
+        {
+            "type": "object",
+            "properties": {"a": {"enum": [1]}},
+            "required": ["a"],
+            "additionalProperties": False,
+        },
+        b" \n\t",
+    ),
+    Habit("a string that is never closed", {"type": "string"}, b"a"),
+    Habit("a list that is never closed", {"type": "array", "items": {"enum": [1]}}, b"1,"),
+)
+HABIT_LIMIT = 200
+ENDS, CUT = "ends", "**cut**"
+
 _TOKENS = [*(bytes([i]) for i in range(256)), b""]
 VOCABULARY = Vocabulary.from_bytes(_TOKENS, [256])
 
@@ -229,6 +267,52 @@ def column(name: str) -> tuple[str, list[str]]:
     return f"{name} {engine.version}", [verdict(engine, case) for case in CASES]
 
 
+def ending(engine: Any, habit: Habit) -> str:
+    """Whether a model with a habit comes to the end of a valid text within `HABIT_LIMIT` tokens.
+
+    It writes what it likes where that is allowed, then ends where it may, then writes the first character allowed. An engine
+    that knows a limit of tokens is told it.
+    """
+    try:
+        compiled = engine.compile(habit.schema, json.dumps(habit.schema))
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # a panic of a Rust extension is not an Exception
+        return REFUSED
+    rows = np.zeros((1, (VOCABULARY.size + 31) // 32), dtype=np.int32)
+    (target,) = compiled.targets(rows)
+    state, text = compiled.start(), b""
+    for written in range(HABIT_LIMIT):
+        if compiled.fill_within is None:
+            compiled.fill(state, *target)
+        else:
+            compiled.fill_within(state, rows[0], HABIT_LIMIT - written - 1)  # the last token is the end
+        liked = next((byte for byte in habit.likes if allows(rows[0], byte)), None)
+        done = allows(rows[0], 256) if compiled.complete is None else compiled.complete(state)
+        if liked is None and done:
+            jsonschema.validate(json.loads(text), habit.schema)
+            return ENDS
+        token = next(byte for byte in range(256) if allows(rows[0], byte)) if liked is None else liked
+        text += bytes([token])
+        after = compiled.commit(state, token)
+        state = state if compiled.in_place else after
+    return CUT
+
+
+def endings(name: str) -> tuple[str, list[str]]:
+    """An engine with its version, and how texts end under it."""
+    engine = load_engine(name)(VocabularyData(_TOKENS, (256,)), 1)
+    return f"{name} {engine.version}", [ending(engine, habit) for habit in HABITS]
+
+
+def endings_table(columns: list[tuple[str, list[str]]]) -> str:
+    """How texts end, as Markdown."""
+    lines = ["| | " + " | ".join(head for head, _ in columns) + " |", "|---|" + "---|" * len(columns)]
+    for i, habit in enumerate(HABITS):
+        lines.append(f"| {habit.about} | " + " | ".join(cells[i] for _, cells in columns) + " |")
+    return "\n".join(lines)
+
+
 def table(columns: list[tuple[str, list[str]]]) -> str:
     """The table, as Markdown."""
     heads = [head for head, _ in columns]
@@ -240,23 +324,30 @@ def table(columns: list[tuple[str, list[str]]]) -> str:
     return "\n".join([*lines, "| right | " + " | ".join(counts) + " |"])
 
 
-def written(page: str) -> list[tuple[str, list[str]]]:
-    """The columns of the table on the page."""
-    part = page.partition(BEGIN)[2].partition(END)[0].strip().splitlines()
-    cells = [[cell.strip().strip("*") for cell in line.strip("|").split("|")] for line in part]
-    head, _, *rows, _ = cells
+def written(page: str, begin: str = BEGIN, end: str = END) -> list[tuple[str, list[str]]]:
+    """The columns of a table on the page, without the line of counts."""
+    part = page.partition(begin)[2].partition(end)[0].strip().splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in part]
+    head, _, *rows = cells
+    if begin == BEGIN:
+        rows = [[cell.strip("*") for cell in row] for row in rows[:-1]]
     return [(name, [row[i] for row in rows]) for i, name in enumerate(head[1:], 1)]
 
 
 def main() -> None:
-    """Prints the table, or writes it."""
-    made = table([column(name) for name in ENGINES])
+    """Prints the tables, or writes them."""
+    made = {
+        (BEGIN, END): table([column(name) for name in ENGINES]),
+        ENDINGS: endings_table([endings(name) for name in ENGINES]),
+    }
     if "--write" not in sys.argv:
-        print(made)
+        print(*made.values(), sep="\n\n")
         return
     page = PAGE.read_text("utf-8")
-    before, after = page.partition(BEGIN)[0], page.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}", encoding="utf-8")
+    for (begin, end), lines in made.items():
+        before, after = page.partition(begin)[0], page.partition(end)[2]
+        page = f"{before}{begin}\n{lines}\n{end}{after}"
+    PAGE.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":
