@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import DynamicCache, TextIteratorStreamer, pipeline
+import torch
+from transformers import DynamicCache, StaticCache, TextIteratorStreamer, pipeline
 
 from constrained import ConstraintLogitsProcessor, decode, regex
 from constrained.errors import InvalidArgument
-from tests.integrations.test_transformers import PROMPTS, inputs, model, processor, texts
+from tests.integrations.test_transformers import PROMPTS, assistant, inputs, model, processor, texts
 from tests.support.paths import ROOT
 from tests.support.tiny_models import llama
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer
@@ -59,7 +61,67 @@ def test_caches_that_the_caller_chose_change_nothing() -> None:
         used = processor(WORDS, max_tokens=30)
         found = model().generate(**batch, logits_processor=[used], cache_implementation=name, **LIMIT)
         assert texts(found, batch) == expected
-    assert ours(PROMPTS[:1], past_key_values=DynamicCache()) == expected
+    for cache in (DynamicCache, lambda: StaticCache(config=model().config, max_cache_len=64)):
+        used = processor(WORDS, max_tokens=30)
+        found = model().generate(**batch, logits_processor=[used], past_key_values=cache(), **LIMIT)
+        assert texts(found, batch) == ours(PROMPTS[:1], past_key_values=cache()) == expected
+
+
+def test_a_quantised_cache_changes_logits_but_no_constraint() -> None:
+    """Texts of the masked loop satisfy the constraint; `decode` has caches of its own, so its texts stay."""
+    pytest.importorskip("optimum.quanto", reason="optimum-quanto is not installed: it is in no extra")
+    batch = inputs(PROMPTS[:1])
+    chosen: dict[str, Any] = {
+        "cache_implementation": "quantized",
+        "cache_config": {"backend": "quanto", "nbits": 2, "residual_length": 4, "q_group_size": 8},
+    }
+    used = processor(WORDS, max_tokens=30)
+    (text,) = texts(model().generate(**batch, logits_processor=[used], **chosen, **LIMIT), batch)
+    assert re.fullmatch(PATTERN, text)
+    assert ours(PROMPTS[:1], **chosen) == ours(PROMPTS[:1])
+
+
+class RoundedCache(DynamicCache):
+    """Stands in for a quantised cache where none is installed: keys and values are rounded when they are stored."""
+
+    def update(self, keys: torch.Tensor, values: torch.Tensor, *rest: Any, **more: Any) -> Any:
+        rounded = ((part * 2).round() / 2 for part in (keys, values))
+        return super().update(*rounded, *rest, **more)
+
+
+def test_a_cache_that_loses_digits() -> None:
+    batch = inputs(PROMPTS)
+    used = processor(WORDS, max_tokens=30)
+    found = model().generate(**batch, logits_processor=[used], past_key_values=RoundedCache(), **LIMIT)
+    written = texts(found, batch)
+    assert all(re.fullmatch(PATTERN, text) for text in written)
+    assert written != ours(), "the cache did lose something"
+    assert ours(past_key_values=RoundedCache()) == ours()
+
+
+def test_an_assistant_changes_no_text_of_decode() -> None:
+    assert ours(PROMPTS[:1], assistant_model=assistant()) == ours(PROMPTS[:1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["module", "forward", "in place"])
+@pytest.mark.filterwarnings("default")
+def test_compiled_models(way: str) -> None:
+    """The three ways in which models are compiled; Dynamo traces them, and its `eager` backend needs no compiler."""
+    batch, expected = inputs(PROMPTS[:2]), ours(PROMPTS[:2])
+    made = copy.deepcopy(model())
+    settings: dict[str, Any] = {"backend": "eager", "dynamic": True}
+    if way == "forward":
+        made.forward = torch.compile(made.forward, **settings)
+    elif way == "in place":
+        made.compile(**settings)
+    compiled = torch.compile(made, **settings) if way == "module" else made
+    used = processor(WORDS, max_tokens=30)
+    masked = compiled.generate(**batch, logits_processor=[used], **LIMIT)
+    given = {"custom_generate": decode, "constraint": WORDS, "vocabulary": llama().vocabulary}
+    decoded = compiled.generate(**batch, **given, **LIMIT)
+    torch._dynamo.reset()
+    assert texts(masked, batch) == texts(decoded, batch) == expected
 
 
 def test_a_pipeline_passes_both_on() -> None:
