@@ -61,13 +61,13 @@ private:
     void walk_boundary(const Item& item, const LexiconEntry& entry, TokenSet& tokens, uint32_t& worst);
     void walk(uint32_t state, uint32_t node, TokenSet& tokens, uint32_t& worst);
     void follow(uint32_t state, const LexiconEntry& left, TokenSet& tokens, uint32_t& worst);
+    bool may_be_nearer(uint32_t state, uint8_t byte);
     const TokenSet* within_budget(uint32_t state, uint32_t budget) final;
     std::pair<uint8_t, uint32_t> step_nearer(uint32_t state) final;
-    // Every item is read; where values must differ, those used before are excluded.
-    uint32_t longest_spelled() const final { return exprs_.tracks_distinct() ? kLongText / 16 : kLongText; }
-    uint32_t spelling_cost(uint32_t state, uint32_t length) const final {
-        return 1 + state_of(state).items_count / 8 + (exprs_.tracks_distinct() ? length / 16 : 0);
-    }
+    // Where values must differ, each value is a set of its own.
+    uint32_t longest_spelled() const final { return exprs_.tracks_distinct() ? kLongText / 8 : kLongText; }
+    uint32_t step_cost(uint32_t state) const final;
+    uint32_t counting_cost(uint32_t state) const final;
     bool needs_search(uint32_t state) const final;
     bool reads_heads(uint32_t state) const final;
     std::vector<uint32_t> head_exits(uint32_t state) final;

@@ -88,12 +88,13 @@ protected:
     static constexpr uint32_t kUnset = UINT32_MAX;
     static constexpr size_t kMemoLimit = size_t{1} << 22;
     static constexpr uint32_t kLongForced = 1u << 14;
-    // Bounds of a state whose completions are counted exactly: first bytes of a state, then all bytes and all trie nodes
-    // that lead from one state to another.
+    // Bounds of a state whose completions are counted exactly: first bytes of a state, then all bytes, each times the
+    // `counting_cost` of its state, and all trie nodes that lead from one state to another.
     static constexpr size_t kFewFirstBytes = 64, kFewBytes = 1u << 11, kFewNodes = 1u << 14;
+    static constexpr uint32_t kPlainCost = 4;  // `counting_cost` where it is not less
     static constexpr size_t kManyStates = 1u << 17, kSomeStates = 1u << 12;  // given out, see `outgrown`
     static constexpr size_t kFewTokens = 64;  // stepped one by one within a budget
-    static constexpr uint32_t kLongText = 1u << 16;
+    static constexpr uint32_t kLongText = 1u << 15;
     // Bytes that the search for one spelled completion may try, and those that an exact count of its tokens may.
     static constexpr uint32_t kSpellingFuel = 1'000'000, kCountingFuel = 1u << 14;
     static constexpr uint32_t kMaskFuel = 1u << 15;  // bytes of completions that one mask within a budget may spell
@@ -208,8 +209,12 @@ protected:
     virtual uint32_t interchangeable(uint32_t state, uint32_t) { return state; }
     /// Longer completions are not spelled out, because each byte costs a state; they count one token per byte.
     virtual uint32_t longest_spelled() const { return kLongText; }
-    /// Fuel for the first byte of the completion of a state, as part of a completion of this length.
-    virtual uint32_t spelling_cost(uint32_t, uint32_t) const { return 1; }
+    // What a byte costs, by the content of the state alone and not by what is known already, so that what is left out for
+    // its cost does not depend on earlier calls. One is about a microsecond.
+    /// Fuel for reading the next byte of a completion.
+    virtual uint32_t step_cost(uint32_t) const { return 1; }
+    /// How often each byte that may follow counts towards `kFewBytes`.
+    virtual uint32_t counting_cost(uint32_t) const { return kPlainCost; }
     virtual size_t permanent_bytes() const = 0;
     /// Whether what it cannot evict has passed its limit.
     virtual bool over_limit() const { return false; }

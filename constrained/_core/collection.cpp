@@ -20,6 +20,7 @@ void JsonValues::collect(Kept& kept) {
     collect_texts(kept.texts);
     collect_sets(kept.sets);
     added_.clear();
+    free_ = Free();
     excluding_.clear();
     spellings_.clear();
     characters_.clear();
@@ -93,7 +94,7 @@ void InterleaveStore::mark_sets(const Survivors& states, Survivors& sets) const 
 
 void InterleaveStore::collect(Survivors& states, const Survivors& sets) {
     states.number();
-    covers_.of = kNoState;
+    covers_.of = fills_.of = kNoState;
     std::vector<State> kept;
     std::vector<uint32_t> words;
     index_ = InternTable();

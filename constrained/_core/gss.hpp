@@ -159,6 +159,8 @@ public:
     std::span<const Frame> frames(ContinuationId id) const { return {frames_.data() + nodes_[id.value].at, nodes_[id.value].count}; }
     /// Bytes of the shortest completion.
     uint32_t min_length(ContinuationId id) const { return nodes_[id.value].min_length; }
+    /// Frames of the highest stack: what joining it with another one may cost.
+    uint32_t height(ContinuationId id) const { return nodes_[id.value].height; }
     /// The state or parser state that the automaton assigned to this continuation.
     uint32_t& closure(ContinuationId id) { return nodes_[id.value].closure; }
 
@@ -177,6 +179,7 @@ private:
     struct Node {
         uint32_t at, count;
         uint32_t min_length;
+        uint32_t height;
         bool tracks_distinct;
         uint32_t closure = UINT32_MAX;
     };
@@ -235,14 +238,15 @@ private:
                 return std::equal(held.begin(), held.end(), frames.begin(), frames.end());
             },
             [&] {
-                uint32_t least = kInfinite;
+                uint32_t least = kInfinite, height = 0;
                 bool tracks_distinct = false;
                 for (const Frame& frame : frames) {
                     tracks_distinct |= exprs_.tracks_distinct(frame.expr);
+                    if (frame.after.value != 0) height = std::max(height, nodes_[frame.after.value].height + 1);
                     const uint32_t rest = frame.after.value == 0 ? 0 : min_length(frame.after);
                     least = std::min(least, add_lengths(exprs_.min_length(frame.expr), rest));
                 }
-                nodes_.push_back({static_cast<uint32_t>(frames_.size()), static_cast<uint32_t>(frames.size()), least, tracks_distinct});
+                nodes_.push_back({static_cast<uint32_t>(frames_.size()), static_cast<uint32_t>(frames.size()), least, height, tracks_distinct});
                 frames_.insert(frames_.end(), frames.begin(), frames.end());
                 return static_cast<uint32_t>(nodes_.size() - 1);
             })};

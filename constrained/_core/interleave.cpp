@@ -48,7 +48,7 @@ void InterleaveStore::measure(InterleaveId start, const std::function<uint32_t(E
         shortest = std::min(shortest, entry.length);
     }
     interleave.by_length.clear();
-    covers_.of = kNoState;
+    covers_.of = fills_.of = kNoState;
     for (uint32_t alternative = 0; alternative < interleave.alternatives; ++alternative) {
         if (interleave.cheapest[alternative] != kInfinite) interleave.by_length.push_back(alternative);
     }
@@ -158,6 +158,7 @@ uint32_t InterleaveStore::length_after(InterleaveId id, uint32_t entry, ScalarPr
         const uint32_t rest = covers(id).after[entry];
         if (rest != kUnknownRest) return rest;
     }
+    if (head == JsonValues::kUntracked && fills_together(id)) return filled_after(id, entry);
     View view = this->view(id);
     return after(view, entry, scratch_) ? shortest(view, Turn::After, head) : kInfinite;
 }
@@ -172,8 +173,7 @@ uint32_t InterleaveStore::longest_needed_value(InterleaveId id, uint32_t entry, 
     if (count > kMaxDistinct) return kInfinite;
     uint32_t longest = 0;
     for (const auto& group : definitions_[state.interleave].distinct) {
-        const std::vector<uint32_t> lengths = distinct_lengths(state, group[0], count, JsonValues::kUntracked);
-        if (!lengths.empty()) longest = std::max(longest, lengths.back());
+        longest = std::max(longest, values_->longest_of_shortest(definitions_[state.interleave].entries[group[0]].language, state.seen, count));
     }
     return longest;
 }
@@ -220,11 +220,74 @@ uint32_t InterleaveStore::fill(const View& view, uint32_t extra, ScalarPrefixId 
         uint32_t body = kInfinite;
         for (const uint32_t i : group) body = std::min(body, interleave.entries[i].body_length);
         if (body == kInfinite) continue;
+        if (lengths.empty() && interleave.distinct.size() == 1) {  // nothing but these values
+            if (extra > kMaxDistinct) throw TooLarge("too many distinct entries are required");
+            const auto heads = values_->shortest_sum(interleave.entries[group[0]].language, view.state.seen, extra, head);
+            if (!heads) return kInfinite;
+            return static_cast<uint32_t>(std::min<uint64_t>(total + *heads + uint64_t{extra} * with_separator(interleave, body), kInfinite - 1));
+        }
         for (const uint32_t length : distinct_lengths(view.state, group[0], extra, head)) lengths.push_back(add_lengths(length, body));
     }
     if (lengths.size() < extra) return kInfinite;
     std::nth_element(lengths.begin(), lengths.begin() + (extra - 1), lengths.end());
     for (uint32_t i = 0; i < extra; ++i) total += with_separator(interleave, lengths[i]);
+    return static_cast<uint32_t>(std::min<uint64_t>(total, kInfinite - 1));
+}
+
+/// Whether `fills` knows the lengths after all entries of a state: no obligations, and no heads that must differ.
+bool InterleaveStore::fills_together(InterleaveId id) const {
+    const State& state = states_[id.value];
+    const Definition& interleave = definitions_[state.interleave];
+    return state.obligations == 0 && !interleave.ordered && interleave.distinct.empty() && interleave.separator_length != kInfinite &&
+           state.required_bytes != kInfinite;
+}
+
+const InterleaveStore::Fills& InterleaveStore::fills(InterleaveId id) const {
+    if (fills_.of == id.value) return fills_;
+    const View view = this->view(id);
+    const Definition& interleave = definitions_[view.state.interleave];
+    fills_.of = kNoState;  // an allocation below may throw
+    fills_.place.assign(interleave.alternatives, kNoPlace);
+    fills_.sums.assign(1, 0);
+    fills_.repeatable = kInfinite;
+    for (const uint32_t alternative : interleave.by_length) {
+        if (fills_.sums.size() > uint64_t{view.state.low} + 2) break;  // more are never demanded
+        if (alternative == kRepeatable) {
+            fills_.repeatable = with_separator(interleave, interleave.shortest_repeatable);
+            break;
+        }
+        if (!has(view.open, alternative) || has(interleave.required_words.data(), alternative)) continue;
+        fills_.place[alternative] = static_cast<uint32_t>(fills_.sums.size() - 1);
+        fills_.sums.push_back(fills_.sums.back() + with_separator(interleave, interleave.cheapest[alternative]));
+    }
+    fills_.of = id.value;
+    return fills_;
+}
+
+/// `length_after` for an entry of such a state: as `after` and `shortest`, without going over all alternatives.
+uint32_t InterleaveStore::filled_after(InterleaveId id, uint32_t index) const {
+    const State& state = states_[id.value];
+    const Definition& interleave = definitions_[state.interleave];
+    const uint32_t alternative = interleave.entries[index].alternative;
+    const bool counted = alternative != kRepeatable && has(interleave.required_words.data(), alternative);
+    const uint32_t high = state.high == kInfinite ? kInfinite : state.high - 1;
+    uint32_t required = state.required, bytes = state.required_bytes, low = state.low > 0 ? state.low - 1 : 0;
+    if (counted) {
+        --required;
+        if (interleave.cheapest[alternative] != kInfinite) bytes -= with_separator(interleave, interleave.cheapest[alternative]);
+    }
+    if (required == 0 && low == 0) return 0;
+    low = std::max(low, 1u);
+    if (required > high || low > high) return kInfinite;
+    if (low <= required) return bytes;
+    const uint32_t extra = low - required;
+    const Fills& fills = this->fills(id);
+    const uint32_t place = alternative == kRepeatable ? kNoPlace : fills.place[alternative];
+    const size_t taken = size_t{extra} + (place < extra), known = fills.sums.size() - 1;  // without the entry itself
+    if (taken > known && fills.repeatable == kInfinite) return kInfinite;
+    uint64_t total = bytes + fills.sums[std::min(taken, known)];
+    if (taken > known) total += (taken - known) * uint64_t{fills.repeatable};
+    if (place < extra) total -= fills.sums[place + 1] - fills.sums[place];
     return static_cast<uint32_t>(std::min<uint64_t>(total, kInfinite - 1));
 }
 

@@ -139,6 +139,15 @@ private:
         std::vector<uint32_t> after;  // by entry: what follows it where obligations are left; otherwise `kUnknownRest`
     };
 
+    static constexpr uint32_t kNoPlace = UINT32_MAX;
+    /// Of a state without obligations: what the cheapest entries cost that it does not require, with their separators.
+    struct Fills {
+        uint32_t of = kNoState;
+        std::vector<uint32_t> place;  // by alternative: among these entries, by ascending length; `kNoPlace`: not among them
+        std::vector<uint64_t> sums;   // by number of them
+        uint32_t repeatable = kInfinite;  // of any further entry
+    };
+
     static bool has(const uint32_t* words, uint32_t bit) { return words[bit / 32] >> (bit % 32) & 1; }
     /// Length of an entry and its separator.
     static uint32_t with_separator(const Definition& interleave, uint32_t length) {
@@ -153,6 +162,9 @@ private:
     uint32_t fill(const View& view, uint32_t extra, ScalarPrefixId head) const;
     std::vector<uint32_t> distinct_lengths(const State& state, uint32_t entry, uint32_t count, ScalarPrefixId head) const;
     uint32_t cover(const View& view, uint32_t extra, uint32_t room, ScalarPrefixId head) const;
+    bool fills_together(InterleaveId id) const;
+    const Fills& fills(InterleaveId id) const;
+    uint32_t filled_after(InterleaveId id, uint32_t entry) const;
     bool covers_together(InterleaveId id) const;
     const Covers& covers(InterleaveId id) const;
     void cover_repeatedly(const State& state, std::span<const Entry> entries, std::span<uint32_t> lengths) const;
@@ -165,6 +177,7 @@ private:
     JsonValues* values_ = nullptr;
     mutable std::vector<uint32_t> scratch_;
     mutable Covers covers_;  // of the state that was asked for last
+    mutable Fills fills_;    // likewise
 };
 
 }  // namespace core

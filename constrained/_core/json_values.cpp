@@ -253,17 +253,59 @@ std::vector<uint32_t> JsonValues::shortest_lengths(RegexId language, ValueSetId 
         if (!lengths.empty()) lengths.erase(lengths.begin());
         return lengths;
     }
-    auto other = value_index_.end();  // a value without an id is in no ranking
-    if (excluded_text != kUntracked) other = value_index_.find(canonical(bytes_of(excluded_text)));
-    Ranking& ranking = rankings_[language];
+    const auto other = number_of(excluded_text);
+    const Free& free = free_values(language, seen, count + (other != value_index_.end()));
     std::vector<uint32_t> lengths;
-    for (size_t i = 0; lengths.size() < count && (i < ranking.values.size() || rank(ranking, language)); ++i) {
-        const auto [number, length] = ranking.values[i];
-        if (std::ranges::binary_search(seen_[seen.value], number)) continue;
-        if (other != value_index_.end() && other->second == number) continue;
-        lengths.push_back(length);
+    for (size_t i = 0; i < free.values.size() && lengths.size() < count; ++i) {
+        const auto [number, length] = free.values[i];
+        if (other == value_index_.end() || other->second != number) lengths.push_back(length);
     }
     return lengths;
+}
+
+std::optional<uint64_t> JsonValues::shortest_sum(RegexId language, ValueSetId seen, size_t count, ScalarPrefixId excluded_text) {
+    if (count == 0) return 0;
+    size_t without = 0;  // the place of the excluded value, from 1 on
+    if (excluded_text == kAnyScalar) {
+        without = 1;
+    } else if (const auto other = number_of(excluded_text); other != value_index_.end()) {
+        const Free& free = free_values(language, seen, count);
+        const size_t known = std::min(count, free.values.size());
+        for (size_t i = 0; i < known && without == 0; ++i) {
+            if (free.values[i].first == other->second) without = i + 1;
+        }
+    }
+    const size_t taken = count + (without > 0);
+    const Free& free = free_values(language, seen, taken);
+    if (free.values.size() < taken) return std::nullopt;
+    return free.sums[taken] - (without > 0 ? free.values[without - 1].second : 0);
+}
+
+uint32_t JsonValues::longest_of_shortest(RegexId language, ValueSetId seen, size_t count) {
+    const Free& free = free_values(language, seen, count);
+    return free.values.empty() || count == 0 ? 0 : free.values[std::min(count, free.values.size()) - 1].second;
+}
+
+/// The number of the value of a text; the end if it has none, because then it is in no ranking.
+JsonValues::Numbers::iterator JsonValues::number_of(ScalarPrefixId excluded_text) {
+    if (excluded_text == kUntracked) return value_index_.end();
+    return value_index_.find(canonical(bytes_of(excluded_text)));
+}
+
+/// At least `count` of these values, if there are so many.
+const JsonValues::Free& JsonValues::free_values(RegexId language, ValueSetId seen, size_t count) {
+    if (free_.language != language || free_.seen != seen) {
+        free_ = Free();
+        free_.language = language, free_.seen = seen;
+    }
+    Ranking& ranking = rankings_[language];
+    for (; free_.values.size() < count && (free_.ranked < ranking.values.size() || rank(ranking, language)); ++free_.ranked) {
+        const auto value = ranking.values[free_.ranked];
+        if (std::ranges::binary_search(seen_[seen.value], value.first)) continue;
+        free_.values.push_back(value);
+        free_.sums.push_back(free_.sums.back() + value.second);
+    }
+    return free_;
 }
 
 bool JsonValues::always_extensible(RegexId language) {

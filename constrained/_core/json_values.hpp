@@ -42,6 +42,10 @@ public:
     /// The value of `excluded_text` is left out too (`kAnyScalar`: the shortest value, so that each length is an upper
     /// bound for every excluded value; `kUntracked`: none).
     std::vector<uint32_t> shortest_lengths(RegexId language, ValueSetId seen, size_t count, ScalarPrefixId excluded_text = kUntracked);
+    /// The sum of these lengths; none if there are fewer values.
+    std::optional<uint64_t> shortest_sum(RegexId language, ValueSetId seen, size_t count, ScalarPrefixId excluded_text);
+    /// The last of these lengths, for `kUntracked`; 0 if there is none.
+    uint32_t longest_of_shortest(RegexId language, ValueSetId seen, size_t count);
     /// Whether, whatever values are excluded, every text can be extended before its closing quote (a sufficient test).
     bool always_extensible(RegexId language);
 
@@ -70,6 +74,15 @@ private:
         bool whole = false;
     };
 
+    /// The shortest values of a language that are not in a set, as far as they were asked for.
+    struct Free {
+        RegexId language{};
+        ValueSetId seen = kNone;
+        size_t ranked = 0;  // values of the ranking that were read
+        std::vector<std::pair<uint32_t, uint32_t>> values;  // number, length
+        std::vector<uint64_t> sums{0};                      // of the lengths, by number of values
+    };
+
     using Numbers = std::map<std::string, uint32_t>;  // canonical text -> number
 
     void collect_texts(Survivors& texts);
@@ -78,6 +91,8 @@ private:
     std::string bytes_of(ScalarPrefixId text) const;
     uint32_t value(const std::string& text);
     bool rank(Ranking& ranking, RegexId language);
+    const Free& free_values(RegexId language, ValueSetId seen, size_t count);
+    Numbers::iterator number_of(ScalarPrefixId excluded_text);
     RegexId spelled(uint32_t number);
     RegexId spell(const std::string& canonical);
     RegexId spelled_string(const std::u32string& characters);
@@ -97,6 +112,7 @@ private:
     std::map<std::pair<ValueSetId, ScalarPrefixId>, ValueSetId> added_;
     std::map<std::pair<RegexId, ValueSetId>, RegexId> excluding_;
     std::map<RegexId, Ranking> rankings_;
+    Free free_;  // of the set that was asked for last
     std::map<RegexId, bool> always_extensible_;
     size_t bytes_ = 0;
 };

@@ -57,6 +57,13 @@ public:
     bool nullable(RegexId id) const { return nodes_[id.value].nullable; }
     /// Whether the language has an intersection or a complement: whether a derivative is empty then needs a search.
     bool needs_search(RegexId id) const { return nodes_[id.value].searched; }
+    /// Whether the language has finitely many texts (a sufficient test).
+    bool finite(RegexId id) const { return nodes_[id.value].finite; }
+    /// Parts of the expression that a derivative reads: the alternatives of a union, the parts of an intersection.
+    uint32_t width(RegexId id) const {
+        const Node& node = nodes_[id.value];
+        return node.kind == Kind::Union || node.kind == Kind::Intersection ? node.b : 1;
+    }
 
     /// The derivative of the language by `byte`; `kEmptyLanguage` if no completion exists.
     RegexId step(RegexId id, uint8_t byte) {
@@ -173,6 +180,8 @@ public:
         return min_length(id);
     }
 
+    /// Languages in which a search without a limit found no text in time: they count as empty.
+    size_t given_up() const { return given_up_; }
     const ByteSet& alphabet() const { return alphabet_; }
     size_t size() const { return nodes_.size(); }
     size_t bytes() const;
@@ -189,7 +198,7 @@ private:
     static constexpr uint32_t kWhole = 0;  // the partition with one class
     static constexpr size_t kPatience = 1000;  // derivatives that `search` visits before it accepts any completion
     static constexpr uint32_t kContainSteps = 256;  // pairs of expressions that `contains` compares
-    static constexpr size_t kDive = 100'000;   // derivatives after that, before it gives up
+    static constexpr size_t kDive = 20'000;    // derivatives that it visits before it gives up
 
     struct Node {
         Kind kind;
@@ -282,6 +291,7 @@ private:
     std::deque<ByteSet> first_;  // references stay valid
     std::array<uint32_t, 256> first_of_head_;
     uint32_t fuel_ = kInfinite;
+    size_t given_up_ = 0;
 };
 
 }  // namespace core

@@ -48,7 +48,8 @@ uint32_t RegexStore::min_length(RegexId id) {
 /// Raphael 1968); the lower bound of an intersection is the largest one of its parts. Some languages have exponentially
 /// many derivatives on the way. With limited fuel (while compiling) that is an error. Without a limit (while decoding) the
 /// search becomes greedy after `kPatience` steps and accepts the first completion: the length is then an upper bound, but
-/// every byte of that completion still decreases it.
+/// every byte of that completion still decreases it. After `kDive` steps it gives up: the language counts as empty, so a mask
+/// lacks what leads there. What a search has found stays found, so no text comes to a dead end.
 uint32_t RegexStore::search(RegexId id) {
     struct Visit {
         RegexId id;
@@ -123,10 +124,13 @@ uint32_t RegexStore::search(RegexId id) {
                 if (reached[visits[i].id.value] == visits[i].distance) place(i);
             }
         } else if (steps == kDive) {
-            throw TooLarge("no completion of an intersection or complement of regular expressions was found");
+            break;  // as if there were none
         }
     }
-    if (best == kInfinite) {
+    if (best == kInfinite && !open.empty()) {
+        nodes_[id.value].min_length = kInfinite;
+        ++given_up_;
+    } else if (best == kInfinite) {
         for (const Visit& visit : visits) nodes_[visit.id.value].min_length = kInfinite;
     } else {
         for (uint32_t i = best_at;; i = visits[i].from) {

@@ -11,7 +11,7 @@
 //  * A mask within a budget walks the trie once, and only to the tokens that bounds in bytes leave open. Tokens that lead
 //    to the same state share its count; states that differ by a head that cannot matter are replaced by one
 //    (`interchangeable`).
-//  * The completions that a mask spells cost fuel (`spelling_cost`). Where it runs out, tokens whose counts are not known
+//  * The completions that a mask spells cost fuel (`step_cost`). Where it runs out, tokens whose counts are not known
 //    are left out; the tokens of the state's own canonical completion stay, so there is no dead end.
 #include <algorithm>
 #include <unordered_map>
@@ -72,7 +72,7 @@ bool BaseAutomaton::count_exactly(uint32_t id) {
         const uint32_t at = states[i];
         if (heads_[at].rest == Rest::Many || needs_search(at) || reads_heads(at)) return false;
         possible.push_back(first_bytes(at));
-        bytes += possible[i].count();
+        bytes += possible[i].count() * counting_cost(at);
         if (possible[i].count() > kFewFirstBytes || bytes > kFewBytes) return false;
         for (size_t byte = possible[i]._Find_first(); byte < 256; byte = possible[i]._Find_next(byte)) {
             const uint32_t next = byte_next(at, static_cast<uint8_t>(byte));
@@ -175,10 +175,22 @@ uint32_t BaseAutomaton::completion(uint32_t id) {
 std::pair<uint8_t, uint32_t> Automaton::step_nearer(uint32_t id) {
     const ByteSet possible = first(id);
     for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte)) {
+        if (!may_be_nearer(id, static_cast<uint8_t>(byte))) continue;
         const uint32_t next = byte_next(id, static_cast<uint8_t>(byte));
         if (heads_[next].length < heads_[id].length) return {static_cast<uint8_t>(byte), next};  // exactly one less unless the length is a bound
     }
     return {0, kDead};  // the length was only a bound, see RegexStore::search
+}
+
+/// Whether the lower bounds of the items let a byte lower the length: most bytes need no state of their own to tell.
+bool Automaton::may_be_nearer(uint32_t id, uint8_t byte) {
+    for (uint32_t i = 0; i < state_of(id).items_count; ++i) {
+        const Item item = items(id)[i];
+        const RegexId residual = shard_->regexes.step(item.residual, byte);
+        if (residual == RegexStore::kEmptyLanguage) continue;
+        if (add_lengths(shard_->regexes.min_length(residual), gss_.min_length(item.after)) < heads_[id].length) return true;
+    }
+    return false;
 }
 
 // ---------------------------------------------------------------- masks within a budget
@@ -228,8 +240,8 @@ void BaseAutomaton::fill_mask_within(uint32_t state, uint32_t budget, uint32_t* 
     keep_within(state, budget, places, out);
 }
 
-/// Adds the tokens on the canonical completion if the budget suffices after them. Its bytes are free: the mask is charged
-/// for what it spells besides, see `affordable`.
+/// Adds the tokens on the canonical completion if the budget suffices after them. It is spelled whatever it costs, and what
+/// it costs is not left for others, see `affordable`.
 void BaseAutomaton::add_canonical_tokens(uint32_t state, uint32_t budget, uint32_t* out) {
     const Trie& trie = shard_->trie;
     ++masks_within_;
@@ -241,6 +253,7 @@ void BaseAutomaton::add_canonical_tokens(uint32_t state, uint32_t budget, uint32
     uint32_t node = Trie::kRoot;
     for (uint32_t at = state; heads_[at].length > 0 && heads_[at].nearer != kUnset && heads_[at].nearer != kDead;) {
         spelled_by_[at] = masks_within_;
+        if (fuel_left_ != UINT32_MAX) fuel_left_ -= std::min(fuel_left_, step_cost(at));
         if (node != Trie::kNone) node = trie.child(node, heads_[at].nearer_byte);
         at = heads_[at].nearer;
         if (node == Trie::kNone || completion(at) >= budget) continue;
@@ -262,7 +275,7 @@ bool BaseAutomaton::affordable(uint32_t state) {
     for (uint32_t at = state; at != kDead && heads_[at].length > 0; at = nearer(at)) {
         if (spelled_by_.size() <= at) spelled_by_.resize(heads_.size());
         if (std::exchange(spelled_by_[at], masks_within_) == masks_within_) break;
-        const uint32_t cost = spelling_cost(at, length);
+        const uint32_t cost = step_cost(at);
         if (fuel_left_ < cost) {
             fuel_left_ = 0;
             return false;
@@ -349,6 +362,24 @@ const TokenSet* Automaton::within_budget(uint32_t state, uint32_t budget) {
 
 bool Automaton::needs_search(uint32_t id) const {
     return state_of(id).items_count > 2 * kFewItems || std::ranges::any_of(items(id), [&](const Item& item) { return shard_->regexes.needs_search(item.residual); });
+}
+
+/// Every item is read; a step of it reads every alternative of a residual, and joining stacks goes down to their ends.
+uint32_t Automaton::step_cost(uint32_t id) const {
+    uint32_t cost = 1 + state_of(id).items_count / 2 + (exprs_.tracks_distinct() ? 4 : 0);
+    for (const Item& item : items(id)) cost += shard_->regexes.width(item.residual) / 32 + gss_.height(item.after) / 32;
+    return cost;
+}
+
+/// Inside the words of an enumeration a byte only makes them shorter. Elsewhere it may leave a loop, or enter rules.
+uint32_t Automaton::counting_cost(uint32_t id) const {
+    uint32_t parts = 0;
+    bool inside = true;
+    for (const Item& item : items(id)) {
+        parts += shard_->regexes.width(item.residual) / 16 + gss_.height(item.after) / 32;
+        inside = inside && shard_->regexes.finite(item.residual) && shard_->regexes.min_length(item.residual) > 1;
+    }
+    return (inside ? 1 : kPlainCost) * (1 + parts);
 }
 
 bool Automaton::reads_heads(uint32_t id) const { return state_of(id).tracks_distinct; }

@@ -23,7 +23,7 @@ from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
 from grammars.json_schema.source.document import SchemaNode, child_pointer
 from grammars.json_schema.text import numbers, strings
 from grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
-from grammars.json_schema.text.literals import value_expr, value_regex
+from grammars.json_schema.text.literals import value_expr, value_regex, values_regex
 from grammars.json_schema.text.multiple_of import multiples_of
 from grammars.json_schema.text.numbers import INTEGRAL_NUMBER, decimal, decimal_spellings, exclude_numbers
 from grammars.json_schema.text.punctuation import JsonPunctuation
@@ -242,7 +242,7 @@ class ScalarLowering:
     def enum_values_expr(self, values: Sequence[Any]) -> ir.Expr:
         """The texts of enumerated values."""
         if self.ordered_members:
-            return ir.Terminal(ir.union(*(value_regex(value, self.punctuation) for value in values)))
+            return ir.Terminal(values_regex(values, self.punctuation))
         return ir.choice(*(value_expr(value, self.punctuation) for value in values))
 
     def scalars(self, disjunct: Conjunction, constraints: TypeConstraints) -> list[ir.Expr]:
