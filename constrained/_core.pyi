@@ -164,6 +164,23 @@ class BaseAutomaton:
         """
 
     @property
+    def needs_trial(self) -> bool:
+        """
+        Whether later masks may take much more work than the first ones, as far as the grammar shows it.
+        """
+
+    def limit_work(self, steps: int | None) -> None:
+        """
+        From now on a call that takes more steps raises TooLarge; None: no call does.
+        """
+
+    @property
+    def last_work(self) -> int:
+        """
+        Steps of the last call of an automaton of this shard that did not find its answer in a memo: a count, not a time.
+        """
+
+    @property
     def outgrown(self) -> bool:
         """
         Whether a new text should have a new automaton of the same grammar, because this one's memory can only grow.

@@ -20,7 +20,17 @@ Automaton::Automaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, u
     if (left_recursive() != UINT32_MAX || exprs_.rule_length(grammar.start) == kInfinite) return;
     start_ = closure(gss_.push(exprs_.call(grammar.start), Gss::kEnd));
     heads_[start_].published = true;
+    needs_trial_ = looks_costly(grammar);
     collect_above_ = std::max(limit_ / 4, 2 * content_bytes());
+}
+
+bool Automaton::looks_costly(const FlatGrammar& grammar) const {
+    if (heads_[start_].length > kLongCompletion || exprs_.demanding()) return true;
+    return std::ranges::any_of(grammar.nodes, [&](const FlatNode& node) {
+        if (node.op != Op::Terminal) return false;
+        const RegexId terminal = grammar.terminals[node.a];
+        return shard_->regexes.width(terminal) > kManyParts || shard_->regexes.intricate(terminal);
+    });
 }
 
 // ---------------------------------------------------------------- states
@@ -93,6 +103,7 @@ uint32_t Automaton::closure(ContinuationId after) {
 uint32_t Automaton::byte_next(uint32_t state, uint8_t byte) {
     const uint64_t key = (uint64_t{state} << 8 | byte) + 1;
     if (const uint32_t known = bytes_.find(key); known != Memo::kMissing) return known;
+    shard_->work.spend(4 + state_of(state).items_count);
     std::vector<Item>& next = next_;
     next.clear();
     bool accepts = false;
@@ -229,6 +240,7 @@ void Automaton::walk(uint32_t state, uint32_t node, TokenSet& tokens, uint32_t& 
     while (!work.empty()) {
         const auto [at, reached] = work.back();
         work.pop_back();
+        shard_->work.spend(1);
         if (const auto here = trie.tokens(at); !here.empty()) {
             tokens.add(here);
             worst = std::max(worst, heads_[reached].length);
@@ -262,6 +274,7 @@ void Automaton::follow(uint32_t state, const LexiconEntry& left, TokenSet& token
     while (!work.empty()) {
         const auto [node, before] = work.back();
         work.pop_back();
+        shard_->work.spend(1);
         if (state_of(before).items_count <= kFewItems) {
             const uint32_t reached = byte_next(before, trie.byte(node));
             if (const auto here = trie.tokens(node); !here.empty()) {
@@ -279,6 +292,7 @@ void Automaton::follow(uint32_t state, const LexiconEntry& left, TokenSet& token
                 work.emplace_back(node, intern(alone, false));
                 continue;
             }
+            shard_->work.spend(2);
             subtree_entry_.inner_tokens.clear();
             subtree_entry_.boundary_nodes.clear();
             subtree_entry_.max_remaining = 0;

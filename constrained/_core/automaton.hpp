@@ -23,6 +23,7 @@ public:
     /// `fuel`: steps to decide whether a terminal is empty (see `read_grammar`). `limit`: bytes, see `trim`.
     Automaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, uint32_t fuel, size_t limit);
 
+    bool needs_trial() const final { return needs_trial_; }
     /// Adds bodies of lazy rules, see `read_lazy_rules`.
     void add_rules(const FlatGrammar& grammar, std::span<const uint32_t> rules) {
         const std::lock_guard guard(shard_->lock);
@@ -30,6 +31,7 @@ public:
     }
 
 private:
+    static constexpr uint32_t kManyParts = 2048, kLongCompletion = 2048;  // beyond them a constraint is tried first
     static constexpr uint32_t kFewItems = 4;  // states with at most this many items are stepped as a whole in `follow`
 
     struct State {
@@ -65,8 +67,8 @@ private:
     const TokenSet* within_budget(uint32_t state, uint32_t budget) final;
     std::pair<uint8_t, uint32_t> step_nearer(uint32_t state) final;
     // Where values must differ, each value is a set of its own.
-    uint32_t longest_spelled() const final { return exprs_.tracks_distinct() ? kLongText / 8 : kLongText; }
-    uint32_t step_cost(uint32_t state) const final;
+    uint32_t longest_spelled() const final { return exprs_.tracks_distinct() ? kLongText / 16 : kLongText; }
+    uint32_t step_cost(uint32_t state, uint32_t length) const final;
     uint32_t counting_cost(uint32_t state) const final;
     bool needs_search(uint32_t state) const final;
     bool reads_heads(uint32_t state) const final;
@@ -97,7 +99,10 @@ private:
     uint32_t new_id();
     void store_content(uint32_t id, std::span<const Item> items);
 
+    bool looks_costly(const FlatGrammar& grammar) const;
+
     const size_t limit_;
+    bool needs_trial_ = false;
     JsonValues values_;
     StableArray<State> states_;  // by `Head::content`
     std::vector<uint32_t> free_ids_;

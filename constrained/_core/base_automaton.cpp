@@ -28,8 +28,7 @@ uint32_t BaseAutomaton::token_next(uint32_t state, uint32_t token) {
 }
 
 uint32_t BaseAutomaton::next(uint32_t state, uint32_t token) {
-    const std::lock_guard guard(shard_->lock);
-    begin_call(state);
+    const Call call(*this, state);
     const uint32_t result = token_next(state, token);
     if (result > kFinished) publish_state(result, state, token);
     tokens_.insert(token_key(state, token), result);
@@ -39,8 +38,7 @@ uint32_t BaseAutomaton::next(uint32_t state, uint32_t token) {
 uint32_t BaseAutomaton::mask_id(uint32_t state) {
     const uint32_t known = find_mask_id(state);
     if (known != kUnset) return known;
-    const std::lock_guard guard(shard_->lock);
-    begin_call(state);
+    const Call call(*this, state);
     if (find_mask_id(state) == kUnset) compute_mask(state);
     return heads_[state].mask.load(std::memory_order_relaxed);
 }
@@ -76,6 +74,7 @@ BaseAutomaton::Openings BaseAutomaton::opening(ContinuationId after) {
         }
         const auto held = gss_.frames(top);
         const std::vector<Frame> frames(held.begin(), held.end());  // joining moves them
+        shard_->work.spend(2 + frames.size());
         const size_t before = work.size();
         for (const Frame& frame : frames) {
             if (frame.after.value && exprs_.nullable(frame.expr) && !openings_.contains(frame.after.value)) work.push_back(frame.after);
@@ -87,7 +86,9 @@ BaseAutomaton::Openings BaseAutomaton::opening(ContinuationId after) {
                 made.accepts = true;
                 continue;
             }
-            for (const Move& move : exprs_.moves(frame.expr)) made.ways.push_back({move.call, move.target, gss_.push(move.rest, frame.after)});
+            const auto moves = exprs_.moves(frame.expr);
+            shard_->work.spend(16 * moves.size());
+            for (const Move& move : moves) made.ways.push_back({move.call, move.target, gss_.push(move.rest, frame.after)});
             if (!exprs_.nullable(frame.expr)) continue;
             const Openings& below = openings_.at(frame.after.value);
             made.accepts |= below.accepts;
@@ -113,8 +114,7 @@ BaseAutomaton::Openings BaseAutomaton::opening(ContinuationId after) {
 size_t BaseAutomaton::opening_bytes() const { return openings_.size() * 64 + openings_count_ * sizeof(Opening); }
 
 std::string BaseAutomaton::forced(uint32_t state) {
-    const std::lock_guard guard(shard_->lock);
-    begin_call(state);
+    const Call call(*this, state);
     std::string text;
     while (state > kFinished && !heads_[state].accepts && text.size() < kLongForced) {
         const ByteSet bytes = first_bytes(state);

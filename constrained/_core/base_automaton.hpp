@@ -38,6 +38,15 @@ public:
         return tokens_.find(token_key(state, token));
     }
     uint32_t next(uint32_t state, uint32_t token);
+    /// From now on a call that takes more than this many steps throws TooMuchWork; `Work::kUnlimited`: none does.
+    void limit_work(uint64_t steps) { work_limit_ = steps; }
+    /// Steps of the last call that was not answered by what is known; of any automaton in this shard.
+    uint64_t last_work() {
+        const std::lock_guard guard(shard_->lock);
+        return shard_->work.spent();
+    }
+    /// Whether later masks may take much more work than the first ones, as far as the grammar shows it.
+    virtual bool needs_trial() const { return true; }
     bool accepts(uint32_t state) const { return heads_[state].accepts; }
     uint32_t find_mask_id(uint32_t state) const {
         const uint32_t mask = heads_[state].mask.load(std::memory_order_acquire);
@@ -81,7 +90,7 @@ public:
     };
     Size size();
     /// Whether a new text should have a new automaton of the same grammar: this one has given out many states, whose numbers
-    /// stay, or some in a shard that is full.
+    /// stay, or some in a shard that is full, or its states take much memory and are never dropped.
     bool outgrown();
 
 protected:
@@ -94,7 +103,7 @@ protected:
     static constexpr uint32_t kPlainCost = 4;  // `counting_cost` where it is not less
     static constexpr size_t kManyStates = 1u << 17, kSomeStates = 1u << 12;  // given out, see `outgrown`
     static constexpr size_t kFewTokens = 64;  // stepped one by one within a budget
-    static constexpr uint32_t kLongText = 1u << 15;
+    static constexpr uint32_t kLongText = 1u << 16;
     // Bytes that the search for one spelled completion may try, and those that an exact count of its tokens may.
     static constexpr uint32_t kSpellingFuel = 1'000'000, kCountingFuel = 1u << 14;
     static constexpr uint32_t kMaskFuel = 1u << 15;  // bytes of completions that one mask within a budget may spell
@@ -187,6 +196,22 @@ protected:
     template <class OnSymbol>
     bool collect_first(ContinuationId after, OnSymbol&& on_symbol);
 
+    /// A call that begins with a state: holds the lock, and counts its work.
+    class Call {
+    public:
+        Call(BaseAutomaton& automaton, uint32_t state) : work_(automaton.shard_->work), lock_(automaton.shard_->lock) {
+            work_.begin(automaton.work_limit_);
+            automaton.begin_call(state);
+        }
+        ~Call() { work_.end(); }
+        Call(const Call&) = delete;
+        Call& operator=(const Call&) = delete;
+
+    private:
+        Work& work_;
+        std::lock_guard<std::mutex> lock_;
+    };
+
     // Called under the lock.
     /// Drops what is over the limits, and makes sure that the state has its content.
     virtual void begin_call(uint32_t) {}
@@ -211,8 +236,8 @@ protected:
     virtual uint32_t longest_spelled() const { return kLongText; }
     // What a byte costs, by the content of the state alone and not by what is known already, so that what is left out for
     // its cost does not depend on earlier calls. One is about a microsecond.
-    /// Fuel for reading the next byte of a completion.
-    virtual uint32_t step_cost(uint32_t) const { return 1; }
+    /// Fuel for reading the next byte of a completion of this length.
+    virtual uint32_t step_cost(uint32_t, uint32_t) const { return 1; }
     /// How often each byte that may follow counts towards `kFewBytes`.
     virtual uint32_t counting_cost(uint32_t) const { return kPlainCost; }
     virtual size_t permanent_bytes() const = 0;
@@ -223,7 +248,7 @@ protected:
 
     std::shared_ptr<Shard> shard_;
     RuleExprStore exprs_;
-    Gss gss_{exprs_};
+    Gss gss_{exprs_, shard_->work};
     StableArray<Head> heads_;
     std::atomic<uint32_t> count_{0};
     std::vector<Item> items_;
@@ -241,6 +266,7 @@ protected:
     size_t recent_count_ = 0;
     size_t collections_ = 0;
     size_t published_count_ = 0;
+    uint64_t work_limit_ = Work::kUnlimited;
     uint32_t start_ = kDead;
 };
 

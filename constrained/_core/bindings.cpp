@@ -327,6 +327,17 @@ void define_base_automaton(nb::module_& m) {
                 return core::with_lazy_rules([&] { return self.counts_exactly(state); });
             },
             "state"_a, "Whether that number is the least, here and in every state that can follow.")
+        .def_prop_ro("needs_trial", &BaseAutomaton::needs_trial, "Whether later masks may take much more work than the first ones, as far as the grammar shows it.")
+        .def(
+            "limit_work", [](BaseAutomaton& self, std::optional<uint64_t> steps) { self.limit_work(steps.value_or(core::Work::kUnlimited)); },
+            "steps"_a.none(), "From now on a call that takes more steps raises TooLarge; None: no call does.")
+        .def_prop_ro(
+            "last_work",
+            [](BaseAutomaton& self) {
+                const nb::gil_scoped_release released;
+                return self.last_work();
+            },
+            "Steps of the last call of an automaton of this shard that did not find its answer in a memo: a count, not a time.")
         .def_prop_ro(
             "outgrown",
             [](BaseAutomaton& self) {

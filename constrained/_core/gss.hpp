@@ -15,6 +15,7 @@
 
 #include "common.hpp"
 #include "rule_exprs.hpp"
+#include "work.hpp"
 
 namespace core {
 
@@ -29,7 +30,8 @@ class Gss {
 public:
     static constexpr ContinuationId kEnd{1};  ///< the text ends here
 
-    explicit Gss(RuleExprStore& exprs) : exprs_(exprs) {
+    /// `work`: counts the frames that are joined.
+    Gss(RuleExprStore& exprs, Work& work) : exprs_(exprs), work_(work) {
         intern({});
         intern({{RuleExprStore::kEpsilon, {0}}});
     }
@@ -53,6 +55,7 @@ public:
             std::vector<Frame> frames;
             bool ready = true;
             const std::span<const Frame> x = this->frames(a), y = this->frames(b);
+            work_.spend(2 + x.size() + y.size());
             for (size_t i = 0, j = 0; i < x.size() || j < y.size();) {
                 if (j == y.size() || (i < x.size() && x[i].expr < y[j].expr)) {
                     frames.push_back(x[i++]);
@@ -91,6 +94,7 @@ public:
                 const std::span<const Frame> held = this->frames(one);
                 frames.insert(frames.end(), held.begin(), held.end());
             }
+            work_.spend(2 + frames.size());
             std::ranges::sort(frames);
             const size_t before = work.size();
             merge(frames, [&](std::vector<ContinuationId>& afters) -> ContinuationId {
@@ -253,6 +257,7 @@ private:
     }
 
     RuleExprStore& exprs_;
+    Work& work_;
     std::vector<Node> nodes_;
     std::vector<Frame> frames_;
     InternTable index_;

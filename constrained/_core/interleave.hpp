@@ -68,6 +68,15 @@ public:
     /// Updates the lengths of the entries; call it when the lengths of expressions may have changed.
     void measure(InterleaveId start, const std::function<uint32_t(ExprId)>& length);
 
+    /// Whether many entries are demanded of some interleave, or several obligations: each mask then counts over all of them.
+    bool demanding() const {
+        constexpr uint32_t kMany = 16;
+        constexpr int kSeveral = 4;
+        for (const Definition& definition : definitions_) {
+            if (definition.low > kMany || std::popcount(definition.obligations) > kSeveral) return true;
+        }
+        return false;
+    }
     const Definition& definition(InterleaveId id) const { return definitions_[states_[id.value].interleave]; }
     /// Whether an entry may come next. It can be completed iff `length_after` is finite.
     bool can_enter(InterleaveId id, uint32_t entry) const;

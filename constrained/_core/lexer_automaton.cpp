@@ -186,6 +186,7 @@ uint32_t LexerAutomaton::unproven_next(uint32_t id, uint8_t byte) {
     }
     const uint32_t slot = state.moves + regexes_.partition_at(state.partition).of[byte];
     if (moves_[slot] != kUnset) return moves_[slot];
+    shard_->work.spend(8 + 4 * state.branches_count + state.items_count);
     StateBuilder builder;
     for (uint32_t i = 0; i < state.branches_count; ++i) {
         Branch branch = branches_[state.branches_at + i];

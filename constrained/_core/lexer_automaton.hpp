@@ -43,6 +43,7 @@ public:
 private:
     friend class LexerMaskWalk;
     static constexpr uint32_t kLeastFuel = 256;
+    static constexpr size_t kMuch = size_t{64} << 20;  // bytes of states, see `over_limit`
 
     /// What the parser can read next at a token boundary. Symbols of `RuleExprStore` below the number of tokens are tokens,
     /// higher ones are residuals.
@@ -93,6 +94,7 @@ private:
     uint32_t walk_mask(uint32_t state);
     std::pair<uint8_t, uint32_t> step_nearer(uint32_t state) final;
     size_t permanent_bytes() const final;
+    bool over_limit() const final { return permanent_bytes() > kMuch; }
 
     RegexStore& regexes_;
     Lexer lexer_;

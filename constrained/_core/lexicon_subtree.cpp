@@ -45,6 +45,7 @@ void TokenLexicon::search_subtree(LexiconEntry& entry, uint32_t top, RegexId res
             substring_subtree(entry, node, state);
             continue;
         }
+        regexes_.work().spend(1);
         const ByteSet& first = regexes_.first(state);
         const uint32_t begin = trie_.children_begin(node), end = trie_.children_end(node);
         if (node == Trie::kRoot || (end - begin > 8 && end - begin > 8 * first.count())) {

@@ -6,7 +6,7 @@
 
 namespace core {
 
-RegexStore::RegexStore(const ByteSet& alphabet) : alphabet_(alphabet) {
+RegexStore::RegexStore(const ByteSet& alphabet, Work& work) : alphabet_(alphabet), work_(work) {
     single_.fill(kEmptyLanguage);
     byte_partition_.fill(kUnset);
     first_of_head_.fill(kUnset);

@@ -22,6 +22,7 @@
 #include "common.hpp"
 #include "decimal_multiple.hpp"
 #include "substring_index.hpp"
+#include "work.hpp"
 
 namespace core {
 
@@ -34,8 +35,8 @@ public:
     static constexpr uint32_t kMaxDepth = 2000;
     static constexpr uint32_t kMaxOptional = 2000;  ///< consecutive nullable parts: each step visits all of them
 
-    /// `alphabet`: the bytes that may occur in a text; other bytes are removed from every language.
-    explicit RegexStore(const ByteSet& alphabet);
+    /// `alphabet`: the bytes that may occur in a text; other bytes are removed from every language. `work`: counts derivatives.
+    RegexStore(const ByteSet& alphabet, Work& work);
 
     RegexId set(const ByteSet& bytes);
     RegexId literal(std::span<const uint8_t> bytes);
@@ -157,6 +158,10 @@ public:
     /// C, if the residual can be completed after any text of C* and does not end inside C* (a sufficient test).
     std::optional<StarOf> star_of(RegexId id);
 
+    /// Whether texts are excluded in a way that may take exponentially many derivatives: by several infinite languages at
+    /// once, or by the complement of one.
+    bool intricate(RegexId id) const;
+
     /// Whether no text of the language is a proper prefix of another (false if it has too many states to decide).
     bool prefix_free(RegexId id);
 
@@ -182,6 +187,7 @@ public:
 
     /// Languages in which a search without a limit found no text in time: they count as empty.
     size_t given_up() const { return given_up_; }
+    Work& work() const { return work_; }
     const ByteSet& alphabet() const { return alphabet_; }
     size_t size() const { return nodes_.size(); }
     size_t bytes() const;
@@ -263,6 +269,7 @@ private:
     std::span<const RegexId> children(const Node& node) const { return {children_.data() + node.a, node.b}; }
 
     ByteSet alphabet_;
+    Work& work_;
     std::vector<Node> nodes_;
     InternTable index_;
     std::vector<RegexId> children_;

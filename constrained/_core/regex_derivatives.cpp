@@ -5,6 +5,7 @@ namespace core {
 
 RegexId RegexStore::derive(RegexId id, uint8_t byte) {
     const Node node = nodes_[id.value];  // a copy: the store grows below
+    work_.spend(1 + width(id) / 32);
     switch (node.kind) {
         case Kind::EmptyLanguage:
         case Kind::Epsilon: return kEmptyLanguage;

@@ -5,6 +5,7 @@
 #include <queue>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace core {
 
@@ -42,6 +43,39 @@ uint32_t RegexStore::min_length(RegexId id) {
     }
     nodes_[id.value].min_length = length;
     return length;
+}
+
+bool RegexStore::intricate(RegexId id) const {
+    std::vector<RegexId> work{id};
+    std::unordered_set<uint32_t> seen;
+    while (!work.empty()) {
+        const RegexId at = work.back();
+        work.pop_back();
+        const Node& node = nodes_[at.value];
+        if (!node.searched || !seen.insert(at.value).second) continue;
+        const auto words = [&](RegexId part) {
+            const Node& child = nodes_[part.value];
+            return child.kind == Kind::Complement && nodes_[child.a].finite;
+        };
+        switch (node.kind) {
+            case Kind::Complement:
+                if (!words(at)) return true;
+                break;
+            case Kind::Intersection: {
+                size_t infinite = 0;
+                for (const RegexId part : children(node)) {
+                    if (!words(part)) ++infinite, work.push_back(part);
+                }
+                if (infinite > 1) return true;
+                break;
+            }
+            case Kind::Union: work.insert(work.end(), children(node).begin(), children(node).end()); break;
+            case Kind::Concat: work.push_back({node.b}); [[fallthrough]];
+            case Kind::Repeat: work.push_back({node.a}); break;
+            default: break;
+        }
+    }
+    return false;
 }
 
 /// Searches the derivatives of an intersection or complement for the nearest nullable one by A* (Hart, Nilsson and

@@ -77,6 +77,8 @@ public:
     /// begins with a call.
     void add_bodies(std::span<const uint32_t> rules, const std::vector<ExprId>& bodies);
 
+    /// See `InterleaveStore::demanding`.
+    bool demanding() const { return interleaves_.demanding(); }
     /// Number of rules with a body.
     size_t body_count() const {
         return std::ranges::count_if(rules_, [](const Rule& rule) { return rule.body != kNoBody; });

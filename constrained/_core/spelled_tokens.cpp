@@ -24,15 +24,13 @@ uint64_t place(uint32_t state, uint32_t node) { return uint64_t{state} << 32 | n
 }  // namespace
 
 bool BaseAutomaton::can_be_spelled(uint32_t state, uint32_t tokens) {
-    const std::lock_guard guard(shard_->lock);
-    begin_call(state);
+    const Call call(*this, state);
     real_tokens_ = tokens;
     return spelled(state).bytes != kInfinite;
 }
 
 uint32_t BaseAutomaton::spelled_completion(uint32_t state, uint32_t tokens) {
-    const std::lock_guard guard(shard_->lock);
-    begin_call(state);
+    const Call call(*this, state);
     real_tokens_ = tokens;
     return spelled_tokens(state);
 }
@@ -237,8 +235,7 @@ bool BaseAutomaton::count_spelled_exactly(uint32_t from) {
 void BaseAutomaton::fill_spelled_mask(uint32_t state, uint32_t tokens, uint32_t budget, uint32_t* out) {
     std::vector<uint32_t> allowed(shard_->masks.words());
     fill_mask(state, allowed.data());
-    const std::lock_guard guard(shard_->lock);
-    begin_call(state);
+    const Call call(*this, state);
     real_tokens_ = tokens;
     std::fill(out, out + (tokens + 31) / 32, 0);
     const auto is_allowed = [&](uint32_t token) { return token < tokens && allowed[token / 32] >> (token % 32) & 1; };

@@ -184,7 +184,10 @@ struct TokenLexicon::ResidualMachine {
 
     const ByteSet& first(State state) { return lexicon.regexes_.first(state); }
     const ByteSet& uniform(State state) { return lexicon.uniform_classes(state); }
-    State step(State state, uint8_t byte) { return lexicon.regexes_.step(state, byte); }
+    State step(State state, uint8_t byte) {
+        lexicon.regexes_.work().spend(1);
+        return lexicon.regexes_.step(state, byte);
+    }
     bool finished(State state) { return state == RegexStore::kEpsilon; }
     bool exit(State state) { return lexicon.regexes_.nullable(state); }
     void allow(std::span<const uint32_t> run, State state) {
@@ -249,6 +252,7 @@ std::unique_ptr<LexiconEntry> TokenLexicon::from_star(RegexId residual, const Re
         while (!work.empty()) {
             const auto [node, state] = work.back();
             work.pop_back();
+            regexes_.work().spend(trie.children_end(node) - trie.children_begin(node));
             for (uint32_t child = trie.children_begin(node); child < trie.children_end(node); ++child) {
                 const RegexId next = regexes_.step(state, trie.byte(child));
                 if (next == RegexStore::kEmptyLanguage) continue;
@@ -335,6 +339,7 @@ std::unique_ptr<LexiconEntry> TokenLexicon::from_base(RegexId residual, RegexId 
     while (!work.empty()) {
         const auto [node, mine, theirs] = work.back();
         work.pop_back();
+        regexes_.work().spend(trie_.children_end(node) - trie_.children_begin(node));
         for (uint32_t child = trie_.children_begin(node); child < trie_.children_end(node); ++child) {
             if (trie_.longest_in_subtree(child) <= agree) continue;
             const RegexId next = step(mine, trie_.byte(child)), other = step(theirs, trie_.byte(child));

@@ -25,14 +25,12 @@ namespace core {
 uint32_t BaseAutomaton::shortest_completion(uint32_t state) {
     const uint32_t known = heads_[state].completion.load(std::memory_order_acquire);
     if (known != kUnset) return known;
-    const std::lock_guard guard(shard_->lock);
-    begin_call(state);
+    const Call call(*this, state);
     return completion(state);
 }
 
 bool BaseAutomaton::counts_exactly(uint32_t state) {
-    const std::lock_guard guard(shard_->lock);
-    begin_call(state);
+    const Call call(*this, state);
     completion(state);
     return few_texts_follow(state);
 }
@@ -55,6 +53,8 @@ bool BaseAutomaton::few_texts_follow(uint32_t id) {
         bool few = false;
         try {
             few = count_exactly(id);
+        } catch (const TooMuchWork&) {
+            throw;
         } catch (const TooLarge&) {  // a text that nobody asked for
         }
         heads_[id].rest = few ? Rest::Few : Rest::Many;
@@ -76,6 +76,7 @@ bool BaseAutomaton::count_exactly(uint32_t id) {
         if (possible[i].count() > kFewFirstBytes || bytes > kFewBytes) return false;
         for (size_t byte = possible[i]._Find_first(); byte < 256; byte = possible[i]._Find_next(byte)) {
             const uint32_t next = byte_next(at, static_cast<uint8_t>(byte));
+            shard_->work.spend(1);
             if (number.try_emplace(next, static_cast<uint32_t>(states.size())).second) states.push_back(next);
         }
     }
@@ -92,6 +93,7 @@ bool BaseAutomaton::count_exactly(uint32_t id) {
                 const uint32_t child = trie.child(node, static_cast<uint8_t>(byte));
                 if (child == Trie::kNone) continue;
                 if (++nodes > kFewNodes) return false;
+                shard_->work.spend(1);
                 const uint32_t next = number[byte_next(states[at], static_cast<uint8_t>(byte))];
                 if (!trie.tokens(child).empty()) moves.emplace_back(next, from);
                 work.emplace_back(child, next);
@@ -163,6 +165,7 @@ uint32_t BaseAutomaton::completion(uint32_t id) {
         if (fewest[i] != kUnset) continue;
         fewest[i] = kInfinite;
         uint32_t node = Trie::kRoot;
+        shard_->work.spend(1);
         for (size_t j = i; j < text.size() && (node = trie.child(node, text[j])) != Trie::kNone; ++j) {
             if (!trie.tokens(node).empty()) fewest[i] = std::min(fewest[i], add_lengths(fewest[j + 1], 1));
         }
@@ -198,8 +201,7 @@ bool Automaton::may_be_nearer(uint32_t id, uint8_t byte) {
 void BaseAutomaton::fill_mask_within(uint32_t state, uint32_t budget, uint32_t* out) {
     fill_mask(state, out);
     if (!limit_may_exclude(state, budget)) return;
-    const std::lock_guard guard(shard_->lock);
-    begin_call(state);
+    const Call call(*this, state);
     fuel_left_ = kMaskFuel;
     const uint32_t words = shard_->masks.words();
     std::vector<uint32_t> open(out, out + words);  // allowed without a budget, and not known to fit
@@ -253,7 +255,7 @@ void BaseAutomaton::add_canonical_tokens(uint32_t state, uint32_t budget, uint32
     uint32_t node = Trie::kRoot;
     for (uint32_t at = state; heads_[at].length > 0 && heads_[at].nearer != kUnset && heads_[at].nearer != kDead;) {
         spelled_by_[at] = masks_within_;
-        if (fuel_left_ != UINT32_MAX) fuel_left_ -= std::min(fuel_left_, step_cost(at));
+        if (fuel_left_ != UINT32_MAX) fuel_left_ -= std::min(fuel_left_, step_cost(at, heads_[state].length));
         if (node != Trie::kNone) node = trie.child(node, heads_[at].nearer_byte);
         at = heads_[at].nearer;
         if (node == Trie::kNone || completion(at) >= budget) continue;
@@ -275,7 +277,7 @@ bool BaseAutomaton::affordable(uint32_t state) {
     for (uint32_t at = state; at != kDead && heads_[at].length > 0; at = nearer(at)) {
         if (spelled_by_.size() <= at) spelled_by_.resize(heads_.size());
         if (std::exchange(spelled_by_[at], masks_within_) == masks_within_) break;
-        const uint32_t cost = step_cost(at);
+        const uint32_t cost = step_cost(at, length);
         if (fuel_left_ < cost) {
             fuel_left_ = 0;
             return false;
@@ -316,6 +318,7 @@ void BaseAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<const
         std::span<const uint32_t> left = at.places;
         for (uint32_t child = trie.children_begin(at.node); !left.empty(); ++child) {
             const auto& [unused, begin, own_end, end] = trie.ranges(child);
+            shard_->work.spend(1);
             if (left.front() >= end) continue;
             const auto inside = left.first(std::ranges::lower_bound(left, end) - left.begin());
             left = left.subspan(inside.size());
@@ -364,9 +367,12 @@ bool Automaton::needs_search(uint32_t id) const {
     return state_of(id).items_count > 2 * kFewItems || std::ranges::any_of(items(id), [&](const Item& item) { return shard_->regexes.needs_search(item.residual); });
 }
 
-/// Every item is read; a step of it reads every alternative of a residual, and joining stacks goes down to their ends.
-uint32_t Automaton::step_cost(uint32_t id) const {
-    uint32_t cost = 1 + state_of(id).items_count / 2 + (exprs_.tracks_distinct() ? 4 : 0);
+/// Every item is read; where there are many, each is made anew behind each of the others. A step of an item reads every
+/// alternative of its residual, and joining stacks goes down to their ends. Where values must differ, every step makes
+/// expressions and continuations of its own, and the more values are needed, the more are excluded.
+uint32_t Automaton::step_cost(uint32_t id, uint32_t length) const {
+    const uint64_t many = state_of(id).items_count;
+    uint32_t cost = 1 + static_cast<uint32_t>(std::min<uint64_t>(many * many / 128, kMaskFuel)) + (exprs_.tracks_distinct() ? length / 32 : 0);
     for (const Item& item : items(id)) cost += shard_->regexes.width(item.residual) / 32 + gss_.height(item.after) / 32;
     return cost;
 }

@@ -27,6 +27,7 @@ public:
 
     /// The automaton of the grammar with its marks, which lazy rules are added to.
     Automaton& inner() { return *inner_; }
+    bool needs_trial() const final { return inner_->needs_trial(); }
     uint32_t left_recursive() const final { return inner_->left_recursive(); }
     /// Whether a search for a completion ran out of fuel.
     bool search_exhausted() const { return search_exhausted_; }

@@ -64,7 +64,7 @@ public:
           trie(vocabulary->tables.trie),
           masks(vocabulary->masks),
           epoch(vocabulary->epoch),
-          regexes(marks ? with_marks(alphabet) : alphabet),
+          regexes(marks ? with_marks(alphabet) : alphabet, work),
           lexicon(tokens, trie, vocabulary->tables.byte_class_trie, regexes) {
         const std::lock_guard guard(vocabulary->lock_);
         vocabulary->alive_.push_back(this);
@@ -96,6 +96,7 @@ public:
     MaskStore& masks;
     ReadEpoch& epoch;
     std::mutex lock;  // guards the members below, and the stores of all automata in this shard
+    Work work;         // of the current call, or the last one
     RegexStore regexes;
     TokenLexicon lexicon;
 };

@@ -5,6 +5,7 @@
     spelled.py        the automaton over a vocabulary without a token for each byte
     text_states.py    its states
     bitmask.py        masks of token ids
+    trial.py          the trial of a new automaton
     device_masks.py   masks on a device
     cache.py          compiled automata by constraint
 
@@ -20,6 +21,7 @@ from constrained.automaton.bitmask import Bitmask
 from constrained.automaton.predicate import PredicateAutomaton
 from constrained.automaton.protocol import DEAD, NO_LIMIT, Automaton
 from constrained.automaton.spelled import SpelledAutomaton, complete_vocabulary
+from constrained.automaton.trial import try_out
 from constrained.errors import ConstraintTooLarge, Problem, UnsatisfiableConstraint, UnsupportedConstraint
 from grammars import ir
 from grammars.garbage import rare_collections
@@ -357,4 +359,8 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
     missing = vocabulary.unspelled_bytes
     inner = complete_vocabulary(vocabulary, missing) if missing else vocabulary
     automaton = compile_grammar(grammar, inner, constraint=constraint, memory_limit=memory_limit)
-    return SpelledAutomaton(automaton, vocabulary, constraint) if missing else automaton
+    if missing:
+        return SpelledAutomaton(automaton, vocabulary, constraint)
+    if automaton.needs_trial or constraint._easily_ambiguous:
+        try_out(automaton)
+    return automaton

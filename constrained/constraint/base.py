@@ -36,6 +36,11 @@ class Constraint:
     is_json: bool = False
 
     @property
+    def _easily_ambiguous(self) -> bool:
+        """Whether its notation has rules that may derive a text in many ways: see `constrained.automaton.trial`."""
+        return False
+
+    @property
     def special_tokens(self) -> tuple[str, ...]:
         """See above."""
         return ()

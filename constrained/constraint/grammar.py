@@ -22,6 +22,10 @@ class _GrammarConstraint(Constraint):
     notation: Notation
     start: str | None
 
+    @property
+    def _easily_ambiguous(self) -> bool:
+        return True
+
     @cached_property
     def key(self) -> str:
         return digest("grammar", self.source, self.notation, self.start or "")

@@ -32,6 +32,10 @@ class _LarkConstraint(Constraint):
     wants_tree: bool
     transformer: Any
 
+    @property
+    def _easily_ambiguous(self) -> bool:
+        return True
+
     @cached_property
     def key(self) -> str:
         from grammars.notation.lark import fingerprint

@@ -20,7 +20,7 @@ from grammars.json_schema.emit.diagnostics import Diagnostics, require_few_disti
 from grammars.json_schema.emit.negated_objects.obligations import SchemaOracle, collect_obligations
 from grammars.json_schema.emit.negated_objects.ordered import object_with_obligations
 from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
-from grammars.json_schema.source.members import declared_names, key_classes, member_schemas
+from grammars.json_schema.source.members import declared_names, key_classes, schemas_of_members
 from grammars.json_schema.text.punctuation import JsonPunctuation
 from grammars.transform.interleave import interleave
 
@@ -68,9 +68,9 @@ class ObjectLowering:
         required = frozenset(constraints.required)
         members: list[PropertyMember] = []
         rules: list[str] = []
-        for name in names:
+        for name, schemas in zip(names, schemas_of_members(constraints, names), strict=True):
             allowed = self.oracle.key_allowed(constraints.property_names, name)
-            value = self.member_value(name, constraints) if allowed else ir.EMPTY_LANGUAGE
+            value = self.member_value(name, schemas) if allowed else ir.EMPTY_LANGUAGE
             is_required = name in required
             if is_required:
                 if value is ir.EMPTY_LANGUAGE:
@@ -100,9 +100,9 @@ class ObjectLowering:
         expr = self.object_of(members, others, low, high)
         return expr, rules if low <= len(required) else None
 
-    def member_value(self, name: str, constraints: TypeConstraints) -> ir.Expr:
+    def member_value(self, name: str, schemas: Conjunction) -> ir.Expr:
         """What follows the key of a declared member."""
-        return self.oracle.conjunction_expr(member_schemas(constraints, name))
+        return self.oracle.conjunction_expr(schemas)
 
     def object_of(
         self,

@@ -21,7 +21,6 @@ from grammars.json_schema.parameters.styles import OTHERS, Kind, ParameterStyle
 from grammars.json_schema.source import constraints as f
 from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
 from grammars.json_schema.source.document import SchemaNode
-from grammars.json_schema.source.members import member_schemas
 from grammars.json_schema.text.excluded_substrings import ExcludedSubstrings
 from grammars.transform.imports import fresh_name
 from grammars.transform.interleave import interleave
@@ -330,9 +329,9 @@ class _ParameterObjects(ObjectLowering):
             )
         return super().object(disjunct, constraints)
 
-    def member_value(self, name: str, constraints: TypeConstraints) -> ir.Expr:
+    def member_value(self, name: str, schemas: Conjunction) -> ir.Expr:
         """What follows the name of a declared parameter."""
-        return self.value(member_schemas(constraints, name), name)
+        return self.value(schemas, name)
 
     def object_of(
         self,

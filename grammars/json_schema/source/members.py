@@ -23,6 +23,21 @@ def member_schemas(constraints: TypeConstraints, name: str) -> Conjunction:
     return tuple(dict.fromkeys(node for members in constraints.members for node in members.schemas_at(name)))
 
 
+def schemas_of_members(constraints: TypeConstraints, names: Sequence[str]) -> list[Conjunction]:
+    """`member_schemas` of each of the declared names, going through each schema object once."""
+    if len(constraints.members) == 1:
+        return [member_schemas(constraints, name) for name in names]
+    found: dict[str, dict[SchemaNode, None]] = {name: {} for name in names}
+    for members in constraints.members:
+        if members.patterns or members.additional is not None:
+            for name in names:
+                found[name].update(dict.fromkeys(members.schemas_at(name)))
+        else:
+            for name, node in members.properties.items():
+                found[name][node] = None
+    return list(map(tuple, found.values()))
+
+
 def key_class_schemas(parts: Sequence[MemberSchemas], matched: Collection[StringPattern]) -> Conjunction:
     """The schemas for the values of undeclared keys that match exactly these patterns."""
     conjunction: dict[SchemaNode, None] = {}

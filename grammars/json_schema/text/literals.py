@@ -16,7 +16,7 @@ from grammars.transform.interleave import interleave
 _SHORT = 1e16
 """Floats below it are written without exponent."""
 
-_LEVELS = 8
+_LEVELS = 16
 """Common beginnings inside common beginnings that `values_regex` looks for."""
 
 
@@ -79,34 +79,58 @@ def values_regex(values: Iterable[Any], punctuation: JsonPunctuation) -> ir.Rege
 
     What several of them begin with is written once: reading a byte of it takes one step, and not one for each value.
     """
-    return _factored([value_regex(value, punctuation) for value in values], _LEVELS)
-
-
-def _factored(texts: list[ir.Regex], levels: int) -> ir.Regex:
-    """The union, with common first parts in front, that of their rests likewise up to this depth."""
-    if levels == 0 or not any(isinstance(text, ir.Concat) for text in texts):
+    texts = [value_regex(value, punctuation) for value in values]
+    if not any(isinstance(text, ir.Concat) for text in texts):
         return ir.union(*texts)
+    return _factored([text.parts if isinstance(text, ir.Concat) else (text,) for text in texts], _LEVELS)
+
+
+def _factored(texts: list[tuple[ir.Regex, ...]], levels: int) -> ir.Regex:
+    """The union of sequences, with common beginnings in front, that of their rests likewise up to this depth."""
+    if len(texts) == 1 or levels == 0:
+        return ir.union(*(ir.concat(*text) for text in texts))
     groups: dict[Hashable, list[tuple[ir.Regex, ...]]] = {}
     for text in texts:
-        parts = text.parts if isinstance(text, ir.Concat) else (text,)
-        groups.setdefault(_part_key(parts[0]), []).append(parts)
+        groups.setdefault(_beginning(text), []).append(text)
     factored = []
     for group in groups.values():
-        common = 0
+        if not group[0]:
+            factored.append(ir.EMPTY_STRING)
+            continue
+        common = 0  # parts that all of them begin with
         if len(group) > 1:
             for column in zip(*group, strict=False):
                 if len(set(map(_part_key, column))) > 1:
                     break
                 common += 1
-        rests = [ir.concat(*parts[common:]) for parts in group]
-        rest = rests[0] if len(rests) == 1 else _factored(rests, levels - 1)
-        factored.append(ir.concat(*group[0][:common], rest))
+        head, rests = list(group[0][:common]), [text[common:] for text in group]
+        if common == 0 and isinstance(group[0][0], ir.Literal):
+            words = [text[0].data for text in group if isinstance(text[0], ir.Literal)]
+            shared = _shared(min(words), max(words))
+            head.append(ir.Literal(words[0][:shared]))
+            rests = [
+                (ir.Literal(word[shared:]), *text[1:]) if len(word) > shared else text[1:]
+                for word, text in zip(words, group, strict=True)
+            ]
+        factored.append(ir.concat(*head, _factored(rests, levels - 1)))
     return ir.union(*factored)
+
+
+def _shared(a: bytes, b: bytes) -> int:
+    """Length of the longest common prefix."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def _part_key(part: ir.Regex) -> Hashable:
     """Equal for literals with equal texts; other parts are those of the punctuation, which are the same objects."""
     return part.data if isinstance(part, ir.Literal) else id(part)
+
+
+def _beginning(text: tuple[ir.Regex, ...]) -> Hashable:
+    """Equal for sequences that begin with the same byte, or the same part that is no literal."""
+    if not text:
+        return b""
+    return text[0].data[:1] if isinstance(text[0], ir.Literal) else id(text[0])
 
 
 def value_expr(value: Any, punctuation: JsonPunctuation) -> ir.Expr:

@@ -1,0 +1,38 @@
+// Work: what a call does, counted where it is done, never by a clock.
+//
+// A step is about a tenth of a microsecond: a part of an expression whose derivative is made, a frame of stacks that are
+// joined, an entry of an interleave, a node of a walk over the vocabulary. What is remembered costs nothing.
+// A limit holds while a new constraint is tried, before its first token (`BaseAutomaton::limit_work`). A call that exceeds it
+// throws, and the constraint is refused. Later no call has a limit: what a mask may leave out for its cost is decided by the
+// content of states (`BaseAutomaton::step_cost`), not by what this call happened to compute.
+// Not thread-safe: the shard's lock guards it.
+#pragma once
+
+#include "common.hpp"
+
+namespace core {
+
+/// A call did more than the trial of its constraint allows.
+struct TooMuchWork : TooLarge {
+    using TooLarge::TooLarge;
+};
+
+class Work {
+public:
+    static constexpr uint64_t kUnlimited = UINT64_MAX;
+
+    /// At the start and the end of a call.
+    void begin(uint64_t limit) { spent_ = 0, limit_ = limit; }
+    void end() { limit_ = kUnlimited; }
+    /// Throws TooMuchWork.
+    void spend(uint64_t steps) {
+        spent_ += steps;
+        if (spent_ > limit_) throw TooMuchWork("a mask, or a count of tokens, takes too many steps");
+    }
+    uint64_t spent() const { return spent_; }
+
+private:
+    uint64_t spent_ = 0, limit_ = kUnlimited;
+};
+
+}  // namespace core
