@@ -1,0 +1,114 @@
+"""Work is counted, a constraint that takes too much is refused before its first token, and nothing raises after it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from constrained.automaton import DEAD, LexerAutomaton, TokenAutomaton, compile, trial
+from constrained.automaton.bitmask import unpack_ids
+from constrained.constraint import gbnf, json_schema, lark, regex
+from constrained.errors import ConstraintTooLarge
+from tests.support.finite import byte_vocabulary
+
+AMBIGUOUS = gbnf('root ::= x\nx ::= x x x | "a" | "b"')
+SECURITY = Path(__file__).parents[2] / "SECURITY.md"
+
+
+def allowed(automaton: TokenAutomaton | LexerAutomaton, state: int) -> set[int]:
+    mask = automaton.new_mask()
+    automaton.fill_mask(state, mask)
+    return set(unpack_ids(mask).tolist())
+
+
+def works(automaton: TokenAutomaton) -> list[int]:
+    """Steps of a few calls, each of which asks for something new."""
+    steps, state = [], automaton.start
+    for byte in b"abbab":
+        automaton.fill_mask(state, automaton.new_mask())
+        steps.append(automaton.last_work)
+        automaton.shortest_completion(state)
+        steps.append(automaton.last_work)
+        state = automaton.next(state, byte)
+        steps.append(automaton.last_work)
+    return steps
+
+
+def test_work_is_a_count_and_the_same_each_time() -> None:
+    first, second = (TokenAutomaton(AMBIGUOUS.grammar, byte_vocabulary("ab", "ba")) for _ in range(2))
+    steps = works(first)
+    assert steps == works(second)
+    assert max(steps) > 1000
+    assert works(first)[0] < steps[0]  # what is known costs nothing
+
+
+def test_a_call_that_takes_too_many_steps_refuses_the_constraint_and_names_the_text_before_it() -> None:
+    automaton = TokenAutomaton(AMBIGUOUS.grammar, byte_vocabulary("ab", "ba"))
+    with pytest.raises(ConstraintTooLarge, match="at the start") as refused:
+        trial.try_out(automaton, 10)
+    assert "more than 10 steps" in str(refused.value)
+    later = TokenAutomaton(regex("a([d-z]x{3000}|b)").grammar, byte_vocabulary())
+    with pytest.raises(ConstraintTooLarge, match=r"after the text 'a[d-z]'"):
+        trial.try_out(later, 10_000)
+
+
+def test_the_limit_ends_with_the_trial() -> None:
+    vocabulary = byte_vocabulary("ab", "ba")
+    tried, other = (TokenAutomaton(AMBIGUOUS.grammar, vocabulary) for _ in range(2))
+    with pytest.raises(ConstraintTooLarge):
+        trial.try_out(tried, 10)
+    for automaton in (tried, other):  # in one shard: the limit was that of a call, not of the shard
+        assert allowed(automaton, automaton.start) == {ord("a"), ord("b"), *(256, 257)}
+        state = automaton.walk(automaton.start, [ord("a"), ord("b"), ord("a")])[-1]
+        assert automaton.accepts(state)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "suspicious"),
+    [
+        (json_schema({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}), False),
+        (json_schema({"type": "string", "enum": ["a", "b"]}), False),
+        (regex("[a-z]+(,[a-z]+)*"), False),
+        (json_schema({"type": "string", "not": {"pattern": "a.{12}b"}}), True),
+        (json_schema({"type": "object", "minProperties": 50}), True),
+        (regex("a{3000}"), True),
+    ],
+)
+def test_what_looks_costly_is_tried_and_ordinary_constraints_are_not(
+    constraint: object, suspicious: bool
+) -> None:
+    automaton = compile(constraint, byte_vocabulary())
+    assert isinstance(automaton, TokenAutomaton)
+    assert automaton.needs_trial == suspicious
+
+
+def test_grammars_behind_a_lexer_are_tried() -> None:
+    automaton = compile(lark('start: "a"+'), byte_vocabulary())
+    assert isinstance(automaton, LexerAutomaton)
+    assert automaton.needs_trial
+
+
+def test_a_search_that_gives_up_leaves_tokens_out_and_raises_nothing() -> None:
+    """After one "a" as many must follow as make a multiple of 2 * 3 * 5 * 7 * 11 * 13."""
+    schema = {
+        "allOf": [{"pattern": f"^(a{{{prime}}})*c$"} for prime in (2, 3, 5, 7, 11, 13)],
+        "type": "string",
+    }
+    automaton = compile(json_schema(schema), byte_vocabulary())
+    assert isinstance(automaton, TokenAutomaton)
+    state = automaton.walk(automaton.start, list(b'"'))[-1]
+    assert automaton.next(state, ord("a")) == DEAD
+    assert ord("a") not in allowed(automaton, state)
+    state = automaton.next(state, ord("c"))
+    assert allowed(automaton, state) == {ord('"')}
+
+
+def test_the_page_on_security_names_the_limits_of_the_core() -> None:
+    rows = dict(re.findall(r"^\| ([a-z][^|`]+) \| ([\d,]+) steps? \|", SECURITY.read_text(), re.MULTILINE))
+    assert rows["one mask, or one count of tokens, in the trial"] == f"{trial.WORK_LIMIT:,}"
+    source = (SECURITY.parent / "constrained/_core/regex.hpp").read_text()
+    dive = re.search(r"kDive = ([\d']+);", source)
+    assert dive is not None
+    assert rows["a search for a text of an intersection"] == dive[1].replace("'", ",")
