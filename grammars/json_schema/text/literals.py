@@ -92,7 +92,7 @@ def _factored(texts: list[tuple[ir.Regex, ...]], levels: int) -> ir.Regex:
     groups: dict[Hashable, list[tuple[ir.Regex, ...]]] = {}
     for text in texts:
         groups.setdefault(_beginning(text), []).append(text)
-    factored = []
+    factored: list[ir.Regex] = []
     for group in groups.values():
         if not group[0]:
             factored.append(ir.EMPTY_STRING)
