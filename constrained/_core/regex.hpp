@@ -158,8 +158,8 @@ public:
     /// C, if the residual can be completed after any text of C* and does not end inside C* (a sufficient test).
     std::optional<StarOf> star_of(RegexId id);
 
-    /// Whether texts are excluded in a way that may take exponentially many derivatives: by several infinite languages at
-    /// once, or by the complement of one.
+    /// Whether the language may have exponentially many derivatives: by several infinite languages at once, not counting
+    /// bounds on the length, or by the complement of one with counts.
     bool intricate(RegexId id) const;
 
     /// Whether no text of the language is a proper prefix of another (false if it has too many states to decide).
@@ -202,6 +202,7 @@ private:
     static constexpr uint32_t kUnset = 0x7fffffffu;
     static constexpr uint16_t kManyHeads = 256;
     static constexpr uint32_t kWhole = 0;  // the partition with one class
+    static constexpr uint32_t kManyCopies = 8;  // see `intricate`
     static constexpr size_t kPatience = 1000;  // derivatives that `search` visits before it accepts any completion
     static constexpr uint32_t kContainSteps = 256;  // pairs of expressions that `contains` compares
     static constexpr size_t kDive = 20'000;    // derivatives that it visits before it gives up

@@ -53,20 +53,18 @@ bool RegexStore::intricate(RegexId id) const {
         work.pop_back();
         const Node& node = nodes_[at.value];
         if (!node.searched || !seen.insert(at.value).second) continue;
-        const auto words = [&](RegexId part) {
-            const Node& child = nodes_[part.value];
-            return child.kind == Kind::Complement && nodes_[child.a].finite;
-        };
         switch (node.kind) {
             case Kind::Complement:
-                if (!words(at)) return true;
+                if (!nodes_[node.a].finite && nodes_[node.a].bound >= kManyCopies) return true;
                 break;
             case Kind::Intersection: {
-                size_t infinite = 0;
+                size_t several = 0;
                 for (const RegexId part : children(node)) {
-                    if (!words(part)) ++infinite, work.push_back(part);
+                    const Node& child = nodes_[part.value];
+                    several += child.kind != Kind::Repeat && child.kind != Kind::Complement;
+                    work.push_back(part);
                 }
-                if (infinite > 1) return true;
+                if (several > 1) return true;
                 break;
             }
             case Kind::Union: work.insert(work.end(), children(node).begin(), children(node).end()); break;
