@@ -7,6 +7,7 @@ drafts.py      drafters, which build draft trees
 memory.py      what is learned beyond one sequence
 prior.py       what is known before the first completion, and its file
 budget.py      how many draft tokens pay
+promise.py     how many draft tokens will be accepted
 rehearsal.py   an example value for a JSON Schema, from which drafters learn the order of names
 protocols.py   what is needed of an automaton and of a vocabulary
 _core/         the native drafter and sampler

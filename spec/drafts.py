@@ -7,10 +7,12 @@ two node by node.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from copy import copy
 from typing import NamedTuple, Protocol
 
 from spec import _core
 from spec.memory import DraftMemory, retokenizer
+from spec.promise import PromiseTable
 from spec.protocols import DraftAutomaton
 from spec.sources import DRAFT_SOURCES, merge_ngram_scopes, source_bits
 
@@ -170,6 +172,16 @@ class DrafterFactory:
         """A drafter for the sequence after a prompt."""
         return self._new_drafter(prompt)
 
+    def promise(self, prompt: Sequence[int]) -> PromiseTable:
+        """What draft trees promise for a sequence after a prompt that begins now."""
+        scope = self._memory.for_constraint(self._constraint)
+        known, scope.begun = (scope.begun, bool(prompt)), True
+        return self._memory.promises[known]
+
+    def lazy_drafter(self, prompt: Sequence[int]) -> LazyDrafter:
+        """A drafter for the sequence after a prompt, which is constructed at its first draft."""
+        return LazyDrafter(lambda: self.new_drafter(prompt), lambda: self.promise(prompt))
+
     def _new_drafter(self, prompt: Sequence[int]) -> _core.Drafter:
         return _core.Drafter(
             self._automaton_view,
@@ -207,10 +219,17 @@ class LazyDrafter:
         active: the last forward pass had a draft.
     """
 
-    def __init__(self, make: Callable[[], DrafterProtocol]) -> None:
-        """A drafter that `make` constructs at the start of the sequence."""
+    def __init__(
+        self, make: Callable[[], DrafterProtocol], promise: Callable[[], PromiseTable] | None = None
+    ) -> None:
+        """A drafter that `make` constructs at the start of the sequence, and whose promises `promise` corrects."""
         self._make = make
+        self._promise = promise
+        self._table: PromiseTable | None = None
         self._drafter: DrafterProtocol | None = None
+        self._tree: DraftTreeProtocol | None = None
+        self._chances: list[float] = []  # path probabilities of the last tree
+        self._node = self._verified = 0
         self._unlearned: list[int] = []
         self.active = False
 
@@ -218,11 +237,19 @@ class LazyDrafter:
         """See `DrafterProtocol.draft`; first learns the tokens that were committed during a pause."""
         if self._drafter is None:
             self._drafter = self._make()
+            self._table = None if self._promise is None else self._promise()
         for token in self._unlearned:
             self._drafter.commit(token)
         self._unlearned.clear()
         self.active = True
-        return self._drafter.draft(nodes, depth)
+        self._tree, self._node, self._verified = self._drafter.draft(nodes, depth), 0, 0
+        self._chances = list(self._tree.path_probability)
+        return self._tree
+
+    def promises(self) -> list[float]:
+        """Probabilities that the nodes of the last tree are accepted, without the root; falling."""
+        chances = self._chances[1:]
+        return chances if self._table is None else self._table.corrected(chances)
 
     def pause(self) -> None:
         """Tells that the next pass has no draft."""
@@ -232,8 +259,18 @@ class LazyDrafter:
         """See `DrafterProtocol.commit`."""
         if self.active and self._drafter is not None:
             self._drafter.commit(token)
+            self._follow(token)
         else:
             self._unlearned.append(token)
+
+    def _follow(self, token: int) -> None:
+        """Moves to the node of a token, if the model has verified it."""
+        if self._tree is None or self._table is None or self._node < 0:
+            return
+        node = self._tree.child(self._node, token)
+        self._node = node if node <= self._verified else -1
+        if self._node > 0:
+            self._table.accepted(self._chances[node])
 
     def probe(self, nodes: int) -> DraftTreeProtocol | None:
         """See `DrafterProtocol.probe`; None during a pause, and where there is nothing to ask."""
@@ -249,8 +286,11 @@ class LazyDrafter:
 
     def mark_verified(self, nodes: int) -> None:
         """See `DrafterProtocol.mark_verified`."""
+        self._verified = nodes
         if self._drafter is not None:
             self._drafter.mark_verified(nodes)
+        if self._table is not None:
+            self._table.verified(self._chances[1 : nodes + 1])
 
     def observe_top_tokens(self, top_tokens: list[int]) -> None:
         """See `DrafterProtocol.observe_top_tokens`; without effect during a pause."""
@@ -259,10 +299,10 @@ class LazyDrafter:
 
     def copy(self) -> LazyDrafter:
         """An independent drafter in the present state."""
-        twin = LazyDrafter(self._make)
+        twin = copy(self)
         twin._drafter = None if self._drafter is None else self._drafter.copy()
         twin._unlearned = list(self._unlearned)
-        twin.active = self.active
+        twin._node = -1  # what comes of the last tree is counted once
         return twin
 
     def counts(self) -> DraftCounts:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from weakref import WeakKeyDictionary
 
 from spec import _core
+from spec.promise import INITIAL_FACTORS, PromiseTable
 from spec.protocols import DraftVocabulary
 
 _FORMAT = 2
@@ -44,11 +45,13 @@ class ConstraintMemory:
     Attributes:
         core: the native tables.
         primed: an example completion was learned.
+        begun: a completion was begun.
     """
 
     def __init__(self) -> None:
         self.core = _core.ConstraintMemory()
         self.primed = False
+        self.begun = False
 
 
 class DraftMemory:
@@ -56,11 +59,14 @@ class DraftMemory:
 
     Attributes:
         core: the native tables, which have a lock of their own.
+        promises: what nodes of draft trees promise and what comes, by whether completions under the constraint were begun
+            before, and whether there is a prompt.
     """
 
     def __init__(self, core: _core.Memory | None = None) -> None:
         """An empty memory, or one with the given tables."""
         self.core = core or _core.Memory()
+        self.promises = {known: PromiseTable(factors) for known, factors in INITIAL_FACTORS.items()}
         self._lock = threading.Lock()
         self._by_constraint = lru_cache(MAX_CONSTRAINTS)(lambda constraint: ConstraintMemory())
 

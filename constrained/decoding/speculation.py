@@ -142,7 +142,7 @@ class DraftScheduler:
 
     def lazy_drafter(self, prompt: Sequence[int]) -> LazyDrafter:
         """A drafter that is built when its first draft token is needed."""
-        return LazyDrafter(lambda: self.drafter(prompt))
+        return LazyDrafter(lambda: self.drafter(prompt), lambda: self.drafts.promise(prompt))
 
     def budget(self, model: LanguageModel, texts: int) -> DraftBudget:
         """The draft budget for batches of about `texts` sequences; all generators of a model share it."""

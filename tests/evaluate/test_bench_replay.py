@@ -46,7 +46,9 @@ def test_a_replay_takes_as_many_passes_as_generation(nodes) -> None:
     assert draws is not None
     names = ("forced", "ngram")
     done = replay(
-        draws, DrafterFactory(automaton, DraftMemory(), "k", source_names=names).new_drafter([5, 6, 7]), nodes
+        draws,
+        DrafterFactory(automaton, DraftMemory(), "k", source_names=names).lazy_drafter([5, 6, 7]),
+        nodes,
     )
     assert done.passes == out.stats.forwards
     assert done.nodes == out.stats.drafted

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from constrained.automaton import NO_LIMIT, Automaton
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.evaluate.replay.baselines import prompt_lookup
-from spec.drafts import DrafterProtocol
+from spec.drafts import LazyDrafter
 
 _END = -1
 
@@ -22,7 +22,7 @@ class ReplayCounts:
         draws: tokens that were drawn: those of the text, and an end of sequence where something else could follow.
         passes: of the model; the prompt's is the first one.
         nodes: draft tokens that were verified.
-        promised: draft tokens that were expected to be accepted: the sum of their path probabilities.
+        promised: draft tokens that were expected to be accepted, see `spec.promise`.
         accepted: draft tokens that were accepted.
         drafting: seconds of processor time for drafting.
         walking: the same, on following and learning.
@@ -51,7 +51,7 @@ def required_draws(automaton: Automaton, tokens: Sequence[int]) -> list[int] | N
     return list(tokens) if ends else [*tokens, _END]
 
 
-def replay(draws: Sequence[int], drafter: DrafterProtocol, nodes: int) -> ReplayCounts:
+def replay(draws: Sequence[int], drafter: LazyDrafter, nodes: int) -> ReplayCounts:
     """Passes with trees of so many nodes.
 
     Args:
@@ -66,7 +66,7 @@ def replay(draws: Sequence[int], drafter: DrafterProtocol, nodes: int) -> Replay
         done.drafting += time.process_time() - begun
         done.passes += 1
         done.nodes += len(tree) - 1
-        done.promised += sum(tree.path_probability[1:])
+        done.promised += sum(drafter.promises())
         begun = time.process_time()
         drafter.mark_verified(len(tree) - 1)
         node = 0

@@ -41,9 +41,7 @@ def sections(results: ReplayResults) -> list[ReportTable]:
     return [
         ReportTable("tokens per forward pass", heads, tokens),
         ReportTable("nodes per pass", heads, nodes),
-        ReportTable(
-            "draft tokens per pass: promised (sum of path probabilities) / accepted", heads, promised
-        ),
+        ReportTable("draft tokens per pass: promised / accepted", heads, promised),
         ReportTable("host ms per pass (processor time: draft, follow, learn)", heads, drafting),
     ]
 

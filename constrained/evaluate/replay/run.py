@@ -207,8 +207,8 @@ def replay_case(
         prime_with_schema(drafts, case.automaton.constraint, vocabulary)
     if scenario.startswith("repeated"):
         for text in case.texts[:-1]:
-            replay(text, drafts.new_drafter([]), way.nodes)
-    return replay(case.texts[-1], drafts.new_drafter(prompt), way.nodes)
+            replay(text, drafts.lazy_drafter([]), way.nodes)
+    return replay(case.texts[-1], drafts.lazy_drafter(prompt), way.nodes)
 
 
 def replay_cases(
