@@ -9,7 +9,7 @@ import pickle
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
 from langchain.agents import create_agent
@@ -17,7 +17,7 @@ from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain.chat_models import init_chat_model
 from langchain_core.caches import InMemoryCache
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.tools import tool
+from langchain_core.tools import InjectedToolArg, StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel
 
@@ -231,6 +231,74 @@ def test_every_form_of_tool_choice(choice: Any, names: set[str]) -> None:
     assert {one["name"] for one in reply.tool_calls} == names
 
 
+def test_names_with_dots_and_slashes() -> None:
+    """The model sees plain names; calls, chunks and the history have those of the tools."""
+    read = StructuredTool.from_function(lambda path: path, name="files/read.text", args_schema=Path)
+    seen: list[str] = []
+
+    def script(prompt: str) -> str:
+        seen.append(prompt)
+        return call("files_read_text", '{"path": "a"}')
+
+    chat = ChatConstrained(model=ScriptedModel(vocabulary(), script), max_tokens=100)
+    bound = chat.bind_tools([read, add], parallel_tool_calls=False)
+    reply = bound.invoke("hi")
+    assert [one["name"] for one in reply.tool_calls] == ["files/read.text"]
+    first, *more = bound.stream("hi")
+    assert [one["name"] for one in sum(more, first).tool_calls] == ["files/read.text"]
+    result = ToolMessage("text", tool_call_id=reply.tool_calls[0]["id"], name="files/read.text")
+    again = chat.bind_tools([read, add], tool_choice="files/read.text").invoke(["hi", reply, result])
+    assert [one["name"] for one in again.tool_calls] == ["files/read.text"]
+    allowed = {"mode": "required", "tools": [{"type": "function", "function": {"name": "files/read.text"}}]}
+    forced = chat.bind_tools([read, add], tool_choice={"type": "allowed_tools", "allowed_tools": allowed})
+    assert forced.invoke("hi").tool_calls[0]["name"] == "files/read.text"
+    assert not any("files/read.text" in prompt for prompt in seen)
+    script_of_agent = {"tool_response": "It says a.", "": call("files_read_text", '{"path": "a"}')}
+    agent = create_agent(scripted(script_of_agent, max_tokens=100), [read])
+    *_, result, last = agent.invoke({"messages": [("user", "hi")]})["messages"]
+    assert (result.name, result.content, last.content) == ("files/read.text", "a", "It says a.")
+
+
+def test_arguments_that_the_program_injects_are_not_the_models() -> None:
+    @tool
+    def note(text: str, user: Annotated[str, InjectedToolArg]) -> str:
+        """Notes something."""
+        return f"{user}: {text}"
+
+    chat = scripted({"": call("note", '{"text": "milk"}')}, max_tokens=100)
+    reply = chat.bind_tools([note], tool_choice="note").invoke("hi", parallel_tool_calls=False)
+    assert reply.tool_calls[0]["args"] == {"text": "milk"}
+
+
+def test_content_blocks_of_version_1() -> None:
+    """Written with `output_version="v1"` or read by `content_blocks`, and read back as history."""
+    script = {"milk": "so it is", "": call("add", '{"a": 1, "b": 2}')}
+    chat = scripted(script, max_tokens=100, output_version="v1").bind_tools([add], parallel_tool_calls=False)
+    reply = chat.invoke("hi")
+    (block,) = reply.content
+    assert (block["type"], block["name"], block["args"]) == ("tool_call", "add", {"a": 1, "b": 2})
+    assert block == reply.content_blocks[0]
+    asked = HumanMessage(content_blocks=[{"type": "text", "text": "milk"}])
+    answer = chat.invoke([HumanMessage("hi"), reply, ToolMessage("3", tool_call_id=block["id"]), asked])
+    assert [(one["type"], one["text"]) for one in answer.content_blocks] == [("text", "so it is")]
+
+
+def test_stop_ends_free_text_and_never_json() -> None:
+    """An agent's `bind(stop=...)` ends words; a structured output and a call are whole, whatever is in them."""
+    stops = ["2", "}", "\n", "word"]
+    assert scripted({"": "a word"}).bind(stop=stops).invoke("hi").content == "a "
+    structured = scripted({"": '{"euros": 12}'}, describe=False, stop=stops).with_structured_output(Cost)
+    assert structured.invoke("hi") == Cost(euros=12)
+    chat = scripted({"": call("add", '{"a": 1, "b": 2}')}, stop=stops, max_tokens=100).bind_tools([add])
+    assert chat.invoke("hi", parallel_tool_calls=False).tool_calls[0]["args"] == {"a": 1, "b": 2}
+
+
+class Path(BaseModel):
+    """Where a file is."""
+
+    path: str
+
+
 @dataclass
 class Point:
     x: int
@@ -363,9 +431,12 @@ def test_a_chat_model_by_name() -> None:
 
 def test_each_row_of_the_table_names_its_test() -> None:
     page = (ROOT / "docs" / "langchain.md").read_text(encoding="utf-8")
-    rows = [line for line in page.splitlines() if line.startswith("| ") and "`test_" in line]
-    named = set(re.findall(r"`(test_\w+)`", "\n".join(rows)))
-    folder = ROOT / "tests" / "integrations"
-    code = "".join(path.read_text(encoding="utf-8") for path in folder.glob("test_langchain*.py"))
+    table = page.partition("## Beside ChatOpenAI")[2].partition("\n## ")[0]
+    rows = [row for row in table.splitlines() if row.startswith("|")][2:]
     assert len(rows) > 15
-    assert named <= set(re.findall(r"def (test_\w+)", code))
+    tests = "".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "tests" / "integrations").glob("*.py")
+    )
+    for row in rows:
+        (name,) = re.findall(r"`(test_\w+)` \|$", row)
+        assert f"def {name}(" in tests, row

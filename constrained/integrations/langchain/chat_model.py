@@ -28,6 +28,7 @@ from pydantic import ConfigDict, PrivateAttr, SecretStr
 
 from constrained.chat.detect import detect_formats
 from constrained.chat.messages import chat_prompt
+from constrained.chat.plain_names import plain_names, renamed
 from constrained.chat.reply import Reply, ReplyConstraint, reply_constraint
 from constrained.chat.tools import ToolFormat, parse_tool_choice, parse_tools
 from constrained.constraint.json import MAX_DIGITS
@@ -41,6 +42,7 @@ from constrained.integrations.langchain.messages import (
     new_call_id,
     strip_content_blocks,
     token_usage,
+    with_plain_calls,
     with_schema_instruction,
 )
 from constrained.integrations.langchain.structured import (
@@ -210,7 +212,7 @@ class ChatConstrained(BaseChatModel):
         request = self._request(messages, stop, kwargs)
         outputs = request.outputs()
         messages_written = [
-            self._message(output, request.replies, kwargs, one.logprobs(output))
+            self._message(output, request, kwargs, one.logprobs(output))
             for one, output in zip(request.completions, outputs, strict=True)
         ]
         used = {
@@ -234,7 +236,7 @@ class ChatConstrained(BaseChatModel):
     def _message(
         self,
         output: Output,
-        replies: ReplyConstraint,
+        request: ChatInvocation,
         kwargs: Mapping[str, Any],
         more: Mapping[str, Any],
     ) -> AIMessage:
@@ -243,11 +245,12 @@ class ChatConstrained(BaseChatModel):
             content=reply.content,
             additional_kwargs={} if reply.reasoning is None else {"reasoning_content": reply.reasoning},
             tool_calls=[
-                ToolCall(name=call.name, args=call.arguments, id=new_call_id(), type="tool_call")
+                ToolCall(name=name, args=call.arguments, id=new_call_id(), type="tool_call")
                 for call in reply.calls
+                for name in (request.names.get(call.name, call.name),)
             ],
             usage_metadata=token_usage(output),
-            response_metadata={**self._metadata(output, replies, kwargs), **more},
+            response_metadata={**self._metadata(output, request.replies, kwargs), **more},
         )
 
     def _combine_llm_outputs(self, llm_outputs: list[dict[str, Any] | None]) -> dict[str, Any]:
@@ -300,7 +303,7 @@ class ChatConstrained(BaseChatModel):
             if output is not None:
                 pieces += reader.finish()
             for piece in pieces:
-                generated = ChatGenerationChunk(message=message_chunk(piece))
+                generated = ChatGenerationChunk(message=message_chunk(piece, request.names))
                 if run_manager is not None:
                     run_manager.on_llm_new_token(piece.text, chunk=generated)
                 yield generated
@@ -333,7 +336,9 @@ class ChatConstrained(BaseChatModel):
     ) -> ChatInvocation:
         arguments = dict(kwargs)
         model = self._language_model(arguments.pop("model", self.model))
-        tools, choice = arguments.pop("tools", None) or [], arguments.pop("tool_choice", None)
+        given, choice = arguments.pop("tools", None) or [], arguments.pop("tool_choice", None)
+        plain = plain_names(given)
+        tools, choice = renamed(given, plain), renamed(choice, plain)
         parallel = arguments.pop("parallel_tool_calls", None)
         content, shown = content_constraint(
             arguments.pop("response_format", None), closed=self.closed, max_digits=self.max_digits
@@ -368,6 +373,7 @@ class ChatConstrained(BaseChatModel):
         chat: list[dict[str, Any]] = convert_to_openai_messages(
             [strip_content_blocks(message) for message in messages], text_format="string"
         )
+        chat = with_plain_calls(chat, plain)
         if shown is not None and self.describe:
             chat = with_schema_instruction(chat, shown)
         prompt = chat_prompt(model, chat, constraint.callable_tools, format=formats.tools, **self.template)
@@ -376,7 +382,8 @@ class ChatConstrained(BaseChatModel):
         if logprobs is False and top:
             raise InvalidArgument("top_logprobs needs logprobs", action="pass logprobs=True")
         completions = completions_of(generator, count, (top or 0) if logprobs or top else None)
-        return ChatInvocation(completions, constraint, prompt, settings, deadline)
+        names = {short: name for name, short in plain.items()}
+        return ChatInvocation(completions, constraint, prompt, settings, deadline, names)
 
     # ------------------------------------------------------------ counts of tokens
 
@@ -423,9 +430,10 @@ class ChatConstrained(BaseChatModel):
             InvalidArgument: the choice names an unknown tool.
         """
         converted = [convert_to_openai_tool(tool, strict=strict) for tool in tools]
-        known = [one for tool in converted for one in parse_tools([tool], closed=self.closed)]
+        plain = plain_names(converted)
+        known = [one for tool in renamed(converted, plain) for one in parse_tools([tool], closed=self.closed)]
         if tool_choice:
-            parse_tool_choice(tool_choice, known)
+            parse_tool_choice(renamed(tool_choice, plain), known)
             kwargs["tool_choice"] = tool_choice
         if response_format is not None:
             kwargs["response_format"] = response_format_of(response_format, strict=strict)

@@ -64,13 +64,23 @@ class ChatCompletion(NamedTuple):
 
 
 class ChatInvocation(NamedTuple):
-    """A call of the chat model as arguments of `Generator`."""
+    """A call of the chat model as arguments of `Generator`.
+
+    Attributes:
+        completions: at least one.
+        replies: what they satisfy.
+        prompt: for all of them.
+        settings: of `Generator`.
+        deadline: as `time.monotonic` has it; None: no limit.
+        names: of the tools, where they are not those that the model writes.
+    """
 
     completions: list[ChatCompletion]
     replies: ReplyConstraint
     prompt: Any
     settings: dict[str, Any]
     deadline: float | None
+    names: dict[str, str]
 
     def outputs(self) -> list[Output]:
         """Generates the completions in one piece, in the batch of all calls at the model where that is possible.

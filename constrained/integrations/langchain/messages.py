@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
@@ -9,6 +10,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.tool import tool_call_chunk
 
+from constrained.chat.plain_names import renamed
 from constrained.chat.reply import ReplyDelta
 from constrained.decoding import Output
 from constrained.prompting import schema_text as prompts
@@ -31,17 +33,30 @@ def with_schema_instruction(chat: list[dict[str, Any]], schema: Any) -> list[dic
     return [*chat, {"role": "user", "content": request}]
 
 
-def message_chunk(piece: ReplyDelta) -> AIMessageChunk:
-    """New characters as a chunk of a stream."""
+def message_chunk(piece: ReplyDelta, names: Mapping[str, str]) -> AIMessageChunk:
+    """New characters as a chunk of a stream; `names`: of tools, by those that the model writes."""
     if piece.reasoning:
         return AIMessageChunk(content="", additional_kwargs={"reasoning_content": piece.text})
     if piece.call is None:
         return AIMessageChunk(content=piece.text)
     begun = piece.name is not None
     chunk = tool_call_chunk(
-        name=piece.name, args=piece.text, id=new_call_id() if begun else None, index=piece.call
+        name=None if piece.name is None else names.get(piece.name, piece.name),
+        args=piece.text,
+        id=new_call_id() if begun else None,
+        index=piece.call,
     )
     return AIMessageChunk(content="", tool_call_chunks=[chunk])
+
+
+def with_plain_calls(chat: list[dict[str, Any]], plain: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The chat, in which calls and their results have the plain names of tools."""
+    if not plain:
+        return chat
+    return [
+        {key: renamed(value, plain) if key in ("tool_calls", "name") else value for key, value in one.items()}
+        for one in chat
+    ]
 
 
 def new_call_id() -> str:
