@@ -20,7 +20,7 @@ help:
 	@echo "docs       build the site strictly into site/, with its links checked"
 	@echo "api        write the public API that tests/test_api_surface.py compares with"
 	@echo "fuzz       random constraints against the naive judge, for MINUTES=10"
-	@echo "fuzz-native   the native core under the address sanitizer, for MINUTES=10"
+	@echo "fuzz-native   the native core under the address sanitizer, for MINUTES=10; begins with schemas of CONSTRAINED_DATA"
 	@echo "threads    the native core under the thread sanitizer"
 	@echo "check      lint, formatting, types"
 	@echo "format     rewrite the code in the project's format"
@@ -114,6 +114,8 @@ fuzz: $(VENV)/.dev
 fuzz-native:
 	cmake -S . -B build/asan $(NATIVE) -DCONSTRAINED_SANITIZE=address,undefined
 	cmake --build build/asan --target fuzz
+	build/asan/tests/native/fuzz tests/native/inputs/*
+	if [ -x $(BIN)/python ]; then $(BIN)/python -m tests.tools.fuzz_corpus build/asan/corpus; fi
 	cd build/asan && tests/native/fuzz --seconds $$(($(MINUTES) * 60)) --corpus corpus
 
 threads:

@@ -1,71 +1,73 @@
 #include "item_history.hpp"
 
-#include <algorithm>
+#include <ranges>
 
 namespace core {
 
-std::vector<ItemHistories::Level> ItemHistories::levels(HistoryId id) const {
-    const History& history = histories_[id.value];
-    return {levels_.begin() + history.at, levels_.begin() + history.at + history.count};
-}
-
-HistoryId ItemHistories::intern(const std::vector<Level>& levels, JsonTextId text) {
-    uint64_t hash = text.value;
-    for (const Level& level : levels) hash = combine(combine(combine(hash, level.items.value), level.start), level.differs);
-    return {index_.find_or_insert(
-        hash,
+uint32_t ItemHistories::level(uint32_t around, JsonSetId items, uint32_t start, bool differs) {
+    return level_index_.find_or_insert(
+        combine(combine(combine(around, items.value), start), differs),
         [&](uint32_t id) {
-            const History& history = histories_[id];
-            return history.text == text && std::equal(levels.begin(), levels.end(), levels_.begin() + history.at, levels_.begin() + history.at + history.count);
+            const Level& one = levels_[id];
+            return one.around == around && one.items == items && one.start == start && one.differs == differs;
         },
         [&] {
-            const bool differs = std::ranges::all_of(levels, &Level::differs);
-            histories_.push_back({text, static_cast<uint32_t>(levels_.size()), static_cast<uint32_t>(levels.size()), differs});
-            levels_.insert(levels_.end(), levels.begin(), levels.end());
+            const Level& outer = levels_[around];
+            levels_.push_back({around, items, start, differs, differs && outer.all_differ, items != UniqueValues::kNone || outer.any_items, outer.depth + 1});
+            return static_cast<uint32_t>(levels_.size() - 1);
+        });
+}
+
+HistoryId ItemHistories::intern(JsonTextId text, uint32_t level) {
+    return {history_index_.find_or_insert(
+        combine(text.value, level), [&](uint32_t id) { return histories_[id].text == text && histories_[id].level == level; },
+        [&] {
+            histories_.push_back({text, level});
             return static_cast<uint32_t>(histories_.size() - 1);
         })};
 }
 
 HistoryId ItemHistories::read(HistoryId id, uint8_t byte) {
     if (!has_values(id)) return id;
-    const JsonTextId before = histories_[id.value].text, text = values_.append(before, byte);
-    if (text == before) return id;
+    const History before = histories_[id.value];
+    const JsonTextId text = values_.append(before.text, byte);
+    if (text == before.text) return id;
     // An item that differs goes on to differ, unless a name comes again and its member counts no longer.
     const bool named = byte == ':' && !values_.in_string(text);
-    std::vector<Level> levels = this->levels(id);
-    for (Level& level : levels) {
-        if (named || !level.differs) level.differs = !values_.may_become(text, level.start, level.items);
+    if (levels_[before.level].all_differ && !(named && levels_[before.level].any_items)) return intern(text, before.level);
+    std::vector<uint32_t> open;
+    for (uint32_t at = before.level; at != 0; at = levels_[at].around) open.push_back(at);
+    uint32_t around = 0;
+    for (const uint32_t at : std::views::reverse(open)) {
+        const Level one = levels_[at];
+        const bool differs = one.differs && !named ? true : !values_.may_become(text, one.start, one.items);
+        around = level(around, one.items, one.start, differs);
     }
-    return intern(levels, text);
+    return intern(text, around);
 }
 
 std::optional<HistoryId> ItemHistories::pass(HistoryId id, Mark mark) {
-    std::vector<Level> levels = this->levels(id);
-    JsonTextId text = histories_[id.value].text;
-    const bool any = text == UniqueValues::kAnyText;
-    if (mark == Mark::Open) {
-        levels.push_back({UniqueValues::kNone, any ? 0 : values_.length(text), true});
-        return intern(levels, text);
-    }
-    if (levels.empty()) return std::nullopt;
-    Level& level = levels.back();
+    const History history = histories_[id.value];
+    const bool any = history.text == UniqueValues::kAnyText;
+    if (mark == Mark::Open) return intern(history.text, level(history.level, UniqueValues::kNone, any ? 0 : values_.length(history.text), true));
+    if (history.level == 0) return std::nullopt;
+    const Level open = levels_[history.level];
     JsonValueId value{};
     if (!any) {
-        value = values_.value(text, level.start);
-        if (value.value == UINT32_MAX || values_.contains(level.items, value)) return std::nullopt;
+        value = values_.value(history.text, open.start);
+        if (value.value == UINT32_MAX || values_.contains(open.items, value)) return std::nullopt;
     }
-    if (mark == Mark::Close) {
-        levels.pop_back();
-        return levels.empty() ? kNothing : intern(levels, text);
-    }
+    if (mark == Mark::Close) return open.around == 0 ? kNothing : intern(history.text, open.around);
     if (any) return id;
-    if (levels.size() == 1) text = UniqueValues::kNoText;
-    level = {values_.add(level.items, value), values_.length(text), false};
-    return intern(levels, text);
+    const JsonTextId text = open.around == 0 ? UniqueValues::kNoText : history.text;
+    return intern(text, level(open.around, values_.add(open.items, value), values_.length(text), false));
 }
 
 HistoryId ItemHistories::without_values(HistoryId id) {
-    return has_values(id) ? intern(std::vector<Level>(histories_[id.value].count), UniqueValues::kAnyText) : id;
+    if (!has_values(id)) return id;
+    const uint32_t depth = levels_[histories_[id.value].level].depth;
+    while (plain_levels_.size() <= depth) plain_levels_.push_back(level(plain_levels_.back(), UniqueValues::kNone, 0, true));
+    return intern(UniqueValues::kAnyText, plain_levels_[depth]);
 }
 
 }  // namespace core

@@ -1,7 +1,7 @@
 // What was written of arrays whose items must differ: for each one that is open its items so far, and the text of the next.
 //
 // The grammar says by marks where such arrays begin and end.
-// Invariant: equal ids mean equal histories.
+// Invariant: equal ids mean equal histories. A history costs the same however many arrays are open: they are a shared list.
 // Not thread-safe: the shard's lock guards it.
 #pragma once
 
@@ -18,40 +18,47 @@ class ItemHistories {
 public:
     static constexpr HistoryId kNothing{0};  ///< outside of such arrays
 
-    ItemHistories() { intern({}); }
+    ItemHistories() {
+        levels_.push_back({});  // none
+        intern(UniqueValues::kNoText, 0);
+    }
 
     HistoryId read(HistoryId id, uint8_t byte);
     /// None if the item that ends here is equal to an earlier one, or no array is open.
     std::optional<HistoryId> pass(HistoryId id, Mark mark);
     /// Whether the items that have begun differ from all earlier ones, however they go on.
-    bool differs(HistoryId id) const { return histories_[id.value].differs; }
+    bool differs(HistoryId id) const { return levels_[histories_[id.value].level].all_differ; }
     /// A history of as many arrays in which every item differs, whatever is read.
     HistoryId without_values(HistoryId id);
     bool has_values(HistoryId id) const { return id != kNothing && histories_[id.value].text != UniqueValues::kAnyText; }
 
-    size_t bytes() const { return values_.bytes() + histories_.capacity() * sizeof(History) + levels_.capacity() * sizeof(Level) + index_.bytes(); }
+    size_t bytes() const { return values_.bytes() + histories_.capacity() * sizeof(History) + history_index_.bytes() + levels_.capacity() * sizeof(Level) + level_index_.bytes(); }
 
 private:
-    /// An array that is open.
+    /// An array that is open, and those around it.
     struct Level {
+        uint32_t around = 0;
         JsonSetId items = UniqueValues::kNone;
-        uint32_t start = 0;   // of the next item in the text
-        bool differs = true;  // the next item, as far as it has been written
-        bool operator==(const Level&) const = default;
+        uint32_t start = 0;      // of the next item in the text
+        bool differs = true;     // the next item, as far as it has been written
+        bool all_differ = true;  // here and around
+        bool any_items = false;  // here or around
+        uint32_t depth = 0;
     };
     struct History {
         JsonTextId text;
-        uint32_t at, count;  // of the levels
-        bool differs;
+        uint32_t level;
     };
 
-    std::vector<Level> levels(HistoryId id) const;
-    HistoryId intern(const std::vector<Level>& levels, JsonTextId text = UniqueValues::kNoText);
+    uint32_t level(uint32_t around, JsonSetId items, uint32_t start, bool differs);
+    HistoryId intern(JsonTextId text, uint32_t level);
 
     UniqueValues values_;
     std::vector<History> histories_;
+    InternTable history_index_;
     std::vector<Level> levels_;
-    InternTable index_;
+    InternTable level_index_;
+    std::vector<uint32_t> plain_levels_{0};  // by depth: nothing is known of the items
 };
 
 }  // namespace core

@@ -195,3 +195,16 @@ def test_the_automaton_of_long_arrays_says_when_it_has_grown() -> None:
     assert accepts(automaton, text + ',{"id":207}]')
     assert not accepts(automaton, text + ',{"id":7}]')
     assert automaton.outgrown
+
+
+def test_arrays_within_each_other_cost_the_same_at_every_depth() -> None:
+    automaton = automaton_of({"type": "array", "items": {"$ref": "#"}, "uniqueItems": True})
+    state, before = automaton.start, 0
+    sizes = []
+    for _ in range(3):
+        for _ in range(500):
+            state = automaton.next(state, ord("["))
+        sizes.append(automaton.memory["bytes"] - before)  # type: ignore[attr-defined]
+        before += sizes[-1]
+    assert state != DEAD
+    assert sizes[-1] < 4 * sizes[0]

@@ -33,7 +33,7 @@ namespace {
 using Bytes = std::vector<uint8_t>;
 
 constexpr size_t kPairs = 1 << 16;
-constexpr size_t kLongest = 2048;
+constexpr size_t kLongest = 1 << 13;
 constexpr int kPatience = 60;  // processor seconds that one input may take
 
 uint8_t hits[kPairs];

@@ -4,6 +4,7 @@
 // compiled must keep the laws of `check.hpp`, also where hardly any memory is allowed. Has the entry point of libFuzzer,
 // and `driver.cpp` where there is none.
 #include "check.hpp"
+#include "written.hpp"
 
 namespace {
 
@@ -18,7 +19,8 @@ struct Open {
     std::shared_ptr<core::Shard> shard;
     std::vector<core::RegexId> known;
 
-    void read(fuzz::Arrays& arrays) {
+    template <class Arrays>
+    void read(Arrays& arrays) {
         const std::lock_guard guard(shard->lock);
         arrays.grammar.terminals = core::read_regexes(arrays.regexes, shard->regexes);
         known.insert(known.end(), arrays.grammar.terminals.begin(), arrays.grammar.terminals.end());
@@ -37,9 +39,28 @@ void walk(const std::vector<std::unique_ptr<A>>& kept, fuzz::Input& input) {
     }
 }
 
+/// One grammar of real use, as it was written or changed a little.
+void run_written(std::span<const uint8_t> bytes) {
+    fuzz::Input input(bytes.subspan(fuzz::kMagic.size()));
+    Open open{std::make_shared<core::Shard>(fuzz::json_vocabulary(input)), {}};
+    std::vector<std::unique_ptr<Automaton>> kept;
+    try {
+        fuzz::WrittenArrays arrays(input);
+        open.read(arrays);
+        keep(kept, std::make_unique<Automaton>(open.shard, arrays.grammar, kFuel, input.pick(fuzz::kLimits)));
+    } catch (const std::invalid_argument&) {
+    } catch (const core::TooLarge&) {
+    }
+    walk(kept, input);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    if (fuzz::is_written({data, size})) {
+        run_written({data, size});
+        return 0;
+    }
     fuzz::Input input({data, size});
     const auto vocabulary = fuzz::make_vocabulary(input);
     std::vector<Open> shards(vocabulary->shards);

@@ -200,6 +200,7 @@ private:
 struct LexerArrays {
     std::vector<int32_t> rows, ranks;
     std::vector<std::vector<int32_t>> hosts;
+    std::vector<bool> shortest;
     bool everywhere;
 
     LexerArrays(Input& input, size_t regex_count) : everywhere(input.one_in(2)) {
@@ -209,13 +210,14 @@ struct LexerArrays {
         for (size_t i = 0; i < rows.size(); ++i) {
             ranks.push_back(static_cast<int32_t>(input.below(3)));
             hosts.emplace_back();
+            shortest.push_back(input.one_in(6));
             if (input.one_in(4)) {
                 const auto host = static_cast<int32_t>(input.below(rows.size()));
                 hosts.back().push_back(input.one_in(2) ? ~host : host);
             }
         }
     }
-    core::LexerAutomaton::Tokens tokens() const { return {rows, ranks, hosts, everywhere}; }
+    core::LexerAutomaton::Tokens tokens() const { return {rows, ranks, hosts, shortest, everywhere}; }
 };
 
 }  // namespace fuzz
