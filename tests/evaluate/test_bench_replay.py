@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from importlib import import_module
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from constrained.decoding.speculation import Speculation
 from constrained.evaluate.replay.baselines import prompt_lookup
 from constrained.evaluate.replay.document import make_document
 from constrained.evaluate.replay.measure import replay, replay_prompt_lookup, required_draws
+from constrained.evaluate.replay.tools import calls_by_tool, earlier_calls
 from constrained.testing import ScriptedModel
 from spec.drafts import DrafterFactory
 from spec.memory import DraftMemory
@@ -83,6 +85,23 @@ def test_a_document_holds_the_values_and_not_the_names() -> None:
     assert "True" not in text
 
 
+def test_earlier_calls_are_those_of_the_same_tool_in_other_rows() -> None:
+    def row(name: str, value: object, schema: object = None) -> dict[str, Any]:
+        return {"id": name, "schema": schema or {}, "tests": [{"valid": True, "data": value}]}
+
+    rows = [row(f"Glaiveai2K---send_mail_{i}", {"to": i % 6}) for i in range(8)]
+    rows += [row("Glaiveai2K---send_money_0", {"to": 1}), row("Github_easy---send_mail_0", {"to": 99})]
+    rows += [row(f"BFCL_simple_{i}", {"sum": [i]}, {"properties": {"sum": {}}}) for i in range(2)]
+    calls = calls_by_tool(rows)
+    assert set(calls) == {"send_mail", "send_money", "sum"}
+    assert earlier_calls(rows[0], calls) == [
+        f'{{"to": {i}}}' for i in (1, 2, 3, 4)
+    ]  # not its own value again
+    assert earlier_calls(rows[8], calls) == []
+    assert earlier_calls(rows[9], calls) == []
+    assert earlier_calls(rows[10], calls) == ['{"sum": [1]}']
+
+
 def test_the_command_measures_and_writes(tmp_path, monkeypatch, capsys) -> None:
     rows = [
         {"id": f"s{i}", "schema": SCHEMA,
@@ -109,7 +128,7 @@ def test_the_command_measures_and_writes(tmp_path, monkeypatch, capsys) -> None:
     assert "tokens per forward pass" in capsys.readouterr().out
     found = json.loads((out / "replay.json").read_text())
     scenarios = ("cold", "cold, nothing learned", "document", "repeated", "repeated, document")
-    assert found["texts"] == dict.fromkeys(scenarios, 4)
+    assert found["texts"] == dict.fromkeys(scenarios, 4)  # none of these rows calls a tool
     cold = found["by_scenario"]["cold"]
     assert cold["all, 64 nodes"]["passes"] < cold["forced only"]["passes"]
     assert found["by_scenario"]["repeated"]["all, 64 nodes"]["passes"] < cold["all, 64 nodes"]["passes"]

@@ -1,4 +1,4 @@
-"""`constrained bench replay`, `prior`, `acceptance` and `kernels`: draft tokens, what they are made of, their verification."""
+"""`constrained bench replay`, `equality`, `prior`, `acceptance` and `kernels`: draft tokens and their verification."""
 
 from __future__ import annotations
 
@@ -85,6 +85,41 @@ def replay(
         results = run(settings, bar)
     write(results, out, record)
     report_results(sections(results), out)
+
+
+@bench.command(
+    epilog="""\b
+Examples:
+  constrained bench equality
+  constrained bench equality --texts 10000 --model bundled
+"""
+)
+def equality(
+    model: Annotated[
+        str, typer.Option("--model", "-m", metavar="NAME_OR_FOLDER", help="bundled, or a transformers model.")
+    ] = "bundled",
+    texts: Annotated[int, typer.Option("--texts", metavar="N", min=1, help="Texts.")] = 1000,
+    batch: Annotated[int, typer.Option("--batch", metavar="N", min=1, help="Texts side by side.")] = 16,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", metavar="N", min=1, help="Of a text.")] = 64,
+    device: Annotated[str | None, typer.Option("--device", help="Where to compute.")] = None,
+    dtype: Annotated[str | None, typer.Option("--dtype", help="Of the weights.")] = None,
+    seed: Seed = 0,
+    out: Out = Path("bench-equality"),
+    quiet: Quiet = False,
+) -> None:
+    """Compare texts with and without draft tokens, in batches: they are equal, token for token, but for float rounding.
+
+    Extractions out of short texts, greedy and at temperature 1, with trees of 8 and of 32 nodes.
+    """
+    from constrained.evaluate.equality import EqualitySettings, run, table, write
+    from constrained.evaluate.harness.results import RunRecord
+
+    settings = EqualitySettings(model, device, dtype, texts, batch, max_tokens, seed)
+    record = RunRecord(settings)
+    with ProgressBar(quiet) as bar:
+        found = run(settings, bar)
+    write(found, out, record)
+    report_results([table(found)], out)
 
 
 @bench.command(

@@ -1,6 +1,7 @@
 """`bench replay`: tokens per forward pass with draft tokens for recorded JSON.
 
     document.py   a document that a recorded value could have been extracted from
+    tools.py      rows that call a tool, and earlier calls of it
     baselines.py  what others do: prompt lookup
     measure.py    one text: passes, nodes, time
     run.py        a sample under every scenario and every configuration

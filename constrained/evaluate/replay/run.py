@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from constrained.automaton import Automaton, compile
@@ -17,6 +18,7 @@ from constrained.evaluate.masks.workload import load_bench_vocabulary
 from constrained.evaluate.masks.workload import sample as draw
 from constrained.evaluate.replay.document import make_document
 from constrained.evaluate.replay.measure import ReplayCounts, replay, replay_prompt_lookup, required_draws
+from constrained.evaluate.replay.tools import calls_by_tool, earlier_calls, tool_name
 from constrained.vocabulary import Vocabulary
 from spec.drafts import DrafterFactory
 from spec.memory import DraftMemory
@@ -24,9 +26,10 @@ from spec.prior import DraftPrior, row_key, shipped_prior
 from spec.sources import DRAFT_SOURCES
 
 WITHOUT_MEMORY = "cold, nothing learned"
-SCENARIOS = ("cold", WITHOUT_MEMORY, "document", "repeated", "repeated, document")
+FIRST_CALL, LATER_CALL = "first tool call", "later tool call"
+SCENARIOS = ("cold", WITHOUT_MEMORY, "document", "repeated", "repeated, document", FIRST_CALL, LATER_CALL)
 """Every schema for the first time; the same with nothing learned from the schemas before; with a document in the prompt;
-after other values of the schema; both."""
+after other values of the schema; both; calls of tools, one of each, without a prompt, and with earlier calls of the tool in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +114,20 @@ class ReplayCase:
         automaton: of the schema.
         texts: what is drawn for each valid value.
         document: for the last one.
+        tool: that the values call, if there are earlier calls.
+        calls: earlier ones of the same tool, as a prompt.
     """
 
     name: str
     automaton: Automaton
     texts: list[list[int]]
     document: list[int]
+    tool: str | None = None
+    calls: list[int] = field(default_factory=list)
+
+    def prompt(self, scenario: str) -> list[int]:
+        """The prompt under a scenario."""
+        return self.calls if scenario == LATER_CALL else self.document if "document" in scenario else []
 
 
 def configurations(settings: ReplaySettings) -> list[DraftConfiguration]:
@@ -160,10 +171,15 @@ def run(settings: ReplaySettings, progress: Progress = no_progress) -> ReplayRes
     memories = {(scenario, way.name): begin[way.prior].fork() for scenario in SCENARIOS for way in ways}
     learned = prior.learned | shipped_prior().learned
     rows = (row for row in draw(settings.data, 0, settings.seed) if row_key(row["id"]) not in learned)
-    done = 0
-    for case in replay_cases(settings, rows, vocabulary, results):
+    calls = calls_by_tool(draw(settings.data, 0, settings.seed))
+    done, tools = 0, set[str]()
+    for case in replay_cases(settings, rows, vocabulary, results, calls):
+        new = case.tool is not None and case.tool not in tools
+        tools |= {case.tool} if case.tool is not None else set()
         for scenario in SCENARIOS:
             if scenario.startswith("repeated") and len(case.texts) < 2:
+                continue
+            if scenario in (FIRST_CALL, LATER_CALL) and not new:
                 continue
             results.texts[scenario] = results.texts.get(scenario, 0) + 1
             by_way = results.by_scenario.setdefault(scenario, {})
@@ -196,7 +212,7 @@ def replay_case(
     case: ReplayCase, scenario: str, way: DraftConfiguration, memory: DraftMemory, vocabulary: Vocabulary
 ) -> ReplayCounts:
     """Passes of the last text of a case, under a scenario; the memory learns."""
-    prompt = case.document if "document" in scenario else []
+    prompt = case.prompt(scenario)
     if not way.sources:
         return replay_prompt_lookup(case.texts[-1], prompt)
     drafts = DrafterFactory(
@@ -212,7 +228,11 @@ def replay_case(
 
 
 def replay_cases(
-    settings: ReplaySettings, rows: Iterable[dict[str, Any]], vocabulary: Vocabulary, results: ReplayResults
+    settings: ReplaySettings,
+    rows: Iterable[dict[str, Any]],
+    vocabulary: Vocabulary,
+    results: ReplayResults,
+    calls: Mapping[str, list[tuple[str, str]]] = MappingProxyType({}),
 ) -> Iterator[ReplayCase]:
     """The first rows that can be replayed, as many as the sample has."""
     count = 0
@@ -240,4 +260,8 @@ def replay_cases(
             continue
         count += 1
         prose = vocabulary.encode(make_document(values[-1], settings.seed))
-        yield ReplayCase(row["id"], automaton, good, prose)
+        earlier = earlier_calls(row, calls)
+        yield ReplayCase(
+            row["id"], automaton, good, prose,
+            tool_name(row) if earlier else None, vocabulary.encode("\n".join(earlier)) if earlier else [],
+        )  # fmt: skip
