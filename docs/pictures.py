@@ -1,10 +1,11 @@
-"""Makes the pictures of a shown text: ``show-terminal.svg`` and ``show-notebook.html`` beside this file.
+"""Makes the pictures of a shown text and of a document: ``show-terminal.svg``, and two pages of HTML beside this file.
 
     python docs/pictures.py
 
-The picture of the notebook is a screenshot of the second:
+The other pictures are screenshots of the pages:
 
-    chromium --headless --screenshot=docs/show-notebook.png --window-size=900,130 docs/show-notebook.html
+    chromium --headless --screenshot=docs/show-notebook.png --window-size=900,70 docs/show-notebook.html
+    chromium --headless --screenshot=docs/document-view.png --window-size=900,185 docs/document-view.html
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ TEXT = "Ana Novák, born 1987-03-14, speaks Czech and Spanish."
 
 
 def main() -> None:
-    """Writes both files."""
+    """Writes all three files."""
     constraint = constrained.json_schema(SCHEMA)
     generator = constrained.Generator(constrained.load(), constraint, speculation="auto")
     output = generator(extraction_prompt(TEXT, constraint), max_tokens=120)
@@ -53,6 +54,8 @@ def main() -> None:
     (HERE / "show-terminal.svg").write_text(picture, encoding="utf-8")
     page = f'<!doctype html><meta charset="utf-8"><body style="font: 15px system-ui; margin: 1rem">{output._repr_html_()}'
     (HERE / "show-notebook.html").write_text(page + "\n", encoding="utf-8")
+    found = constrained.extraction.Extractor(constrained.load(), SCHEMA)(TEXT)
+    found.write_html(HERE / "document-view.html")
 
 
 if __name__ == "__main__":
