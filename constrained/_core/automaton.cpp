@@ -253,9 +253,10 @@ void Automaton::walk(uint32_t state, uint32_t node, TokenSet& tokens, uint32_t& 
     }
 }
 
-/// Adds the boundary tokens that continue in `state`. A state with few items is stepped byte by byte: the tokens share its
-/// successors. The successors of a state with many items, such as the keys of an object, are as large and rarely reused:
-/// there the terminal of each item is read alone, and its lexicon entries are shared.
+/// Adds the boundary tokens that continue in `state`. Where few tokens follow, a state with few items is stepped byte by byte:
+/// the tokens share its successors. The successors of a state with many items, such as the keys of an object, are as large and
+/// rarely reused; and many tokens, such as those that enter a string, are known to the lexicon from other schemas: there the
+/// terminal of each item is read alone, and its lexicon entries are shared.
 void Automaton::follow(uint32_t state, const LexiconEntry& left, TokenSet& tokens, uint32_t& worst) {
     const Trie& trie = shard_->trie;
     std::vector<std::pair<uint32_t, uint32_t>>& work = follow_work_;  // (trie node to read, state before it)
@@ -275,7 +276,8 @@ void Automaton::follow(uint32_t state, const LexiconEntry& left, TokenSet& token
         const auto [node, before] = work.back();
         work.pop_back();
         shard_->work.spend(1);
-        if (state_of(before).items_count <= kFewItems) {
+        const State& content = state_of(before);
+        if (content.items_count <= kFewItems && (content.tracks_distinct || trie.subtree_tokens(node).size() <= kFewBelow)) {
             const uint32_t reached = byte_next(before, trie.byte(node));
             if (const auto here = trie.tokens(node); !here.empty()) {
                 tokens.add(here);

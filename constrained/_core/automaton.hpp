@@ -32,7 +32,8 @@ public:
 
 private:
     static constexpr uint32_t kManyParts = 2048, kLongCompletion = 2048;  // beyond them a constraint is tried first
-    static constexpr uint32_t kFewItems = 4;  // states with at most this many items are stepped as a whole in `follow`
+    // In `follow`, states with at most this many items are stepped as a whole where at most so many tokens lie below.
+    static constexpr uint32_t kFewItems = 4, kFewBelow = 16;
 
     struct State {
         uint32_t items_at = 0, items_count = 0;
