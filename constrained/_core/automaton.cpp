@@ -21,7 +21,7 @@ Automaton::Automaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, u
     start_ = closure(gss_.push(exprs_.call(grammar.start), Gss::kEnd));
     heads_[start_].published = true;
     needs_trial_ = looks_costly(grammar);
-    collect_above_ = std::max(limit_ / 4, 2 * content_bytes());
+    collect_above_ = std::max(limit_ - limit_ / 4, 2 * content_bytes());
 }
 
 bool Automaton::looks_costly(const FlatGrammar& grammar) const {

@@ -234,7 +234,8 @@ size_t Automaton::content_bytes() const {
     return states_.size() * sizeof(State) + items_.capacity() * sizeof(Item) + index_.bytes() + exprs_.bytes() + gss_.bytes() + values_.bytes();
 }
 
-/// Keeps fewer states until a quarter of what started the collection is left, or only the last one.
+/// Above three quarters of the limit (the rest is for memos): keeps fewer states until a quarter of that is left, or only the
+/// last one.
 void Automaton::collect_if_large(uint32_t used) {
     if (content_bytes() <= collect_above_) return;
     note_use(used);
@@ -242,7 +243,7 @@ void Automaton::collect_if_large(uint32_t used) {
         collect(recent_states(most));
         if (content_bytes() <= collect_above_ / 4 || most <= 1) break;
     }
-    collect_above_ = std::max(limit_ / 4, 2 * content_bytes());
+    collect_above_ = std::max(limit_ - limit_ / 4, 2 * content_bytes());
     ++collections_;
 }
 
