@@ -69,14 +69,7 @@ public:
     void measure(InterleaveId start, const std::function<uint32_t(ExprId)>& length);
 
     /// Whether many entries are demanded of some interleave, or several obligations: each mask then counts over all of them.
-    bool demanding() const {
-        constexpr uint32_t kMany = 16;
-        constexpr int kSeveral = 4;
-        for (const Definition& definition : definitions_) {
-            if (definition.low > kMany || std::popcount(definition.obligations) > kSeveral) return true;
-        }
-        return false;
-    }
+    bool demanding() const { return demanding_; }
     const Definition& definition(InterleaveId id) const { return definitions_[states_[id.value].interleave]; }
     /// Whether an entry may come next. It can be completed iff `length_after` is finite.
     bool can_enter(InterleaveId id, uint32_t entry) const;
@@ -140,6 +133,7 @@ private:
         const uint64_t hash = combine(combine(combine(combine(state.interleave, state.obligations), state.low), state.high), state.seen.value);
         return hash_words(open, hash);
     }
+    static constexpr uint32_t kManyEntries = 16, kSeveralObligations = 4;  // see `demanding`
     static constexpr uint32_t kNoState = UINT32_MAX, kUnknownRest = UINT32_MAX - 1;
     /// Minimum lengths of a state with obligations, all entries with their separators.
     struct Covers {
@@ -183,6 +177,7 @@ private:
     std::vector<uint32_t> words_;
     InternTable index_;
     size_t definition_bytes_ = 0;
+    bool demanding_ = false;
     JsonValues* values_ = nullptr;
     mutable std::vector<uint32_t> scratch_;
     mutable Covers covers_;  // of the state that was asked for last

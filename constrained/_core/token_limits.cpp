@@ -367,12 +367,12 @@ bool Automaton::needs_search(uint32_t id) const {
     return state_of(id).items_count > 2 * kFewItems || std::ranges::any_of(items(id), [&](const Item& item) { return shard_->regexes.needs_search(item.residual); });
 }
 
-/// Every item is read; where there are many, each is made anew behind each of the others. A step of an item reads every
-/// alternative of its residual, and joining stacks goes down to their ends. Where values must differ, every step makes
+/// Every item is read; where there are many, each is made anew behind each of the others, and where a number of them is
+/// demanded, the rest is counted for each. A step of an item reads every alternative of its residual, and joining stacks goes down to their ends. Where values must differ, every step makes
 /// expressions and continuations of its own, and the more values are needed, the more are excluded.
 uint32_t Automaton::step_cost(uint32_t id, uint32_t length) const {
-    const uint64_t many = state_of(id).items_count;
-    uint32_t cost = 1 + static_cast<uint32_t>(std::min<uint64_t>(many * many / 128, kMaskFuel)) + (exprs_.tracks_distinct() ? length / 32 : 0);
+    const uint64_t many = state_of(id).items_count, counted = exprs_.demanding() && many > kFewItems ? 4 * many : 0;
+    uint32_t cost = 1 + static_cast<uint32_t>(std::min<uint64_t>(many * many / 128 + counted, kMaskFuel)) + (exprs_.tracks_distinct() ? length / 32 : 0);
     for (const Item& item : items(id)) cost += shard_->regexes.width(item.residual) / 32 + gss_.height(item.after) / 32;
     return cost;
 }
