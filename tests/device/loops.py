@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 import constrained
 from constrained import CARS, Generator, Local, Speculation
 from constrained.decoding.request_batch import BatchedRequest, RequestBatch
@@ -20,6 +22,12 @@ PROMPTS = ("someone:", "a b", "and another one, older:")
 
 def _tokens(outputs: Any) -> Any:
     return [(one.tokens, round(one.logprob, 3)) for one in outputs]
+
+
+def assert_same_texts(found: Any, expected: Any, close: float = 1.5e-3) -> None:
+    """Equal tokens. Trees have another attention on a CPU than on a device, and sums of log-probabilities are rounded to 0.001."""
+    assert [tokens for tokens, _ in found] == [tokens for tokens, _ in expected]
+    assert [logprob for _, logprob in found] == pytest.approx([one for _, one in expected], abs=close, rel=0)
 
 
 def generator(model: Any, drafts: Speculation | None) -> Any:
