@@ -109,7 +109,7 @@ void UniqueAutomaton::prove(uint32_t from) {
         visits.push_back(visit);
         queue.push({cost(visit), static_cast<uint32_t>(visits.size() - 1), false});
     };
-    uint32_t fuel = kSearchFuel;
+    uint32_t fuel = permanent_bytes() > 4 * limit_ ? 0 : kSearchFuel;  // what a search visits stays in memory
     const auto read = [&](uint32_t at, uint8_t byte) {
         const Visit visit = visits[at];
         after.clear();

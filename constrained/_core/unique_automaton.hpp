@@ -22,7 +22,8 @@ namespace core {
 
 class UniqueAutomaton : public BaseAutomaton {
 public:
-    /// `shard`: with marks. `fuel`: see `Automaton`. `limit`: bytes above which memos are evicted.
+    /// `shard`: with marks. `fuel`: see `Automaton`. `limit`: bytes above which memos are evicted; above four times as many
+    /// there are no more searches: items that may be equal to earlier ones end.
     UniqueAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, uint32_t fuel, size_t limit);
 
     /// The automaton of the grammar with its marks, which lazy rules are added to.
@@ -33,7 +34,7 @@ public:
     bool search_exhausted() const { return search_exhausted_; }
 
 private:
-    static constexpr uint32_t kSearchFuel = 1u << 16;  // bytes that one search may try
+    static constexpr uint32_t kSearchFuel = 1u << 14;  // bytes that one search may try
 
     enum class Verdict : uint8_t { Open, Live, Dead };
     struct Reading {

@@ -359,6 +359,12 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
     missing = vocabulary.unspelled_bytes
     inner = complete_vocabulary(vocabulary, missing) if missing else vocabulary
     automaton = compile_grammar(grammar, inner, constraint=constraint, memory_limit=memory_limit)
+    if missing and isinstance(automaton, UniqueAutomaton):
+        raise UnsupportedConstraint(
+            "items that are objects or arrays cannot be compared over this vocabulary",
+            Problem("uniqueItems", f"{len(missing)} bytes occur only inside longer tokens"),
+            action="leave out uniqueItems, or use a vocabulary with a token for each byte",
+        )
     if missing:
         return SpelledAutomaton(automaton, vocabulary, constraint)
     if automaton.needs_trial or constraint._easily_ambiguous:
