@@ -62,13 +62,19 @@ class ServedModels:
             format: format of tool calls; None: detected from each chat template.
 
         Raises:
-            InvalidArgument: there are no models, or one without a name.
+            InvalidArgument: there are no models, one without a name, or something that is not a `LanguageModel`.
         """
         named = models if isinstance(models, Mapping) else {settings.name: models}
         if not named or not all(named):
             raise InvalidArgument(
                 "a server needs at least one model, each with a name", action="pass them by name"
             )
+        for model in named.values():
+            if not isinstance(model, LanguageModel):
+                raise InvalidArgument(
+                    f"a {type(model).__name__} cannot be served",
+                    action="pass what constrained.load(...) returns",
+                )
         self._threads = CompileThreads(settings.compile_threads)
         self.by_name: dict[str, ServedModel] = {}
         for name, model in named.items():

@@ -266,6 +266,7 @@ def test_exact_samplers_run_under_generate():
     [
         ({"num_beams": 2}, "num_beams"),
         ({"repetition_penalty": 1.2}, "repetition_penalty"),
+        ({"prompt_lookup_num_tokens": 3}, "prompt_lookup_num_tokens"),
         ({"no_repeat_ngram_size": 2}, "no_repeat_ngram_size"),
         ({"bad_words_ids": [[5]]}, "bad_words_ids"),
         ({"min_new_tokens": 3}, "min_new_tokens"),

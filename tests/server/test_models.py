@@ -108,6 +108,9 @@ def test_names() -> None:
     for wrong in ({}, {"": ScriptedModel(BYTES, "a")}):
         with pytest.raises(InvalidArgument, match="at least one model"):
             create_app(wrong, ServerSettings())
+    for wrong in ("gpt2", None, {"a": "gpt2"}):
+        with pytest.raises(InvalidArgument, match=r"cannot be served[^$]*constrained\.load"):
+            create_app(wrong, ServerSettings())
 
 
 def test_names_on_the_command_line(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
