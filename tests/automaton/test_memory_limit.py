@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import constrained
-from constrained.automaton import TokenAutomaton
+from constrained.automaton import DEAD, TokenAutomaton, compile
+from constrained.constraint import lark
 from constrained.vocabulary import Vocabulary
+from tests.support.finite import byte_vocabulary
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
 MIB = 1 << 20
@@ -179,3 +181,19 @@ def test_alternatives_that_track_a_key_cost_memory_in_proportion_to_their_number
         automaton.fill_mask_within(state, row, 70 - step)
         state = automaton.next(state, token[bytes([byte])])
     assert automaton.memory["bytes"] < 40 * MIB  # 10; with a set for each number of alternatives 356
+
+
+@pytest.mark.slow
+def test_an_automaton_behind_a_lexer_that_has_grown_is_left_to_its_texts() -> None:
+    """Its states are never dropped: each bracket of this text makes one."""
+    automaton = compile(lark('start: "(" start ")" | "[" start "]" | /[a-z]+/'), byte_vocabulary())
+    draw = random.Random(1)
+    state = automaton.start
+    for _ in range(100):
+        state = automaton.next(state, ord(draw.choice("([")))
+    assert not automaton.outgrown
+    while automaton.memory["bytes"] <= 64 * MIB:
+        state = automaton.next(state, ord(draw.choice("([")))
+        assert state != DEAD
+    assert automaton.outgrown
+    assert automaton.next(automaton.start, ord("(")) != DEAD
