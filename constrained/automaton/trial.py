@@ -10,7 +10,7 @@ import random
 from typing import TYPE_CHECKING, TypeAlias
 
 from constrained import _core
-from constrained.automaton.bitmask import unpack_ids
+from constrained.automaton.bitmask import pack_ids, unpack_ids
 from constrained.errors import ConstraintTooLarge, Problem
 
 if TYPE_CHECKING:
@@ -23,8 +23,9 @@ WORK_LIMIT = 3_000_000
 
 _ALL = WORK_LIMIT
 """Steps after which the trial ends."""
-_CHEAP = 100_000
-"""Where no call of the first text takes more steps than this, there is no second one."""
+_CHEAP = 4
+"""Where no call of the first text takes more steps a token of the vocabulary than this, there is no second one. A walk over
+all tokens, which a mask near the token limit is in free text, takes about two a token."""
 _TOKENS = 8
 """Tokens of each text."""
 _NEAR_LIMIT = 4
@@ -45,10 +46,11 @@ def try_out(automaton: CompiledAutomaton, limit: int = WORK_LIMIT) -> None:
         ConstraintTooLarge: a call took more steps; names the text before it.
     """
     trial = _Trial(automaton)
+    cheap = _CHEAP * automaton.vocabulary.size
     automaton.limit_work(limit)
     try:
         for seed in range(_TEXTS):
-            if trial.work < _ALL and (seed == 0 or trial.most > _CHEAP):
+            if trial.work < _ALL and (seed == 0 or trial.most > cheap):
                 trial.follow(random.Random(seed))
     except _core.TooLarge:
         written = b"".join(automaton.vocabulary.tokens[token] for token in trial.text)[-_SHOWN:]
@@ -76,7 +78,7 @@ class _Trial:
         self.text: list[int] = []
         self.work = self.most = 0
         self._mask = automaton.new_mask()
-        self._eos = set(automaton.vocabulary.eos_ids)
+        self._texts = ~pack_ids(automaton.vocabulary.eos_ids, automaton.vocabulary.size)
 
     def follow(self, draw: random.Random) -> None:
         """Follows one text."""
@@ -86,15 +88,15 @@ class _Trial:
         while len(self.text) < _TOKENS and self.work < _ALL:
             automaton.fill_mask(state, mask)
             self._count()
-            allowed = [token for token in unpack_ids(mask).tolist() if token not in self._eos]
+            allowed = unpack_ids(mask & self._texts)
             needed = automaton.shortest_completion(state)
             self._count()
             if len(self.text) % _NEAR_LIMIT == 0:
                 automaton.fill_mask_within(state, mask, needed)
                 self._count()
-            if not allowed:
+            if not allowed.size:
                 return
-            self.text.append(draw.choice(allowed))
+            self.text.append(int(draw.choice(allowed)))
             state = automaton.next(state, self.text[-1])
 
     def _count(self) -> None:
