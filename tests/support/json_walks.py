@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
+import sys
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ from constrained.automaton import Automaton
 
 DIGITS = 15
 """Digits that a number may have so that its float differs from its neighbours: the judge computes with floats."""
+_SMALLEST = sys.float_info.min
+"""The least number above zero whose float has all digits."""
 
 
 def walk(automaton: Automaton, rng: random.Random, free: int) -> str:
@@ -37,13 +41,14 @@ def walk(automaton: Automaton, rng: random.Random, free: int) -> str:
 
 
 def is_distinct(schema: Any, text: str) -> bool:
-    """Whether the judge can tell: numbers have few enough digits, and `re` reads patterns as ECMA-262 does."""
-    counts: list[int] = []
+    """Whether the judge can tell: floats hold the numbers, and `re` reads patterns as ECMA-262 does."""
+    held: list[bool] = []
 
-    def read(digits: str) -> None:
-        counts.append(len(digits.lower().partition("e")[0].strip("-").replace(".", "").lstrip("0")))
+    def read(number: str) -> None:
+        digits = number.lower().partition("e")[0].strip("-").replace(".", "").lstrip("0")
+        held.append(not digits or (len(digits) <= DIGITS and _SMALLEST <= abs(float(number)) < math.inf))
 
     written = json.dumps(json.loads(text, parse_int=read, parse_float=read))  # all in ASCII
     classes = re.search(r"\\[wdsb]", json.dumps(schema), re.IGNORECASE)
     strange = re.search(r"\\u" if classes else r"\\[rn]|\\u202[89]", written)
-    return not strange and all(count <= DIGITS for count in counts)
+    return not strange and all(held)
