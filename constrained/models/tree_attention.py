@@ -43,6 +43,9 @@ def attend(
     """
     size, nodes = query.shape[3], query.shape[2]
     plain = all(options.get(one) is None for one in ("position_bias", "softcap", "s_aux"))
+    if attention_mask is None and 1 < nodes < (columns := key.shape[2]):
+        # Gemma 4 drops queries whose logits nobody wants. Torch would take those that are left for the first ones.
+        attention_mask = query.new_ones(nodes, columns, dtype=torch.bool).tril(columns - nodes)[None, None]
     if attention_mask is not None and plain and packs(query, key):
         return packed_attention(query, key, value, attention_mask, scaling), None
     layer = getattr(module, "layer_idx", None)
@@ -64,9 +67,13 @@ def attend(
 
 
 def packs(query: torch.Tensor, key: torch.Tensor) -> bool:
-    """Whether heads share keys, in a pass over few tokens on a CPU; one token is packed by transformers itself."""
+    """Whether heads share keys, in a pass over few tokens on a CPU; one token is packed by transformers itself.
+
+    Not in 16 bits, where torch's attention adds up in 32 and a product of ours would round the scores.
+    """
     heads, tokens = query.shape[1:3]
-    return query.device.type == "cpu" and key.shape[1] < heads and 1 < tokens <= MAX_NODES
+    plain = query.device.type == "cpu" and query.dtype == torch.float32
+    return plain and key.shape[1] < heads and 1 < tokens <= MAX_NODES
 
 
 def packed_attention(

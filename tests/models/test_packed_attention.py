@@ -27,6 +27,17 @@ def test_packed_attention_is_that_of_torch(heads: tuple[int, int], seen: bool) -
     torch.testing.assert_close(found, wanted.transpose(1, 2), atol=1e-6, rtol=1e-5)
 
 
+def test_queries_without_a_mask_are_the_last_ones() -> None:
+    """Gemma 4 drops queries before its last layers, and takes the mask of the whole text for none."""
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(1, heads, 9, 16, generator=generator) for heads in (4, 2, 2))
+    layer = torch.nn.Module()
+    layer.is_causal, layer.num_key_value_groups = True, 2  # type: ignore[assignment]
+    whole, _ = tree_attention.attend(layer, query, key, value, None)
+    last, _ = tree_attention.attend(layer, query[:, :, -3:], key, value, None)
+    torch.testing.assert_close(last, whole[:, -3:])
+
+
 def test_trees_of_a_model_on_the_cpu_are_read_so_and_single_tokens_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
