@@ -23,9 +23,11 @@ WORK_LIMIT = 3_000_000
 
 _ALL = WORK_LIMIT
 """Steps after which the trial ends."""
-_CHEAP = 4
-"""Where no call of the first text takes more steps a token of the vocabulary than this, there is no second one. A walk over
-all tokens, which a mask near the token limit is in free text, takes about two a token."""
+_CHEAP = 100_000
+"""Where no call of the first text takes more steps than this, there is no second one."""
+_CHEAP_WALK = 4
+"""Nor where none takes more steps a token of the vocabulary: a walk over all tokens, which a mask near the token limit is in
+free text, takes about two a token."""
 _TOKENS = 8
 """Tokens of each text."""
 _NEAR_LIMIT = 4
@@ -46,7 +48,7 @@ def try_out(automaton: CompiledAutomaton, limit: int = WORK_LIMIT) -> None:
         ConstraintTooLarge: a call took more steps; names the text before it.
     """
     trial = _Trial(automaton)
-    cheap = _CHEAP * automaton.vocabulary.size
+    cheap = max(_CHEAP, _CHEAP_WALK * automaton.vocabulary.size)
     automaton.limit_work(limit)
     try:
         for seed in range(_TEXTS):
