@@ -120,7 +120,7 @@ def test_a_recorded_text_takes_as_many_passes_as_its_replay(nodes: int) -> None:
     assert draws is not None
     done = replay(
         draws,
-        DrafterFactory(automaton, DraftMemory(), "k", source_names=names).new_drafter(one.prompt),
+        DrafterFactory(automaton, DraftMemory(), "k", source_names=names).lazy_drafter(one.prompt),
         nodes,
     )
     assert (watch.passes, out.stats.drafted) == (done.passes, done.nodes)

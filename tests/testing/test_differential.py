@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from constrained.automaton import DEAD, TokenAutomaton
+from constrained.automaton import DEAD, TokenAutomaton, compile_grammar
 from constrained.automaton.bitmask import unpack_ids
 from constrained.errors import ConstraintError, UnsatisfiableConstraint, UnsupportedConstraint
 from constrained.testing import RecognizerState, ReferenceRecognizer, brute_force_mask, mask_diff
@@ -326,7 +326,7 @@ def compare_on_data(vocabulary: Vocabulary, pairs: int) -> str:
             break
         try:
             grammar = json_schema(case["schema"]).grammar
-            automaton = TokenAutomaton(grammar, vocabulary)
+            automaton = compile_grammar(grammar, vocabulary)
             expected = Expected(grammar, vocabulary)
         except ConstraintError:  # by one or the other: the judge does not read entries that must differ
             refused += 1
