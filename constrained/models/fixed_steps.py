@@ -32,6 +32,7 @@ class FixedSteps:
     Attributes:
         attends: the model's attention takes trees.
         no_compiling: why passes are not compiled although that was asked for; None where they are, or it was not.
+        no_graphs: why passes are not captured on a CUDA device; None where they are, or will be.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class FixedSteps:
         """
         self.attends = attends
         self.no_compiling: str | None = None
+        self.no_graphs: str | None = None
         self._run, self._layout = run, layout
         self._compiled = torch.compile(tree_pass, dynamic=False) if compiles else None
         self._free: list[Slab] = []
@@ -84,11 +86,16 @@ class FixedSteps:
     ) -> torch.Tensor:
         """See `tree_pass`; all slots and columns take part."""
         inputs = (ids, lengths, depths, words)
-        if not slab.ready or not ids.is_cuda or not torch.cuda.is_available():
+        if not slab.ready or self.no_graphs is not None or not ids.is_cuda or not torch.cuda.is_available():
             return self._pass(slab, inputs, every)
         key = tuple(ids.shape), every
         if key not in slab.graphs:
-            slab.graphs[key] = self._captured(slab, inputs, every)
+            try:
+                slab.graphs[key] = self._captured(slab, inputs, every)
+            except RuntimeError as failure:  # of CUDA: no memory, or an operation that cannot be captured
+                self.no_graphs = f"a pass could not be captured: {_first_line(failure)}"
+                warnings.warn(f"passes are launched one by one: {self.no_graphs}", stacklevel=2)
+                return self._pass(slab, inputs, every)
         graph, given, logits = slab.graphs[key]
         for mine, new in zip(given, inputs, strict=True):
             mine.copy_(new)
@@ -113,8 +120,7 @@ class FixedSteps:
                     return result
             except Exception as failure:  # whatever the compiler, or a model's code under it, raises
                 self._compiled = None
-                reason = (str(failure).splitlines() or [""])[0][:120]
-                self.no_compiling = f"torch.compile failed: {type(failure).__name__}: {reason}"
+                self.no_compiling = f"torch.compile failed: {_first_line(failure)}"
                 warnings.warn(f"passes are not compiled: {self.no_compiling}", stacklevel=2)
         return tree_pass(
             self._run, self._layout, slab, 0, slab.columns, *inputs, every=every, attends=self.attends
@@ -130,6 +136,11 @@ class FixedSteps:
                 self._pass(slab, given, every)
         torch.cuda.current_stream(inputs[0].device).wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        # Calls of other threads, as those that draw tokens, go on meanwhile.
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             logits = self._pass(slab, given, every)
         return graph, given, logits
+
+
+def _first_line(failure: Exception) -> str:
+    return f"{type(failure).__name__}: {(str(failure).splitlines() or [''])[0][:120]}"

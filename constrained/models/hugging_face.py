@@ -54,7 +54,7 @@ class HuggingFaceModel(LanguageModel):
         *,
         isolate: bool | None = None,
         force_trees: bool = False,
-        engine: str = "eager",
+        engine: str = "auto",
     ) -> None:
         """Puts the model into evaluation mode and reads the vocabulary.
 
@@ -69,8 +69,8 @@ class HuggingFaceModel(LanguageModel):
                 than rounding explains (`capabilities.tree_error`, `capabilities.tree_tolerance`).
             engine: ``"eager"``: passes have the rows, tokens and columns that are there. ``"static"``: passes of a few fixed
                 sizes over a cache that is written in place; on a CUDA device each size is captured as a graph.
-                ``"compiled"``: these passes, through `torch.compile`. Models that cannot be read so are read eagerly;
-                `no_engine` says why.
+                ``"compiled"``: these passes, through `torch.compile`. ``"auto"``: static on a CUDA device, eager elsewhere.
+                Models for which a trial of fixed passes fails are read eagerly; `no_engine` says why.
 
         Raises:
             InvalidArgument: there is no such engine.
@@ -94,7 +94,7 @@ class HuggingFaceModel(LanguageModel):
         *,
         isolate: bool | None = None,
         force_trees: bool = False,
-        engine: str = "eager",
+        engine: str = "auto",
     ) -> HuggingFaceModel:
         """A model without a tokenizer: its prompts are token ids.
 
@@ -123,8 +123,8 @@ class HuggingFaceModel(LanguageModel):
         force_trees: bool,
         engine: str,
     ) -> None:
-        if engine not in ENGINES:
-            raise InvalidArgument(f"engine is {engine!r}", action=f"use one of: {', '.join(ENGINES)}")
+        if engine not in ("auto", *ENGINES):
+            raise InvalidArgument(f"engine is {engine!r}", action=f"use one of: auto, {', '.join(ENGINES)}")
         self.engine = engine
         self.model = model.eval()
         self.tokenizer = tokenizer
@@ -167,7 +167,7 @@ class HuggingFaceModel(LanguageModel):
     @cached_property
     def _steps(self) -> FixedSteps | str | None:
         """Passes of fixed sizes, or why there are none; None if they were not asked for."""
-        if self.engine == "eager":
+        if self.engine == "eager" or (self.engine == "auto" and self.device.type != "cuda"):
             return None
         if self.isolate and self._isolate:
             return "each text of a batch is to have a pass of its own"
@@ -175,15 +175,14 @@ class HuggingFaceModel(LanguageModel):
             return "the layers of the model are on several devices"
         return probe_steps(
             self.model, self._run, self.capabilities, self.device, self.vocabulary.size,
-            compiles=self.engine == "compiled", attends=self.engine == "static" and self.device.type == "cuda",
+            compiles=self.engine == "compiled", attends=self.engine != "compiled" and self.device.type == "cuda",
         )  # fmt: skip
 
     @property
     def no_engine(self) -> str | None:  # type: ignore[override]
-        """Why the engine that was asked for is not used; None where it is, or none was asked for."""
-        return (
-            self._steps if self._steps is None or isinstance(self._steps, str) else self._steps.no_compiling
-        )
+        """Why fixed passes are not used, compiled or captured; None where they are, or were not asked for."""
+        steps = self._steps
+        return steps if steps is None or isinstance(steps, str) else steps.no_compiling or steps.no_graphs
 
     @cached_property
     def fingerprint(self) -> str:

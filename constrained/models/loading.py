@@ -23,7 +23,7 @@ def load(
     dtype: Any = None,
     isolate: bool | None = None,
     force_trees: bool = False,
-    engine: str = "eager",
+    engine: str = "auto",
     **options: Any,
 ) -> LanguageModel:
     """Makes a language model ready for generation.
@@ -38,7 +38,8 @@ def load(
             the checkpoint was saved in.
         isolate: see `HuggingFaceModel`: batches whose logits are bit-identical to those of each text alone.
         force_trees: see `HuggingFaceModel`: draft trees although the probe of the model refuses them.
-        engine: see `HuggingFaceModel`: ``"static"`` or ``"compiled"`` for passes of fixed sizes.
+        engine: see `HuggingFaceModel`: ``"static"`` (on a CUDA device the default) or ``"compiled"`` for passes of fixed
+            sizes, ``"eager"`` for others.
         options: passed on to `from_pretrained`. Those that say where the files are and how they are fetched
             (``revision``, ``subfolder``, ``gguf_file``, ``token``, ``trust_remote_code``, ``cache_dir``,
             ``local_files_only``, ...) reach the tokenizer too. With ``device_map``, and for quantised checkpoints,
@@ -52,7 +53,7 @@ def load(
         VocabularyError, ModelMismatch: the tokenizer cannot be used, or is another model's.
     """
     settings = dict(device=device, dtype=dtype, **options)
-    asked = None if engine == "eager" else engine
+    asked = None if engine in ("auto", "eager") else engine
     reading: dict[str, Any] = {"isolate": isolate, "force_trees": force_trees, "engine": engine}
     if isinstance(model, LanguageModel):
         given = dict(

@@ -46,7 +46,7 @@ def attend(
     if attention_mask is None and 1 < nodes < (columns := key.shape[2]):
         # Gemma 4 drops queries whose logits nobody wants. Torch would take those that are left for the first ones.
         attention_mask = query.new_ones(nodes, columns, dtype=torch.bool).tril(columns - nodes)[None, None]
-    if attention_mask is not None and plain and packs(query, key):
+    if tree is None and attention_mask is not None and plain and packs(query, key):
         return packed_attention(query, key, value, attention_mask, scaling), None
     layer = getattr(module, "layer_idx", None)
     window = None if tree is None or layer is None else tree[3][layer]
