@@ -26,6 +26,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"server", "integrations"},
         {"evaluate"},
         {"cli"},
+        {"__main__"},
     ),
     "grammars": (
         {"errors", "garbage", "json_pointer", "_core"},

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import re
+import runpy
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import constrained
 from constrained import decoding, models, server
 from constrained.cli import main
 from constrained.cli.generation import indent_json
@@ -398,3 +400,13 @@ def test_the_server_gets_its_speculation(
     monkeypatch.setattr(server, "serve", lambda model, settings, **_: started.append(settings))
     assert cli("serve", *arguments).code == 0
     assert started[0].speculation == (Speculation(nodes=3) if expected == 3 else expected)
+
+
+def test_python_runs_the_package_as_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["python -m constrained", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("constrained", run_name="__main__")
+    assert not ended.value.code
+    assert constrained.__version__ in capsys.readouterr().out
