@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from constrained.automaton import DEAD, compile
+from constrained.automaton import DEAD, compile, compile_grammar
 from constrained.automaton.bitmask import unpack_ids
 from constrained.constraint import gbnf
 from tests.support.examples import examples
@@ -89,7 +89,8 @@ def written(rules: Rules) -> str:
 def test_masks_are_those_of_a_plain_recogniser(seed: int) -> None:
     draw = random.Random(seed)
     rules = random_rules(draw)
-    automaton = compile(gbnf(written(rules)), WORDS)
+    # Not `compile`, which refuses a few of these grammars: their masks take millions of steps after some letters.
+    automaton = compile_grammar(gbnf(written(rules)).grammar, WORDS)
     state, judge, row = automaton.start, Earley(rules), automaton.new_mask()
     for _ in range(5):
         automaton.fill_mask(state, row)
