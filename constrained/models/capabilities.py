@@ -105,7 +105,8 @@ def probe_capabilities(
             def read() -> Any:
                 return tree_error(run, layers, device, size)
 
-            packed = _packed_error(model, read, tolerance) if device.type == "cpu" else None
+            packs = device.type == "cpu" and model.dtype == torch.float32
+            packed = _packed_error(model, read, tolerance) if packs else None
             error = measured_error(read) if packed is None else packed
             if not isinstance(error, str):
                 if error > tolerance == LOW_PRECISION_TOLERANCE:
