@@ -328,3 +328,21 @@ def test_numbers_without_bounds_end(limit: int | None, written: int) -> None:
         ).json()
         (call,) = answer["choices"][0]["message"]["tool_calls"]
         assert call["function"]["arguments"] == f'{{"a": {digits[:written]}}}'
+
+
+def test_responses_do_not_wait_for_receipts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nagle's algorithm holds the body of a response until the other side has confirmed its head: 40 ms a response."""
+    from constrained.server.connections import LimitedProtocol
+
+    seen: list[int] = []
+    begins = LimitedProtocol.connection_made
+
+    def made(self: Any, transport: Any) -> None:
+        begins(self, transport)
+        seen.append(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    monkeypatch.setattr(LimitedProtocol, "connection_made", made)
+    with process(scripted("hello")) as (host, port):
+        assert httpx.get(f"http://{host}:{port}/health").status_code == 200
+    assert seen
+    assert all(seen)

@@ -33,6 +33,9 @@ NAME = "scripted"
 SIZE = 131_072
 """Tokens of the vocabulary: as many as those of large models."""
 
+ADDRESS = "127.0.0.2"
+"""Of the innocent client: the server tells clients without keys apart by their addresses, and Linux has all of 127.0.0.0/8."""
+
 SERVER = """
 import itertools, sys
 import constrained
@@ -116,6 +119,21 @@ async def big_body(target: Target, turn: int) -> str:
         return str(answer.status_code)
 
 
+async def many_values(target: Target, turn: int) -> str:
+    """8 MB, as large as a body may be, of a quarter of a million messages or of very many empty arrays."""
+    message = {"role": "user", "content": "x"}
+    body = target.body() if turn % 2 else target.body(messages=[message] * 180_000)
+    if turn % 2:
+        body["structured_outputs"] = {"json": [[]] * 1_900_000}
+    content = await asyncio.to_thread(lambda: json.dumps(body).encode())
+    async with httpx.AsyncClient(timeout=60) as client:
+        try:
+            answer = await client.post(f"{target.url}/v1/chat/completions", content=content)
+        except httpx.HTTPError as error:
+            return type(error).__name__
+        return f"{answer.status_code} {answer.json()['error']['code']}"
+
+
 async def slow_head(target: Target, turn: int) -> str:
     """A connection that sends a byte a second."""
     host, port = target.url.removeprefix("http://").split(":")
@@ -152,6 +170,7 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
     "schemas": (hostile_schemas, 8),
     "large schemas": (large_schemas, 8),
     "bodies": (big_body, 4),
+    "many values": (many_values, 4),
     "slow heads": (slow_head, 200),
     "disconnects": (hang_up, 16),
 }
@@ -162,7 +181,8 @@ async def innocent(target: Target, seconds: float) -> tuple[list[float], Counter
     """Latencies of a client that asks for one known schema, again and again."""
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     found, outcomes, end = [], Counter[str](), time.monotonic() + seconds
-    async with httpx.AsyncClient(timeout=120) as client:
+    elsewhere = httpx.AsyncHTTPTransport(local_address=ADDRESS)
+    async with httpx.AsyncClient(timeout=120, transport=elsewhere) as client:
         while time.monotonic() < end:
             began = time.perf_counter()
             outcomes[await target.post(client, target.body(schema, temperature=0))] += 1
