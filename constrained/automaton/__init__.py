@@ -354,7 +354,7 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
     grammar = constraint.grammar
     if constraint.special_tokens:
         vocabulary = vocabulary.with_special_tokens(constraint.special_tokens)
-    elif texts := "\0".join(constraint.fixed_texts):
+    if texts := "\0".join(constraint.fixed_texts):
         vocabulary = vocabulary.with_special_texts(name for name in vocabulary.special if name in texts)
     missing = vocabulary.unspelled_bytes
     inner = complete_vocabulary(vocabulary, missing) if missing else vocabulary

@@ -79,9 +79,15 @@ class ReplyConstraint(Constraint):
 
     @cached_property
     def special_tokens(self) -> tuple[str, ...]:
-        """The special tokens with which calls are written, and those around reasoning and content."""
+        """The special tokens with which calls are written, those around reasoning and content, and those of the content."""
         called = self.format.special if self.callable_tools else ()
-        return tuple(dict.fromkeys((*self.frame.special, *called)))
+        inside = () if self.content is None else self.content.special_tokens
+        return tuple(dict.fromkeys((*self.frame.special, *called, *inside)))
+
+    @property
+    def fixed_texts(self) -> tuple[str, ...]:
+        """Those of the content."""
+        return () if self.content is None else self.content.fixed_texts
 
     @cached_property
     def grammar(self) -> ir.Grammar:
@@ -126,8 +132,9 @@ class ReplyConstraint(Constraint):
             return ir.choice(*alone)
         begin, close = self._marked(frame.content), self._marked(frame.close)
         if self.content is not None:
-            reject_lexer_grammar(self.content.grammar, "in a reply with calls or reasoning")
-            content = import_rules(self.content.grammar, rules)
+            grammar = self.content.among_special_tokens(self.special_tokens).grammar
+            reject_lexer_grammar(grammar, "in a reply with calls or reasoning")
+            content = import_rules(grammar, rules)
             return ir.choice(ir.sequence(ir.terminal(begin), content, ir.terminal(close)), *alone)
         # Also where calls are ruled out, none may stand in the text; nor may the name of a special token.
         ending = [frame.close] if frame.close else []

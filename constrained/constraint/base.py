@@ -144,6 +144,19 @@ class Constraint:
             )
         return self
 
+    def among_special_tokens(self, names: Sequence[str]) -> Constraint:
+        """This constraint as a part of completions that contain these special tokens, too.
+
+        Which byte stands for a special token depends on all of them, see `Vocabulary.with_special_tokens`.
+
+        Args:
+            names: of the special tokens of the whole completion.
+
+        Returns:
+            This constraint, if it has no special tokens.
+        """
+        return self
+
     def without_document(self) -> Constraint:
         """This constraint with any strings in place of spans, for what depends on no document."""
         return self

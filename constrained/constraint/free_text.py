@@ -167,9 +167,15 @@ def tag(begin: str, content: Any, end: str, *, at_least: int = 0, at_most: int |
     Raises:
         InvalidConstraint: a marker is empty, `at_most` is less than `at_least`, or the content is JSON and `end`
             starts with a character that could continue a number.
+        UnsupportedConstraint: the content has special tokens.
         ConstraintError: the content is invalid; see `as_constraint`.
     """
     inner = as_constraint(content)
+    if inner.special_tokens:
+        raise UnsupportedConstraint(
+            f"the content of a section cannot have special tokens: {', '.join(inner.special_tokens)}",
+            action="write the sections as formats of the structural tag, too",
+        )
     for marker in (begin, end):
         _check_marker(marker)
     if inner.is_json and end[0] in _NUMBER_CHARACTERS:
@@ -236,6 +242,14 @@ class _AfterMarkerConstraint(Constraint):
 
     marker: str
     content: Constraint
+
+    @property
+    def special_tokens(self) -> tuple[str, ...]:
+        return self.content.special_tokens
+
+    @property
+    def fixed_texts(self) -> tuple[str, ...]:
+        return self.content.fixed_texts
 
     @property
     def needs_document(self) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from constrained.automaton.protocol import DEAD
+from constrained.vocabulary.special_tokens import letters
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
@@ -59,10 +60,10 @@ class ReasoningBudget:
 def _first_tokens(text: bytes, automaton: Automaton) -> list[int]:
     """Tokens that a text may begin with, the usual one first."""
     vocabulary = automaton.vocabulary
-    names = {name.encode(): name for name in vocabulary.special_tokens}
+    names = {name.encode(): mark for name, mark in letters(vocabulary.special_tokens).items()}
     begun = max((name for name in names if text.startswith(name)), key=len, default=None)
     if begun is not None:
-        return [vocabulary.special[names[begun]]]
+        return [vocabulary.ids_by_bytes[names[begun]]]
     cut = min((at for name in names if (at := text.find(name)) > 0), default=len(text))
     tokens = [vocabulary.encode(text[:cut])[0]]
     single = vocabulary.ids_by_bytes.get(text[:1])

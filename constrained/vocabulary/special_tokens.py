@@ -27,10 +27,10 @@ def letters(names: Iterable[str]) -> dict[str, bytes]:
 def marked_tokens(
     tokens: Sequence[bytes], special: Mapping[str, int], eos_ids: Sequence[int], names: frozenset[str]
 ) -> list[bytes]:
-    """The bytes per token id where the special tokens of these names are text.
+    """The bytes per token id where the tokens of these names are one byte each.
 
     Raises:
-        VocabularyError: a special token does not exist or ends a sequence, or there are too many names.
+        VocabularyError: a token does not exist or ends a sequence, or there are too many names.
     """
     marks = letters(names)
     if len(marks) < len(names):
@@ -39,8 +39,12 @@ def marked_tokens(
     table = [b"" if mark_bytes.intersection(token) else token for token in tokens]
     for name, mark in marks.items():
         token = special.get(name)
+        if token is None and len(data := name.encode()) > 1 and data in tokens:
+            # Some tokenizers have their markup as ordinary tokens. A text can be written without this one; a token
+            # that is a single byte may be the only way to write it.
+            token = tokens.index(data)
         if token is None or token in eos_ids:
-            what = "ends a sequence" if token is not None else "is not a special token of this tokenizer"
+            what = "ends a sequence" if token is not None else "is no special token of this tokenizer"
             known = ", ".join(list(special)[:8]) or "none"
             raise VocabularyError(f"{name!r} {what}", action=f"use another one; known: {known}")
         table[token] = mark

@@ -271,10 +271,10 @@ class Vocabulary:
         never be part of a text; here it is never allowed. `decode` gives the name.
 
         Args:
-            names: of special tokens.
+            names: of special tokens, or ordinary tokens of several bytes, by their text.
 
         Raises:
-            VocabularyError: a special token does not exist or ends a sequence, or there are too many names.
+            VocabularyError: a token does not exist or ends a sequence, or there are too many names.
         """
         wanted = frozenset(names)
         if wanted == self.special_tokens:
@@ -289,13 +289,17 @@ class Vocabulary:
     def with_special_texts(self, names: Iterable[str]) -> Vocabulary:
         """The vocabulary in which these special tokens have their name as bytes, as structural tags take them.
 
-        A name can then be written as the special token, or by ordinary tokens. Names that are no special token, or one
-        that ends a sequence, change nothing.
+        A name can then be written as the special token, or by ordinary tokens. Names that are no special token, one
+        that ends a sequence, or one of `with_special_tokens`, change nothing.
 
         Args:
             names: of special tokens.
         """
-        wanted = frozenset(name for name in names if self.special.get(name) not in (None, *self.eos_ids))
+        wanted = frozenset(
+            name
+            for name in names
+            if name not in self.special_tokens and self.special.get(name) not in (None, *self.eos_ids)
+        )
         if wanted == self.special_texts:
             return self
         with _deriving:
@@ -305,7 +309,7 @@ class Vocabulary:
                 for name in wanted:
                     tokens[self.special[name]] = name.encode()
                 vocabulary = self._with_tokens(tokens)
-                vocabulary.special_texts = wanted
+                vocabulary.special_tokens, vocabulary.special_texts = self.special_tokens, wanted
                 self._spelled[wanted] = vocabulary
             return vocabulary
 

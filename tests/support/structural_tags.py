@@ -42,6 +42,11 @@ _MARKUP = {
 }
 
 
+def of(form: Any) -> dict[str, Any]:
+    """The structural tag of a format."""
+    return {"type": "structural_tag", "format": form}
+
+
 def accepts(automaton: Automaton, text: str) -> bool:
     """Whether an automaton over `BYTES` accepts a text."""
     data = list(text.encode())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -24,15 +24,20 @@ if TYPE_CHECKING:
 class _StructuralTagConstraint(Constraint):
     """Text of a structural tag.
 
-    `document` is the text that strings with ``x-span`` are spans of; None where there is none yet.
+    `document` is the text that strings with ``x-span`` are spans of; None where there is none yet. `around` are the special
+    tokens of the text that this one is a part of.
     """
 
     _text: str
     document: str | None = None
+    around: tuple[str, ...] = ()
 
     @cached_property
     def key(self) -> str:
-        return digest("structural_tag", self._text, *([] if self.document is None else [self.document]))
+        document = [] if self.document is None else [self.document]
+        return digest(
+            "structural_tag", self._text, *document, *(["around", *self.around] if self.around else [])
+        )
 
     @cached_property
     def _read(self) -> f.StructuralFormat:
@@ -42,11 +47,19 @@ class _StructuralTagConstraint(Constraint):
     def grammar(self) -> Grammar:
         from constrained.constraint.structural.rules import grammar_of
 
-        return grammar_of(self._read, self.document)
+        return grammar_of(self._read, self.document, self.special_tokens)
 
     @cached_property
     def fixed_texts(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(f.fixed_texts(self._read)))
+        return tuple(dict.fromkeys(one for one in f.named(self._read) if isinstance(one, str)))
+
+    @cached_property
+    def special_tokens(self) -> tuple[str, ...]:
+        named = (one.name for one in f.named(self._read) if isinstance(one, f.Token))
+        return tuple(dict.fromkeys((*self.around, *named)))
+
+    def among_special_tokens(self, names: Sequence[str]) -> Constraint:
+        return replace(self, around=tuple(names)) if self.special_tokens else self
 
     @property
     def needs_document(self) -> bool:
@@ -64,7 +77,10 @@ class _StructuralTagConstraint(Constraint):
         form = self._read
         if isinstance(form, f.Content):
             return form.constraint.parse(text)
-        return _parts(form, text) if isinstance(form, f.TriggeredTags) else text
+        # Tokens that begin sections look like text that spells their names, so only texts tell where sections begin.
+        if isinstance(form, f.TriggeredTags) and not self.special_tokens:
+            return _parts(form, text)
+        return text
 
     def render(self) -> str:
         return f"text of the structural tag {shorten(self._text)}"
@@ -76,7 +92,8 @@ class _StructuralTagConstraint(Constraint):
 def structural_tag(definition: Mapping[str, Any]) -> Constraint:
     """Text that a structural tag describes, as XGrammar, vLLM and SGLang pass it: tool calls and reasoning in free text.
 
-    The value is a list for ``triggered_tags``, as for `tag`; for a schema alone what `json_schema` gives; otherwise the text.
+    The value is a list for ``triggered_tags`` without tokens, as for `tag`; for a schema alone what `json_schema` gives;
+    otherwise the text.
     Objects whose schema declares members are closed unless it speaks of others, and numbers have the digits that
     arguments of tools have. With ``any_order`` every declared member still comes at most once, and required ones do come.
 
@@ -86,7 +103,7 @@ def structural_tag(definition: Mapping[str, Any]) -> Constraint:
 
     Raises:
         InvalidConstraint: the definition is malformed; names the JSON Pointer.
-        UnsupportedConstraint: a format or a key is unknown, or speaks of tokens rather than of text.
+        UnsupportedConstraint: a format or a key is unknown, or speaks of tokens by number or of how text is cut into tokens.
         ConstraintTooLarge: formats are nested too deeply.
     """
     if not isinstance(definition, Mapping):
@@ -99,8 +116,8 @@ def structural_tag(definition: Mapping[str, Any]) -> Constraint:
 
 def _parts(form: f.TriggeredTags, text: str) -> list[str | Section]:
     """Free text and sections, in order of occurrence."""
-    longest_first = sorted(form.tags, key=lambda tag: -len(tag.begin))
-    marker = re.compile("|".join(re.escape(trigger) for trigger in form.triggers))
+    longest_first = sorted(form.tags, key=lambda tag: -len(_text(tag.begin)))
+    marker = re.compile("|".join(re.escape(_text(trigger)) for trigger in form.triggers))
     parts: list[str | Section] = []
     at = 0
     while (found := marker.search(text, at)) is not None:
@@ -116,20 +133,27 @@ def _parts(form: f.TriggeredTags, text: str) -> list[str | Section]:
 
 def _section(tag: f.Tag, text: str, start: int) -> tuple[Section, int] | None:
     """The section of a tag at a position, with its end; None if another tag stands there."""
-    if not text.startswith(tag.begin, start):
+    begin = _text(tag.begin)
+    if not text.startswith(begin, start):
         return None
-    inside = start + len(tag.begin)
+    inside = start + len(begin)
     content = tag.content
     for stop, end in _ends(tag, text, inside):
         inner = text[inside:stop]
         if not isinstance(content, f.Content):
-            return Section(tag.begin, inner, inner), end
+            return Section(begin, inner, inner), end
         if not content.constraint.is_json or is_json(inner):
-            return Section(tag.begin, content.constraint.parse(inner), inner), end
+            return Section(begin, content.constraint.parse(inner), inner), end
     return None
 
 
 def _ends(tag: f.Tag, text: str, start: int) -> list[tuple[int, int]]:
     """Where the tag may end: before and after each of its ends, the first one first."""
-    pattern = re.compile("|".join(map(re.escape, sorted(tag.ends, key=len, reverse=True))))
+    pattern = re.compile("|".join(map(re.escape, sorted(map(_text, tag.ends), key=len, reverse=True))))
     return [match.span() for match in pattern.finditer(text, start)]
+
+
+def _text(boundary: str | f.Token) -> str:
+    """The text of a boundary of a definition without tokens."""
+    assert isinstance(boundary, str)
+    return boundary

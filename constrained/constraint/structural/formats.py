@@ -26,6 +26,27 @@ class ConstString(StructuralFormat):
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token by its name: the token itself, never other tokens that spell the name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OneToken(StructuralFormat):
+    """Exactly this token."""
+
+    token: Token
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnyTokens(StructuralFormat):
+    """Text without special tokens and without these tokens; the end of the nearest tag around it is excluded, too."""
+
+    excludes: tuple[Token, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Content(StructuralFormat):
     """Text of a constraint: a schema, a pattern or a grammar.
@@ -83,9 +104,9 @@ class RepeatFormat(StructuralFormat):
 class Tag(StructuralFormat):
     """A content between `begin` and one of the `ends`."""
 
-    begin: str
+    begin: str | Token
     content: StructuralFormat
-    ends: tuple[str, ...]
+    ends: tuple[str | Token, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,16 +131,17 @@ class TriggeredTags(StructuralFormat):
     """Free text in which each trigger begins a tag.
 
     Attributes:
-        triggers: each is a prefix of the ``begin`` of some tag, and each tag begins with exactly one.
+        triggers: texts, of which each is a prefix of the ``begin`` of some tag, and each tag begins with exactly one; or
+            tokens, each the ``begin`` of some tag.
         tags: what may begin.
-        excludes: texts that do not occur in the free text; nor does the end of the nearest tag around.
+        excludes: texts or tokens that do not occur in the free text; nor does the end of the nearest tag around.
         at_least_one: the text begins with a tag.
         stop_after_first: the text ends with the first tag.
     """
 
-    triggers: tuple[str, ...]
+    triggers: tuple[str | Token, ...]
     tags: tuple[Tag, ...]
-    excludes: tuple[str, ...]
+    excludes: tuple[str | Token, ...]
     at_least_one: bool
     stop_after_first: bool
 
@@ -129,39 +151,45 @@ class Dispatch(StructuralFormat):
     """Free text in which each pattern is followed by its format.
 
     Attributes:
-        rules: patterns and formats.
+        rules: patterns, texts or tokens, and formats.
         loop: free text follows again; otherwise the text ends with the first format.
-        excludes: texts that do not occur in the free text.
+        excludes: texts or tokens that do not occur in the free text.
     """
 
-    rules: tuple[tuple[str, StructuralFormat], ...]
+    rules: tuple[tuple[str | Token, StructuralFormat], ...]
     loop: bool
-    excludes: tuple[str, ...]
+    excludes: tuple[str | Token, ...]
 
 
-def fixed_texts(form: StructuralFormat) -> Iterator[str]:
-    """The texts that a format names: constants, begins and ends, separators, patterns and markup."""
+def named(form: StructuralFormat) -> Iterator[str | Token]:
+    """The texts and tokens that a format names: constants, begins and ends, separators, patterns, excludes and markup."""
     match form:
         case ConstString(text=text):
             yield text
+        case OneToken(token=token):
+            yield token
+        case AnyTokens(excludes=excludes):
+            yield from excludes
         case Content(texts=texts):
             yield from texts
         case SequenceFormat(elements=elements) | OrFormat(elements=elements):
             for element in elements:
-                yield from fixed_texts(element)
+                yield from named(element)
         case RepeatFormat(content=content):
-            yield from fixed_texts(content)
+            yield from named(content)
         case Tag(begin=begin, content=content, ends=ends):
             yield from (begin, *ends)
-            yield from fixed_texts(content)
+            yield from named(content)
         case TagsWithSeparator(tags=tags, separator=separator):
             yield separator
             for tag in tags:
-                yield from fixed_texts(tag)
-        case TriggeredTags(tags=tags):
+                yield from named(tag)
+        case TriggeredTags(tags=tags, excludes=excludes):
+            yield from (one for one in excludes if isinstance(one, Token))
             for tag in tags:
-                yield from fixed_texts(tag)
-        case Dispatch(rules=rules):
+                yield from named(tag)
+        case Dispatch(rules=rules, excludes=excludes):
+            yield from (one for one in excludes if isinstance(one, Token))
             for pattern, content in rules:
                 yield pattern
-                yield from fixed_texts(content)
+                yield from named(content)

@@ -30,15 +30,13 @@ MAX_TRIGGERS = 500
 
 T = TypeVar("T")
 
-_TOKEN_FORMATS = ("token", "exclude_token", "any_tokens", "token_triggered_tags", "token_dispatch")
-
 
 def read_definition(definition: Any) -> f.StructuralFormat:
     """The format of a structural tag.
 
     Raises:
         InvalidConstraint: the definition is malformed.
-        UnsupportedConstraint: a format or a key is unknown, or speaks of tokens.
+        UnsupportedConstraint: a format or a key is unknown, or speaks of tokens by number or of how text is cut into tokens.
         ConstraintTooLarge: formats are nested too deeply.
     """
     if isinstance(definition, Mapping) and "structures" in definition:
@@ -66,6 +64,13 @@ class _Formats(Fields):
         """A non-empty list of formats."""
         return tuple(_format(one, place, depth) for one, place in self.objects(name))
 
+    def tokens(self, name: str, *, required: bool = False) -> tuple[f.Token, ...]:
+        """A list of tokens by name."""
+        listed = self.get(name, ... if required else [])
+        if not isinstance(listed, (list, tuple)) or (required and not listed):
+            raise wrong(self.at(name), "is not a list of tokens", "a list of the texts of tokens")
+        return tuple(_token(one, f"{self.at(name)}/{i}") for i, one in enumerate(listed))
+
     def tags(self, name: str, depth: int) -> tuple[f.Tag, ...]:
         """A non-empty list of tags, whose type may be left out."""
         read = []
@@ -92,19 +97,16 @@ def _format(definition: Any, place: str, depth: int) -> f.StructuralFormat:
         raise wrong(
             f"{place}/type", "is missing" if kind is None else "is not a text", "the type of a format"
         )
-    if kind in _TOKEN_FORMATS:
-        raise UnsupportedConstraint(
-            "the structural tag cannot be enforced",
-            Problem(f"{place}/type", "speaks of tokens; constraints are of texts", kind, "type"),
-            action="write the token's text: const_string, any_text with excludes, or triggered_tags",
+    if kind == "exclude_token":
+        raise _unsupported(
+            f"{place}/type",
+            "is one token of any text; constraints are of texts",
+            "use any_text with max_chars",
+            kind,
         )
     read = _READERS.get(kind)
     if read is None:
-        raise UnsupportedConstraint(
-            "the structural tag cannot be enforced",
-            Problem(f"{place}/type", "is unknown", kind, "type"),
-            action=f"use one of {', '.join(_READERS)}",
-        )
+        raise _unsupported(f"{place}/type", "is unknown", f"use one of {', '.join(_READERS)}", kind)
     fields = _Formats(definition, place, kind)
     form = read(fields, depth + 1)
     fields.close()
@@ -137,11 +139,8 @@ def _schema_content(
     if not isinstance(schema, (Mapping, bool) if name == "json_schema" else (Mapping, bool, str)):
         raise wrong(fields.at(name), "is not a JSON Schema", "an object, true or false")
     if style != "json" and style not in PARAMETER_STYLES:
-        raise UnsupportedConstraint(
-            "the structural tag cannot be enforced",
-            Problem(fields.at("style"), "is unknown", style, "style"),
-            action=f"use one of json, {', '.join(PARAMETER_STYLES)}",
-        )
+        action = f"use one of json, {', '.join(PARAMETER_STYLES)}"
+        raise _unsupported(fields.at("style"), "is unknown", action, style, "style")
     constraint = below(
         fields.at(name),
         lambda: json_schema(
@@ -182,13 +181,34 @@ def _grammar(fields: _Formats, depth: int) -> f.StructuralFormat:
 
 def _any_text(fields: _Formats, depth: int) -> f.StructuralFormat:
     excludes, most = fields.texts("excludes"), fields.count("max_chars")
-    if fields.count("max_tokens") is not None:
-        raise UnsupportedConstraint(
-            "the structural tag cannot be enforced",
-            Problem(fields.at("max_tokens"), "counts tokens; constraints are of texts", keyword="max_tokens"),
-            action="use max_chars, or max_tokens of the request",
-        )
+    _refuse_count_of_tokens(fields)
     return f.AnyText(fields.place, excludes, most)
+
+
+def _any_tokens(fields: _Formats, depth: int) -> f.StructuralFormat:
+    _refuse_count_of_tokens(fields)
+    return f.AnyTokens(fields.place, fields.tokens("exclude_tokens"))
+
+
+def _one_token(fields: _Formats, depth: int) -> f.StructuralFormat:
+    return f.OneToken(fields.place, _token(fields.get("token"), fields.at("token")))
+
+
+def _token(value: Any, place: str) -> f.Token:
+    """A token by its name."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        raise _unsupported(place, "is the number of a token", "write the token's text", value)
+    name = checked_text(value, place)
+    if not name:
+        raise wrong(place, "is empty", "the text of a token")
+    return f.Token(name)
+
+
+def _refuse_count_of_tokens(fields: _Formats) -> None:
+    if fields.count("max_tokens") is not None:
+        place = fields.at("max_tokens")
+        action = "use any_text with max_chars, or max_tokens of the request"
+        raise _unsupported(place, "counts tokens; constraints are of texts", action, keyword="max_tokens")
 
 
 def _sequence(fields: _Formats, depth: int) -> f.StructuralFormat:
@@ -219,19 +239,19 @@ def _tag(fields: _Formats, depth: int) -> f.Tag:
     listed = tuple(ends) if isinstance(ends, (list, tuple)) else (_boundary(fields, "end"),)
     if not listed:
         raise wrong(fields.at("end"), "is an empty list", "a text, or a list of texts")
-    texts = tuple(checked_text(one, fields.at("end")) for one in listed)
+    texts = tuple(one if isinstance(one, f.Token) else checked_text(one, fields.at("end")) for one in listed)
     return f.Tag(fields.place, begin, fields.format("content", depth), tuple(dict.fromkeys(texts)))
 
 
-def _boundary(fields: _Formats, name: str) -> str:
+def _boundary(fields: _Formats, name: str) -> str | f.Token:
+    """A text, or the format of a token."""
     value = fields.get(name)
-    if isinstance(value, Mapping) and value.get("type") == "token":
-        raise UnsupportedConstraint(
-            "the structural tag cannot be enforced",
-            Problem(fields.at(name), "is a token; constraints are of texts", dict(value), "token"),
-            action="write the token's text",
-        )
-    return checked_text(value, fields.at(name))
+    if not isinstance(value, Mapping) or value.get("type") != "token":
+        return checked_text(value, fields.at(name))
+    inner = _Formats(value, fields.at(name), "token")
+    token = _token(inner.get("token"), inner.at("token"))
+    inner.close()
+    return token
 
 
 def _tags_with_separator(fields: _Formats, depth: int) -> f.StructuralFormat:
@@ -264,6 +284,11 @@ def _triggered(
 ) -> f.StructuralFormat:
     triggers = fields.texts("triggers", required=True)
     fields.close()
+    begins = []
+    for i, tag in enumerate(tags):
+        if isinstance(tag.begin, f.Token):
+            raise wrong(f"{fields.at('tags')}/{i}/begin", "is a token", "a text, or use token_triggered_tags")
+        begins.append(tag.begin)
     place = fields.at("triggers")
     _check_count(len(triggers), place)
     for i, trigger in enumerate(triggers):
@@ -271,14 +296,38 @@ def _triggered(
             raise wrong(
                 f"{place}/{i}", "is contained in another trigger", "triggers of which none contains another"
             )
-        if not any(tag.begin.startswith(trigger) for tag in tags):
+        if not any(begin.startswith(trigger) for begin in begins):
             raise wrong(f"{place}/{i}", "is not a prefix of any begin", "a prefix of a tag's begin")
-    for tag in tags:
-        if sum(map(tag.begin.startswith, triggers)) != 1:
+    for begin in begins:
+        if sum(map(begin.startswith, triggers)) != 1:
             raise wrong(
-                place, f"not exactly one trigger is a prefix of {tag.begin!r}", "one trigger for each begin"
+                place, f"not exactly one trigger is a prefix of {begin!r}", "one trigger for each begin"
             )
     return f.TriggeredTags(fields.place, triggers, tags, excludes, at_least_one, stop_after_first)
+
+
+def _token_triggered_tags(fields: _Formats, depth: int) -> f.StructuralFormat:
+    tags = fields.tags("tags", depth)
+    triggers = fields.tokens("trigger_tokens", required=True)
+    begins = [tag.begin for tag in tags]
+    for i, begin in enumerate(begins):
+        if begin not in triggers:
+            raise wrong(
+                f"{fields.at('tags')}/{i}/begin",
+                "is none of the trigger_tokens",
+                "one of these tokens as a token",
+            )
+    for i, trigger in enumerate(triggers):
+        if trigger not in begins:
+            raise wrong(f"{fields.at('trigger_tokens')}/{i}", "is no begin", "the begin of a tag")
+    return f.TriggeredTags(
+        fields.place,
+        tuple(dict.fromkeys(triggers)),
+        tags,
+        fields.tokens("exclude_tokens"),
+        fields.flag("at_least_one"),
+        fields.flag("stop_after_first"),
+    )
 
 
 def _structure(definition: Any, place: str) -> f.Tag:
@@ -294,10 +343,7 @@ def _structure(definition: Any, place: str) -> f.Tag:
 
 def _dispatch(fields: _Formats, depth: int) -> f.StructuralFormat:
     rules = []
-    _check_count(len(fields.objects("rules")), fields.at("rules"))
-    for one, place in fields.objects("rules"):
-        if not isinstance(one, (list, tuple)) or len(one) != 2:
-            raise wrong(place, "is not a rule", "a pair of a pattern and a format")
+    for one, place in _rules(fields):
         pattern = checked_text(one[0], f"{place}/0")
         if not pattern:
             raise wrong(f"{place}/0", "is empty", "a non-empty text")
@@ -310,6 +356,32 @@ def _dispatch(fields: _Formats, depth: int) -> f.StructuralFormat:
                 "patterns of which none contains another",
             )
     return f.Dispatch(fields.place, tuple(rules), fields.flag("loop", True), fields.texts("excludes"))
+
+
+def _token_dispatch(fields: _Formats, depth: int) -> f.StructuralFormat:
+    rules = tuple(
+        (_token(one[0], f"{place}/0"), _format(one[1], f"{place}/1", depth)) for one, place in _rules(fields)
+    )
+    return f.Dispatch(fields.place, rules, fields.flag("loop", True), fields.tokens("exclude_tokens"))
+
+
+def _rules(fields: _Formats) -> list[tuple[Any, str]]:
+    """The pairs of a pattern and a format, each with its place."""
+    rules = fields.objects("rules")
+    _check_count(len(rules), fields.at("rules"))
+    for one, place in rules:
+        if not isinstance(one, (list, tuple)) or len(one) != 2:
+            raise wrong(place, "is not a rule", "a pair of a pattern and a format")
+    return rules
+
+
+def _unsupported(
+    place: str, reason: str, action: str, value: Any = None, keyword: str = "type"
+) -> UnsupportedConstraint:
+    """The error about a part of a definition that is well formed and not enforced."""
+    return UnsupportedConstraint(
+        "the structural tag cannot be enforced", Problem(place, reason, value, keyword), action=action
+    )
 
 
 def _check_count(count: int, place: str) -> None:
@@ -346,6 +418,8 @@ _READERS: dict[str, Callable[[_Formats, int], f.StructuralFormat]] = {
     "grammar": _grammar,
     "regex": _regex,
     "any_text": _any_text,
+    "token": _one_token,
+    "any_tokens": _any_tokens,
     "sequence": _sequence,
     "or": _or,
     "optional": _repeated(0, 1),
@@ -354,6 +428,8 @@ _READERS: dict[str, Callable[[_Formats, int], f.StructuralFormat]] = {
     "repeat": _repeat,
     "tag": _tag,
     "triggered_tags": _triggered_tags,
+    "token_triggered_tags": _token_triggered_tags,
     "tags_with_separator": _tags_with_separator,
     "dispatch": _dispatch,
+    "token_dispatch": _token_dispatch,
 }

@@ -11,24 +11,28 @@ from collections.abc import Iterable
 from constrained.constraint.shared_rules import import_shared, shared_grammar
 from constrained.constraint.structural import formats as f
 from constrained.constraint.structural.reader import below
+from constrained.vocabulary.special_tokens import letters
 from grammars import ir
 from grammars.text.free_text import text_without, texts_up_to
 from grammars.transform.imports import fresh_name
 from grammars.transform.nullable import remove_nullable_loops
 
 
-def grammar_of(form: f.StructuralFormat, document: str | None = None) -> ir.Grammar:
+def grammar_of(
+    form: f.StructuralFormat, document: str | None = None, special_tokens: Iterable[str] = ()
+) -> ir.Grammar:
     """The grammar of a format.
 
     Args:
         form: the format.
         document: the text that strings with ``x-span`` are spans of; "": they are any strings.
+        special_tokens: names of all special tokens of the completion, those of the format included.
 
     Raises:
         ConstraintError: a content cannot be enforced; the place is in the definition.
         ConstraintTooLarge: a content is too large.
     """
-    building = _Rules(document)
+    building = _Rules(document, letters(special_tokens))
     body = building.expr(form, ())
     name = fresh_name("structural tag", building.rules)
     building.rules[name] = body
@@ -39,8 +43,9 @@ def grammar_of(form: f.StructuralFormat, document: str | None = None) -> ir.Gram
 class _Rules:
     """The rules so far."""
 
-    def __init__(self, document: str | None) -> None:
+    def __init__(self, document: str | None, marks: dict[str, bytes]) -> None:
         self.document = document
+        self.marks = marks  # the byte that stands for a token, which is in no text
         self.rules: dict[str, ir.Expr] = {}
         self.plain: set[ir.Expr] = (
             set()
@@ -48,15 +53,19 @@ class _Rules:
         self.bodies: dict[f.Tag, ir.Expr] = {}
         self.may_repeat_nothing = False
 
-    def expr(self, form: f.StructuralFormat, ends: tuple[str, ...]) -> ir.Expr:
+    def expr(self, form: f.StructuralFormat, ends: tuple[str | f.Token, ...]) -> ir.Expr:
         """The expression of a format; free text in it excludes `ends`."""
         match form:
             case f.ConstString(text=text):
                 return self.fixed(text)
+            case f.OneToken(token=token):
+                return self.fixed(token)
+            case f.AnyTokens():
+                return self.free(text_without(_texts(ends)))
             case f.Content():
                 return self.content(form)
             case f.AnyText(excludes=excludes, max_chars=most):
-                allowed = text_without((*excludes, *ends))
+                allowed = text_without((*excludes, *_texts(ends)))
                 if most is not None:
                     allowed = ir.intersection(ir.repeat(ir.ANY_CHAR, 0, most), allowed)
                 return self.free(allowed)
@@ -77,9 +86,13 @@ class _Rules:
                 return self.dispatch(form, ends)
         raise TypeError(f"{type(form).__name__} is not a format")
 
-    def fixed(self, text: str) -> ir.Expr:
-        """Exactly this text."""
-        return self.free(ir.literal(text)) if text else ir.EPSILON
+    def fixed(self, boundary: str | f.Token) -> ir.Expr:
+        """Exactly this text or token."""
+        return self.free(self.literal(boundary)) if boundary else ir.EPSILON
+
+    def literal(self, boundary: str | f.Token) -> ir.Regex:
+        """Exactly this text or token, as a regular expression."""
+        return ir.literal(self.marks[boundary.name] if isinstance(boundary, f.Token) else boundary)
 
     def free(self, regex: ir.Regex) -> ir.Expr:
         """A terminal that is joined with its neighbours."""
@@ -117,7 +130,7 @@ class _Rules:
             )
         return import_shared(constraint, self.rules, form.source)
 
-    def body(self, tag: f.Tag, ends: tuple[str, ...]) -> ir.Expr:
+    def body(self, tag: f.Tag, ends: tuple[str | f.Token, ...]) -> ir.Expr:
         """A tag after its ``begin``, as a rule of its own unless it is a terminal."""
         body = self.bodies.get(tag)
         if body is None:
@@ -126,7 +139,7 @@ class _Rules:
             if tag.ends == ("",):
                 body = content
             else:
-                body = self.joined(content, self.free(ir.union(*map(ir.literal, tag.ends))))
+                body = self.joined(content, self.free(ir.union(*map(self.literal, tag.ends))))
             if not isinstance(body, ir.Terminal):
                 name = fresh_name(tag.place, self.rules)
                 self.rules[name] = body
@@ -134,7 +147,7 @@ class _Rules:
             self.bodies[tag] = body
         return body
 
-    def separated(self, form: f.TagsWithSeparator, ends: tuple[str, ...]) -> ir.Expr:
+    def separated(self, form: f.TagsWithSeparator, ends: tuple[str | f.Token, ...]) -> ir.Expr:
         """Tags with a separator between them."""
         one = self.whole(form.tags, ends)
         if form.stop_after_first:
@@ -146,43 +159,63 @@ class _Rules:
         several = self.joined(call, ir.loop(self.joined(self.fixed(form.separator), call)))
         return several if form.at_least_one else ir.choice(ir.EPSILON, several)
 
-    def whole(self, tags: Iterable[f.Tag], ends: tuple[str, ...]) -> ir.Expr:
+    def whole(self, tags: Iterable[f.Tag], ends: tuple[str | f.Token, ...]) -> ir.Expr:
         """One of the tags."""
         return ir.choice(*(self.joined(self.fixed(tag.begin), self.body(tag, ends)) for tag in tags))
 
-    def triggered(self, form: f.TriggeredTags, ends: tuple[str, ...]) -> ir.Expr:
+    def triggered(self, form: f.TriggeredTags, ends: tuple[str | f.Token, ...]) -> ir.Expr:
         """Free text with tags."""
         if form.at_least_one and form.stop_after_first:
             return self.whole(form.tags, ends)
         sections = []
         for trigger in form.triggers:
             begun = [
-                self.joined(self.fixed(tag.begin[len(trigger) :]), self.body(tag, ends))
+                self.joined(self.fixed(rest), self.body(tag, ends))
                 for tag in form.tags
-                if tag.begin.startswith(trigger)
+                if (rest := _after(trigger, tag.begin)) is not None
             ]
             sections.append((trigger, ir.choice(*begun)))
         text = self.interrupted(sections, (*form.excludes, *ends), loop=not form.stop_after_first)
         return self.joined(self.whole(form.tags, ends), text) if form.at_least_one else text
 
-    def dispatch(self, form: f.Dispatch, ends: tuple[str, ...]) -> ir.Expr:
+    def dispatch(self, form: f.Dispatch, ends: tuple[str | f.Token, ...]) -> ir.Expr:
         """Free text with formats after patterns."""
-        sections: dict[str, list[ir.Expr]] = {}
+        sections: dict[str | f.Token, list[ir.Expr]] = {}
         for pattern, content in form.rules:
             sections.setdefault(pattern, []).append(self.expr(content, ends))
         together = [(pattern, ir.choice(*contents)) for pattern, contents in sections.items()]
         return self.interrupted(together, form.excludes, loop=form.loop)
 
     def interrupted(
-        self, sections: list[tuple[str, ir.Expr]], excludes: tuple[str, ...], *, loop: bool
+        self,
+        sections: list[tuple[str | f.Token, ir.Expr]],
+        excludes: tuple[str | f.Token, ...],
+        *,
+        loop: bool,
     ) -> ir.Expr:
         """Free text in which each marker is followed by its section: any number of them, or at most one at the end."""
-        markers = [marker for marker, _ in sections]
+        markers, unwanted = _texts(marker for marker, _ in sections), _texts(excludes)
+        rest = text_without((*markers, *unwanted))
+        opened: dict[str | f.Token, ir.Regex] = dict(
+            zip(markers, texts_up_to(markers, unwanted), strict=True)
+        )
         begun = [
-            self.joined(self.free(text), section)
-            for text, (_, section) in zip(texts_up_to(markers, excludes), sections, strict=True)
+            # A token is in no text, so the text before it is any free text.
+            self.joined(self.free(opened.get(marker) or ir.concat(rest, self.literal(marker))), section)
+            for marker, section in sections
         ]
-        rest = self.free(text_without((*markers, *excludes)))
         if not loop:
-            return ir.choice(*begun, rest)
-        return self.joined(ir.loop(ir.choice(*begun)), rest)
+            return ir.choice(*begun, self.free(rest))
+        return self.joined(ir.loop(ir.choice(*begun)), self.free(rest))
+
+
+def _texts(boundaries: Iterable[str | f.Token]) -> tuple[str, ...]:
+    """The texts among texts and tokens: free text contains no token anyway."""
+    return tuple(one for one in boundaries if isinstance(one, str))
+
+
+def _after(trigger: str | f.Token, begin: str | f.Token) -> str | None:
+    """What follows a trigger in a begin; None if it begins otherwise."""
+    if isinstance(trigger, str) and isinstance(begin, str):
+        return begin.removeprefix(trigger) if begin.startswith(trigger) else None
+    return "" if begin == trigger else None

@@ -17,7 +17,7 @@ from constrained import (
     compile,
     structural_tag,
 )
-from tests.support.structural_tags import BYTES, accepts
+from tests.support.structural_tags import BYTES, accepts, of
 
 X = {"type": "const_string", "value": "x"}
 ANY = {"type": "any_text"}
@@ -26,10 +26,6 @@ DIGITS = {"type": "regex", "pattern": r"\d+"}
 
 def tag(begin: str, content: Any, end: Any) -> dict[str, Any]:
     return {"type": "tag", "begin": begin, "content": content, "end": end}
-
-
-def of(form: Any) -> dict[str, Any]:
-    return {"type": "structural_tag", "format": form}
 
 
 AB = [tag("<a>", X, "</a>"), tag("<b>", DIGITS, "</b>")]
@@ -120,13 +116,6 @@ def test_a_format(form: dict[str, Any], good: list[str], bad: list[str]) -> None
         ({"type": "repeat", "min": -1, "max": 1, "content": X}, "#/format/min", InvalidConstraint),
         (tag("<a>", X, []), "#/format/end", InvalidConstraint),
         (tag("<a>", X, [1]), "#/format/end", InvalidConstraint),
-        (
-            {**tag("<a>", X, ""), "begin": {"type": "token", "token": 3}},
-            "#/format/begin",
-            UnsupportedConstraint,
-        ),
-        ({"type": "token", "token": 3}, "#/format/type", UnsupportedConstraint),
-        ({"type": "any_tokens"}, "#/format/type", UnsupportedConstraint),
         ({**LIST, "tags": [X]}, "#/format/tags/0/type", InvalidConstraint),
         ({**LIST, "at_least_one": 1}, "#/format/at_least_one", InvalidConstraint),
         ({**DISPATCH, "rules": [["<p>"]]}, "#/format/rules/0", InvalidConstraint),
