@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from constrained.decoding.malloc_trim import MallocTrimmer
@@ -101,6 +101,7 @@ class ContinuousBatch(Generic[MemberT]):
         self._trim = MallocTrimmer()
         self._drawing = drawing
         self._parked: dict[int, Cache] = {}  # rows of the members that wait for their token, by id
+        self._held: dict[int, tuple[MemberT, Cache]] = {}  # of those that sit steps out
         self._arrived: list[Cache] = []  # of the members admitted last, whose rows are not in the cache yet
 
     def add(self, sequences: Sequence[MemberT]) -> None:
@@ -121,7 +122,7 @@ class ContinuousBatch(Generic[MemberT]):
         prefill.forward([[member.sequence for member in fresh]], [fresh[0].top_count])
         parked = self._draw(fresh, prefill, follow=False)
         unfinished = [member for member in fresh if not (member in parked or member.finished)]
-        self._keep(prefill, unfinished, parked)
+        self._park(parked, self._keep(prefill, unfinished, parked))
         if not unfinished:
             return
         assert prefill.cache is not None
@@ -150,6 +151,33 @@ class ContinuousBatch(Generic[MemberT]):
         if any(member.finished for member in self.sequences):
             self._settle()
 
+    def choose(self, members: Collection[MemberT]) -> None:
+        """Says which members take part in the next steps; the others sit them out, with their rows in caches of their own.
+
+        Args:
+            members: of the `sequences` and of those that sit out.
+        """
+        held = [member for member in self.sequences if member not in members and not member.finished]
+        if held:
+            self._join_arrived()
+            self.sequences = [member for member in self.sequences if member in members]
+            for member, cache in zip(held, self._keep(self._step, self.sequences, held), strict=True):
+                self._held[id(member)] = member, cache
+            if not self.sequences:
+                self._step.cache = None
+        for member, cache in list(self._held.values()):
+            if member.finished or (member in members and member not in self.sequences):
+                del self._held[id(member)]
+                if not member.finished:
+                    self._arrived.append(cache)
+                    self.sequences.append(member)
+        self._number_rows()
+
+    @property
+    def held(self) -> int:
+        """Members that sit steps out; they are none of the `sequences`."""
+        return len(self._held)
+
     @property
     def parked(self) -> int:
         """Members that wait for their token; they are none of the `sequences`, and come back to them."""
@@ -160,6 +188,7 @@ class ContinuousBatch(Generic[MemberT]):
         self.sequences, self._step.cache = [], None
         self._arrived.clear()
         self._parked.clear()
+        self._held.clear()
         if self._prefix is not None:
             self._prefix.clear()
 
@@ -190,16 +219,22 @@ class ContinuousBatch(Generic[MemberT]):
                 distribution = further(member)
         return ()
 
-    def _keep(self, step: DecodingStep, staying: Sequence[MemberT], parked: Sequence[MemberT]) -> None:
-        """Keeps the rows of these members; those of the parked ones in caches of their own."""
-        if not (staying or parked):
-            return
-        step.settle([member.sequence for member in (*staying, *parked)])
+    def _keep(
+        self, step: DecodingStep, staying: Sequence[MemberT], leaving: Sequence[MemberT]
+    ) -> list[Cache]:
+        """Keeps the rows of these members; returns those of the leaving ones, each in a cache of its own."""
+        if not (staying or leaving):
+            return []
+        step.settle([member.sequence for member in (*staying, *leaving)])
         assert step.cache is not None
-        for row, member in enumerate(parked, len(staying)):
-            self._parked[id(member)] = step.cache.fork([row])
-        if parked and staying:
+        rows = [step.cache.fork([row]) for row in range(len(staying), len(staying) + len(leaving))]
+        if leaving and staying:
             step.cache.keep(range(len(staying)))
+        return rows
+
+    def _park(self, members: Sequence[MemberT], caches: Sequence[Cache]) -> None:
+        for member, cache in zip(members, caches, strict=True):
+            self._parked[id(member)] = cache
 
     def _return_parked(self) -> None:
         if self._drawing is None:
@@ -216,7 +251,7 @@ class ContinuousBatch(Generic[MemberT]):
     def _settle(self, parked: Sequence[MemberT] = ()) -> None:
         self._join_arrived()
         self.sequences = [member for member in self.sequences if not (member in parked or member.finished)]
-        self._keep(self._step, self.sequences, parked)
+        self._park(parked, self._keep(self._step, self.sequences, parked))
         if not self.sequences:
             self._step.cache = None
             return

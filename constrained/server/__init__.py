@@ -11,6 +11,7 @@
     stop_strings.py      stop strings where a constraint permits the end
     speculation.py       draft tables of the served constraints
     lane.py              draws tokens in a thread that is left behind with a slow one
+    seats.py             which clients and sequences take part in a step
     scheduler.py         the thread that owns the model; requests join the batch between two steps
     responses.py         response bodies and chunks
     stream.py            server-sent events, and clients that disconnect

@@ -128,6 +128,7 @@ class Lane:
         seconds = time.monotonic() - began
         member.slow = seconds > self._patience
         member.slow_seconds += seconds
+        member.draw_seconds += seconds
         self._returned.append(member)
         self._on_return()
 
@@ -168,6 +169,7 @@ class _Turn:
                 with self._changed:
                     if self._left:
                         return member, self._began
+                    member.draw_seconds += time.monotonic() - self._began
                     distribution = None if member.finished else self._follow(member)
                     self._began = time.monotonic()
 

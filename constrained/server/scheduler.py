@@ -1,16 +1,21 @@
-"""The thread that owns the model: requests join the batch between two steps, and leave it when they end."""
+"""The thread that owns the model: requests join the batch between two steps, and leave it when they end.
+
+Clients are served in turn, see `constrained.server.seats`: sequences that are not chosen for a step sit it out.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
+import time
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
 from constrained.decoding.continuous_batch import ContinuousBatch
 from constrained.decoding.speculation import DraftScheduler
 from constrained.models import LanguageModel
 from constrained.server.lane import Lane
+from constrained.server.seats import Seats
 from constrained.server.sequence_stream import SequenceDelta, SequenceStream
 
 _log = logging.getLogger(__name__)
@@ -30,10 +35,12 @@ class Job:
 
     Attributes:
         sequences: in the order of their indices.
+        client: whose time they take.
     """
 
-    def __init__(self, texts: Sequence[SequenceStream], tell: DeltaCallback) -> None:
+    def __init__(self, texts: Sequence[SequenceStream], tell: DeltaCallback, client: str = "") -> None:
         self.sequences = list(texts)
+        self.client = client
         self.cancelled = False
         self._tell = tell
 
@@ -48,6 +55,14 @@ class Job:
         pieces = [piece for text in ready if (piece := text.pop_delta()) is not None]
         if pieces and not self.cancelled:
             self._tell(pieces)
+
+    def take_draw_seconds(self) -> float:
+        """Seconds of its draws since the last call."""
+        ready = [text for text in self.sequences if not text.parked]
+        seconds = sum(text.draw_seconds for text in ready)
+        for text in ready:
+            text.draw_seconds = 0.0
+        return seconds
 
     def fail(self, error: Exception) -> None:
         """Ends all unfinished sequences with an error."""
@@ -78,12 +93,13 @@ class Scheduler:
     Attributes:
         steps: steps so far.
         parked: sequences whose next token another thread draws.
+        held: sequences that sit steps out, because other clients have their turn.
         failure: type of the error that ended the thread; None while it runs, and after a `stop`.
         on_failure: called by the thread when it fails.
 
     Args:
         model: used by this thread only.
-        max_sequences: largest batch. A job with more sequences runs alone.
+        max_sequences: largest batch. As many sequences again can sit steps out.
         speculation: as in `ContinuousBatch`.
         speculation_max_batch: as in `ContinuousBatch`.
         draw_seconds: limit of the time of a sequence's slow draws, see `Lane`.
@@ -103,6 +119,7 @@ class Scheduler:
         self._drafted = speculation_max_batch
         self._drafting = speculation
         self._rows = max_sequences
+        self._seats: Seats[SequenceStream] = Seats(max_sequences)
         self._changed = threading.Condition()
         self._waiting: deque[Job] = deque()
         self._running: list[Job] = []
@@ -110,7 +127,7 @@ class Scheduler:
         self._thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
         self._began = False
         self.steps = 0
-        self.parked = 0
+        self.parked = self.held = 0
         self.failure: str | None = None
         self.on_failure: Callable[[], None] = lambda: None
 
@@ -191,6 +208,9 @@ class Scheduler:
         )
         while self._wait():
             self._admit(batch)
+            batch.choose(self._seats.choose(self._groups()))
+            self.held = batch.held
+            began, stepped = time.monotonic(), list(batch.sequences)
             try:
                 batch.step()
             except Exception as error:  # the model failed: no sequence of this batch can continue
@@ -198,6 +218,7 @@ class Scheduler:
                 for job in self._running:
                     job.fail(error)
             self.steps += 1
+            self._charge(stepped, time.monotonic() - began)
             for job in self._running:
                 job.deliver()
             self._running = [job for job in self._running if not job.finished]
@@ -224,27 +245,60 @@ class Scheduler:
                 self._changed.wait()
             return not self._stopping
 
+    def _groups(self) -> dict[str, list[SequenceStream]]:
+        """The sequences of each client that can take part in a step."""
+        groups: dict[str, list[SequenceStream]] = {}
+        for job in self._running:
+            ready = [text for text in job.sequences if not (text.finished or text.parked)]
+            if ready:
+                groups.setdefault(job.client, []).extend(ready)
+        return groups
+
+    def _charge(self, stepped: Sequence[SequenceStream], seconds: float) -> None:
+        """Shares the time of a step: a draw is that of its sequence, the rest is that of the step's clients alike."""
+        if stepped and not any(text.parked for text in stepped):
+            self._seats.costs.record(len(stepped), seconds)
+        drawn: dict[str, float] = {}
+        for job in self._running:
+            drawn[job.client] = drawn.get(job.client, 0.0) + job.take_draw_seconds()
+        took_part = set(map(id, stepped))
+        clients = {job.client for job in self._running if not took_part.isdisjoint(map(id, job.sequences))}
+        rest = max(0.0, seconds - sum(drawn[client] for client in clients)) / max(1, len(clients))
+        for client, own in drawn.items():
+            self._seats.charge(client, own + (rest if client in clients else 0.0))
+
     def _admit(self, batch: ContinuousBatch[SequenceStream]) -> None:
-        """Adds waiting jobs to the batch, first come first served, while they fit."""
+        """Adds waiting jobs to the batch while they fit: of the client that has had least time, its first."""
         batch.remove_finished()
         read = 0
-        while (
-            read < MAX_PREFILL_TOKENS and (job := self._next(len(batch.sequences) + batch.parked)) is not None
-        ):
+        while read < MAX_PREFILL_TOKENS and (job := self._next()) is not None:
             self._running.append(job)
             read += len(job.sequences[0].sequence.unread)
+            began = time.monotonic()
             try:
                 batch.add(job.sequences)
             except Exception as error:
                 job.fail(error)
+            self._seats.charge(job.client, time.monotonic() - began)
+            job.take_draw_seconds()  # that time was part of it
 
-    def _next(self, busy: int) -> Job | None:
+    def _next(self) -> Job | None:
+        """The next job to be admitted, out of the queue; None if there is none for which there is room."""
         with self._changed:
-            while self._waiting and self._waiting[0].cancelled:
-                self._waiting.popleft()
-            if not self._waiting:
-                return None
-            wanted = len(self._waiting[0].sequences)
-            if busy and busy + wanted > self._rows:
-                return None
-            return self._waiting.popleft()
+            self._waiting = deque(job for job in self._waiting if not job.cancelled)
+            self._seats.enter({job.client for job in (*self._running, *self._waiting)})
+            firsts: dict[str, Job] = {}
+            for job in self._waiting:
+                firsts.setdefault(job.client, job)
+            busy: Counter[str] = Counter()
+            for job in self._running:
+                busy[job.client] += sum(not text.finished for text in job.sequences)
+            wanting = {*self._groups(), *firsts}
+            for client in sorted(firsts, key=self._seats.had):
+                wanted = busy.total() + len(firsts[client].sequences)
+                # A client that has nothing in the batch gets its seat at once: sequences of others sit out.
+                most = 2 * self._rows if self._seats.shared and not busy[client] else self._rows
+                if not busy.total() or (wanted <= most and busy[client] < self._seats.most(client, wanting)):
+                    self._waiting.remove(firsts[client])
+                    return firsts[client]
+            return None

@@ -67,6 +67,7 @@ class SequenceStream:
         parked: another thread draws its next token: only that thread changes it, and nothing of it is delivered.
         slow: its last draw took longer than a batch waits.
         slow_seconds: what its draws in other threads took.
+        draw_seconds: what its draws took that its client has not been charged for yet.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class SequenceStream:
         self.sequence = sequence
         self.cancelled = self.parked = False
         self.slow, self.slow_seconds = slow, 0.0
+        self.draw_seconds = 0.0
         self.pending_delta: SequenceDelta | None = None
         self._sampler = sampler
         self._top = top
@@ -95,6 +97,11 @@ class SequenceStream:
     def top_count(self) -> int:
         """Number of top tokens that a draw needs; 0 if it needs all logits, as log-probabilities do."""
         return 0 if self._top is not None else self._sampler.top_count(self.sequence.params.warp)
+
+    @property
+    def length(self) -> int:
+        """Tokens so far."""
+        return len(self.sequence.tokens)
 
     @property
     def finished(self) -> bool:

@@ -207,7 +207,7 @@ class Service:
             reasoning=not isinstance(wanted, ChatRequest) or wanted.include_reasoning is not False,
             tool_names=names,
         )
-        mine.jobs = [Job(texts, mine.tell) for texts in ready.groups]
+        mine.jobs = [Job(texts, mine.tell, mine.client) for texts in ready.groups]
         try:
             for job in mine.jobs:
                 model.scheduler.submit(job)
