@@ -51,7 +51,7 @@ MemberT = TypeVar("MemberT", bound=Seated)
 
 
 @dataclass(slots=True)
-class _Client:
+class _Share:
     had: float  # seconds, on a scale that all clients share
     seen: float = 0.0  # when it was here
     waits: bool = False
@@ -97,20 +97,20 @@ class Seats(Generic[MemberT]):
         self.costs = StepCosts()
         self._rows = rows
         self._clock = clock
-        self._clients: dict[str, _Client] = {}
+        self._shares: dict[str, _Share] = {}
         self._here: set[str] = set()
         self._least = 0.0  # seconds that each of these had when they were last counted
 
     def enter(self, clients: Collection[str]) -> None:
         """Says which clients have sequences or wait for a seat; the others are forgotten after a while."""
         now = self._clock()
-        for name, client in list(self._clients.items()):
+        for name, client in list(self._shares.items()):
             if name not in clients and now - client.seen > _LINGER:
-                del self._clients[name]
-        stayed = [self._clients[name].had for name in clients if name in self._here]
+                del self._shares[name]
+        stayed = [self._shares[name].had for name in clients if name in self._here]
         self._least = max(self._least, min(stayed, default=self._least))
         for name in clients:
-            client = self._clients.setdefault(name, _Client(self._least - _CREDIT))
+            client = self._shares.setdefault(name, _Share(self._least - _CREDIT))
             if name not in self._here:
                 client.had = max(client.had, self._least - _CREDIT)
             client.seen = now
@@ -119,11 +119,11 @@ class Seats(Generic[MemberT]):
     @property
     def shared(self) -> bool:
         """Whether several clients are about."""
-        return len(self._clients) > 1
+        return len(self._shares) > 1
 
     def had(self, client: str) -> float:
         """Seconds that a client has had, on a scale that all clients share: who has had least is next."""
-        return self._clients[client].had
+        return self._shares[client].had
 
     def most(self, client: str, wanting: Collection[str]) -> int:
         """How many sequences of a client may take part in the next step, if it has as many.
@@ -161,20 +161,20 @@ class Seats(Generic[MemberT]):
 
     def charge(self, client: str, seconds: float) -> None:
         """Adds to the time that a client has had."""
-        if client in self._clients:
-            self._clients[client].had += seconds
+        if client in self._shares:
+            self._shares[client].had += seconds
 
     def _ready(self, wanting: Collection[str]) -> list[str]:
         """The clients that take part in the next step, those that have had least first."""
-        order = sorted(wanting, key=lambda name: self._clients[name].had)
+        order = sorted(wanting, key=lambda name: self._shares[name].had)
         if not order:
             return []
-        least = self._clients[order[0]].had
+        least = self._shares[order[0]].had
         for name in order:
-            client = self._clients[name]
+            client = self._shares[name]
             # One that waits comes back a little later, so that it does not leave with its next step.
             client.waits = client.had - least > (_WINDOW / 2 if client.waits else _WINDOW)
-        return [name for name in order if not self._clients[name].waits]
+        return [name for name in order if not self._shares[name].waits]
 
     def _surplus(self, ready: Sequence[str]) -> int:
         """Seats beside one for each client."""
