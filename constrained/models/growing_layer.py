@@ -63,6 +63,11 @@ class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
 
     def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Appends columns to each row, see `DynamicLayer`."""
+        self.append(key_states, value_states)
+        return self.keys, self.values
+
+    def append(self, key_states: Any, value_states: Any) -> None:
+        """Appends columns to each row."""
         if not self.is_initialized:
             self.dtype, self.device, self.is_initialized = key_states.dtype, key_states.device, True
         for which, new in enumerate((key_states, value_states)):
@@ -75,7 +80,6 @@ class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
                 self._buffers[which] = buffer
             buffer.tensor[:, :, used:count] = new
             buffer.written = self._used[which] = count
-        return self.keys, self.values
 
     def select(self, chosen: Selection) -> None:
         """Keeps rows and columns."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import time
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     import torch
 
     from constrained.models.fixed_steps import FixedSteps
+    from constrained.models.traced_pass import TracedPasses
 
 ENGINES = ("eager", "static", "compiled")
 """How forward passes are computed, see `HuggingFaceModel`."""
@@ -153,8 +155,8 @@ class HuggingFaceModel(LanguageModel):
         return self.capabilities.mode is not ForwardMode.TREES if self._isolate is None else self._isolate
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what belongs to this process: slabs, graphs, and what was compiled."""
-        return {name: value for name, value in self.__dict__.items() if name != "_steps"}
+        """Without what belongs to this process: slabs, graphs, traces, and what was compiled."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_steps", "traces")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -177,6 +179,16 @@ class HuggingFaceModel(LanguageModel):
             self.model, self._run, self.capabilities, self.device, self.vocabulary.size,
             compiles=self.engine == "compiled", attends=self.engine != "compiled" and self.device.type == "cuda",
         )  # fmt: skip
+
+    @cached_property
+    def traces(self) -> TracedPasses | None:
+        """Passes of a small model on a CPU without Python between operations; None where none are made."""
+        layout, needed = self.capabilities.layout, {"attention_mask", "position_ids", "logits_to_keep"}
+        if self.engine != "auto" or self.device.type != "cpu" or layout is None or needed - self._accepted:
+            return None
+        from constrained.models.traced_pass import TracedPasses
+
+        return TracedPasses(self.model, layout, self.vocabulary.size)
 
     @property
     def no_engine(self) -> str | None:  # type: ignore[override]
@@ -329,16 +341,7 @@ class HuggingFaceModel(LanguageModel):
 
     def _run(self, *, every: bool | int = False, **inputs: Any) -> torch.Tensor:
         """One forward pass: logits [rows, columns, V], of the last column or columns unless `every` one is wanted."""
-        if every is not True:
-            # avoids the logits of a long prompt: columns x V floats
-            inputs["logits_to_keep"] = int(every) or 1
-        cache = inputs.pop("past_key_values", None)
-        tree = inputs.pop("tree", None)
-        inputs = {name: value for name, value in inputs.items() if name in self._accepted}
-        if tree is not None:  # for the attention, through the model's other arguments
-            inputs["tree"] = tree
-        if self._cache_name is not None:
-            inputs[self._cache_name] = cache
+        count = None if every is True else int(every) or 1
         mask = inputs.get("attention_mask")
         if mask is not None:
             own = self._embeddings.weight.dtype  # `model.dtype` looks at all weights
@@ -347,8 +350,23 @@ class HuggingFaceModel(LanguageModel):
             inputs["attention_mask"] = (
                 {kind: one.to(dtype) for kind, one in mask.items()} if several else mask.to(dtype)
             )
+        traces = self.traces if "capabilities" in self.__dict__ else None  # not while these are found out
+        if traces is not None:
+            traced = traces.read(inputs, count)
+            if traced is not None:
+                return traced
+        began, given = time.thread_time(), inputs
+        inputs = {name: value for name, value in inputs.items() if name in self._accepted or name == "tree"}
+        cache = inputs.pop("past_key_values", None)
+        if self._cache_name is not None:
+            inputs[self._cache_name] = cache
+        if count is not None:
+            # avoids the logits of a long prompt: columns x V floats
+            inputs["logits_to_keep"] = count
         logits: torch.Tensor = self.model(**inputs, use_cache=True).logits
-        return logits if every is True else logits[:, -(int(every) or 1) :]
+        if traces is not None:
+            traces.spent(given, time.thread_time() - began)
+        return logits if count is None else logits[:, -count:]
 
     def __repr__(self) -> str:
         return f"HuggingFaceModel({type(self.model).__name__}, {self.vocabulary!r}, context={self.context})"
