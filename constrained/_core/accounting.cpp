@@ -10,7 +10,7 @@ size_t Automaton::permanent_bytes() const {
 
 /// Memos, which can be recomputed.
 size_t Automaton::memo_bytes() const {
-    return tokens_.bytes() + bytes_.bytes() + cached_mask_bytes_ + cached_mask_index_.bytes() + gss_.join_memo_bytes() + opening_bytes() + 64 * spelled_.size();
+    return tokens_.bytes() + bytes_.bytes() + cached_mask_bytes_ + cached_mask_index_.bytes() + crossings_bytes_ + gss_.join_memo_bytes() + opening_bytes() + 64 * spelled_.size();
 }
 
 /// Evicts the memos if they exceed the limit minus the permanent bytes. Memos may always use a quarter of the limit;
@@ -28,6 +28,8 @@ void Automaton::forget_memos() {
     cached_masks_ = {};
     cached_mask_bytes_ = 0;
     cached_mask_index_ = InternTable();
+    crossings_.clear();
+    crossings_bytes_ = 0;
     gss_.clear_join_memo();
     openings_.clear();
     openings_count_ = 0;

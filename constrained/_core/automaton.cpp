@@ -144,13 +144,19 @@ void Automaton::compute_mask(uint32_t id) {
     for (uint32_t i = 0; i < state_of(id).items_count; ++i) {
         const Item item = items(id)[i];
         const auto [entry, key, extra] = shard_->lexicon.at(item.residual);
+        const uint32_t inside = add_lengths(entry.max_remaining, extra);
+        parts.push_back(key.value);
+        if (const auto across = crossing(item, entry, key)) {
+            worst = std::max({worst, add_lengths(inside, gss_.min_length(across->after)), add_lengths(across->entry.max_remaining, across->rest)});
+            parts.push_back(across->entry.boundary_nodes.empty() ? kCrossing | across->body.value : across->after.value);
+            continue;
+        }
         ContinuationId after = item.after;
         if (gss_.tracks_distinct(after)) {
             worst = kInfinite;
             if (!entry.boundary_nodes.empty() && distinct_head_irrelevant(entry, after)) after = gss_.assume_distinct(after);
         }
-        worst = std::max(worst, add_lengths(add_lengths(entry.max_remaining, extra), gss_.min_length(after)));
-        parts.push_back(key.value);
+        worst = std::max(worst, add_lengths(inside, gss_.min_length(after)));
         parts.push_back(entry.boundary_nodes.empty() ? 0 : after.value);
     }
     forget_dropped_masks();
@@ -170,16 +176,16 @@ Automaton::CachedMask Automaton::build_mask(uint32_t id, std::vector<uint32_t> p
     uint32_t worst = 0;
     for (uint32_t i = 0; i < state_of(id).items_count; ++i) {
         const Item item = items(id)[i];
-        const LexiconEntry& entry = shard_->lexicon.at(item.residual).entry;
+        const auto [entry, key, extra] = shard_->lexicon.at(item.residual);
         tokens.add(entry.inner_tokens);
         if (entry.star_tokens) tokens.add(*entry.star_tokens);
         if (entry.boundary_nodes.empty()) continue;
-        if (gss_.tracks_distinct(item.after)) {
-            walk_boundary(item, entry, tokens, worst);
-            continue;
+        if (const auto across = crossing(item, entry, key)) {
+            tokens.add(across->entry.inner_tokens);
+            if (!across->entry.boundary_nodes.empty()) follow({item.residual, gss_.after_body(across->after)}, across->entry, tokens, worst, nullptr);
+        } else {
+            follow(item, entry, tokens, worst, nullptr);
         }
-        const uint32_t rest = closure(item.after);
-        follow(rest, entry, tokens, worst);
     }
     if (heads_[id].accepts) add_eos(tokens);
     return {std::move(parts), shard_->masks.intern(tokens), worst};
@@ -211,98 +217,83 @@ bool Automaton::distinct_head_irrelevant(const LexiconEntry& entry, Continuation
     return true;
 }
 
-/// Adds the boundary tokens where the continuation depends on the bytes of the terminal: each boundary node has its own.
-void Automaton::walk_boundary(const Item& item, const LexiconEntry& entry, TokenSet& tokens, uint32_t& worst) {
-    const Trie& trie = shard_->trie;
-    const uint32_t least = gss_.min_bytes_until_equal(item.after);
-    const uint32_t any = closure(gss_.assume_distinct(item.after));
-    for (const auto& [byte, nodes] : entry.boundary_children) {
-        if (!first(any)[byte]) continue;
-        for (const uint32_t node : nodes) {
-            uint32_t rest = any;
-            if (may_equal(node, least)) {
-                ContinuationId after = item.after;
-                const auto bytes = shard_->tokens[trie.subtree_tokens(node)[0]];
-                for (const uint8_t read : bytes.first(depth(node) - 1)) after = gss_.read(after, read);
-                if (may_equal(node, gss_.min_bytes_until_equal(after))) rest = closure(after);
-            }
-            if (first(rest)[byte]) walk(byte_next(rest, byte), node, tokens, worst);
-        }
-    }
-    worst = kInfinite;
+/// How tokens go on behind the terminal of an item.
+Automaton::Behind Automaton::behind(const Item& item) {
+    if (!gss_.tracks_distinct(item.after)) return {item.after, closure(item.after), kInfinite};
+    return {item.after, closure(gss_.assume_distinct(item.after)), gss_.min_bytes_until_equal(item.after)};
 }
 
-/// Adds the tokens of the subtree of `node`; `state` is the state after the byte of `node`.
-void Automaton::walk(uint32_t state, uint32_t node, TokenSet& tokens, uint32_t& worst) {
-    const Trie& trie = shard_->trie;
-    std::vector<std::pair<uint32_t, uint32_t>>& work = walk_work_;
-    work.assign(1, {node, state});
-    while (!work.empty()) {
-        const auto [at, reached] = work.back();
-        work.pop_back();
-        shard_->work.spend(1);
-        if (const auto here = trie.tokens(at); !here.empty()) {
-            tokens.add(here);
-            worst = std::max(worst, heads_[reached].length);
-        }
-        if (trie.leaf(at)) continue;
-        const ByteSet& possible = first(reached);
-        for (uint32_t child = trie.children_begin(at); child < trie.children_end(at); ++child) {
-            if (possible[trie.byte(child)]) work.emplace_back(child, byte_next(reached, trie.byte(child)));
-        }
-    }
+/// The state in which tokens read this trie node, if they enter the terminal at depth `begin` and leave it before the node.
+uint32_t Automaton::state_before(const Behind& behind, uint32_t node, uint32_t begin) {
+    if (!may_equal(node, behind.least)) return behind.state;
+    ContinuationId after = behind.after;
+    const auto bytes = shard_->tokens[shard_->trie.subtree_tokens(node)[0]];
+    for (const uint8_t byte : bytes.subspan(begin, depth(node) - 1 - begin)) after = gss_.read(after, byte);
+    return may_equal(node, gss_.min_bytes_until_equal(after)) ? closure(after) : behind.state;
 }
 
-/// Adds the boundary tokens that continue in `state`. Where few tokens follow, a state with few items is stepped byte by byte:
+/// Adds the boundary tokens of an item. Where few tokens follow, a state with few items is stepped byte by byte:
 /// the tokens share its successors. The successors of a state with many items, such as the keys of an object, are as large and
-/// rarely reused; and many tokens, such as those that enter a string, are known to the lexicon from other schemas: there the
-/// terminal of each item is read alone, and its lexicon entries are shared.
-void Automaton::follow(uint32_t state, const LexiconEntry& left, TokenSet& tokens, uint32_t& worst) {
+/// rarely reused; many tokens, such as those that enter a string, are known to the lexicon from other schemas; and where
+/// bytes matter later, each has a state of its own: there the terminal of each item is read alone, and its lexicon
+/// entries are shared. `ends`, if not null: trie nodes with children where the text may end.
+void Automaton::follow(const Item& left, const LexiconEntry& entry, TokenSet& tokens, uint32_t& worst, std::vector<uint32_t>* ends) {
     const Trie& trie = shard_->trie;
     std::vector<std::pair<uint32_t, uint32_t>>& work = follow_work_;  // (trie node to read, state before it)
     work.clear();  // a previous call may have thrown
     std::set<std::pair<uint32_t, uint32_t>> seen;  // of boundaries inside states with many items
-    const auto go_on = [&](uint32_t node, uint32_t before, bool once) {
-        const ByteSet& possible = first(before);
-        for (uint32_t child = trie.children_begin(node); child < trie.children_end(node); ++child) {
-            if (possible[trie.byte(child)] && (!once || seen.emplace(child, before).second)) work.emplace_back(child, before);
+    const Behind behind = this->behind(left);
+    if (behind.least != kInfinite) worst = kInfinite;
+    for (const auto& [byte, nodes] : entry.boundary_children) {
+        if (!first(behind.state)[byte]) continue;
+        for (const uint32_t node : nodes) {
+            const uint32_t state = state_before(behind, node, 0);
+            if (first(state)[byte]) work.emplace_back(node, state);
         }
-    };
-    for (const auto& [byte, nodes] : left.boundary_children) {
-        if (!first(state)[byte]) continue;
-        for (const uint32_t node : nodes) work.emplace_back(node, state);
     }
     while (!work.empty()) {
         const auto [node, before] = work.back();
         work.pop_back();
         shard_->work.spend(1);
         const State& content = state_of(before);
-        if (content.items_count <= kFewItems && (content.tracks_distinct || trie.subtree_tokens(node).size() <= kFewBelow)) {
+        if (content.items_count <= kFewItems && !content.tracks_distinct && trie.subtree_tokens(node).size() <= kFewBelow) {
             const uint32_t reached = byte_next(before, trie.byte(node));
             if (const auto here = trie.tokens(node); !here.empty()) {
                 tokens.add(here);
                 worst = std::max(worst, heads_[reached].length);
             }
-            if (!trie.leaf(node)) go_on(node, reached, false);
+            if (trie.leaf(node)) continue;
+            if (ends && heads_[reached].accepts) ends->push_back(node);
+            const ByteSet& possible = first(reached);
+            for (uint32_t child = trie.children_begin(node); child < trie.children_end(node); ++child) {
+                if (possible[trie.byte(child)]) work.emplace_back(child, reached);
+            }
             continue;
         }
         for (uint32_t i = 0; i < state_of(before).items_count; ++i) {
             const Item item = items(before)[i];
             if (!shard_->regexes.first(item.residual)[trie.byte(node)]) continue;
-            if (gss_.tracks_distinct(item.after)) {  // its bytes matter to the continuation
-                std::vector<Item> alone{item};
-                work.emplace_back(node, intern(alone, false));
-                continue;
-            }
             shard_->work.spend(2);
             subtree_entry_.inner_tokens.clear();
             subtree_entry_.boundary_nodes.clear();
             subtree_entry_.max_remaining = 0;
             shard_->lexicon.classify_subtree(item.residual, node, subtree_entry_);
             tokens.add(subtree_entry_.inner_tokens);
-            worst = std::max(worst, add_lengths(subtree_entry_.max_remaining, gss_.min_length(item.after)));
-            if (trie.leaf(node)) break;  // every item would add the same token
-            for (const uint32_t exit : subtree_entry_.boundary_nodes) go_on(exit, closure(item.after), true);
+            worst = gss_.tracks_distinct(item.after) ? kInfinite : std::max(worst, add_lengths(subtree_entry_.max_remaining, gss_.min_length(item.after)));
+            if (subtree_entry_.boundary_nodes.empty()) {
+                if (trie.leaf(node)) break;  // every item would add the same token
+                continue;
+            }
+            const Behind rest = this->behind(item);
+            for (const uint32_t exit : subtree_entry_.boundary_nodes) {
+                if (ends && heads_[rest.state].accepts) ends->push_back(exit);
+                for (uint32_t child = trie.children_begin(exit); child < trie.children_end(exit); ++child) {
+                    const uint8_t byte = trie.byte(child);
+                    if (!first(rest.state)[byte]) continue;
+                    const uint32_t state = state_before(rest, child, depth(node) - 1);
+                    if (first(state)[byte] && seen.emplace(child, state).second) work.emplace_back(child, state);
+                }
+            }
         }
     }
 }

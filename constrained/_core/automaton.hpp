@@ -34,6 +34,7 @@ private:
     static constexpr uint32_t kManyParts = 2048, kLongCompletion = 2048;  // beyond them a constraint is tried first
     // In `follow`, states with at most this many items are stepped as a whole where at most so many tokens lie below.
     static constexpr uint32_t kFewItems = 4, kFewBelow = 16;
+    static constexpr uint32_t kCrossing = 1u << 31;  // in the parts of a mask: a body in place of a continuation
 
     struct State {
         uint32_t items_at = 0, items_count = 0;
@@ -61,9 +62,23 @@ private:
     void compute_mask(uint32_t state) final;
     void forget_dropped_masks();
     CachedMask build_mask(uint32_t state, std::vector<uint32_t> parts);
-    void walk_boundary(const Item& item, const LexiconEntry& entry, TokenSet& tokens, uint32_t& worst);
-    void walk(uint32_t state, uint32_t node, TokenSet& tokens, uint32_t& worst);
-    void follow(uint32_t state, const LexiconEntry& left, TokenSet& tokens, uint32_t& worst);
+    /// What follows the terminal of an item.
+    struct Behind {
+        ContinuationId after;  // where the bytes of the terminal matter, they are read into it
+        uint32_t state;        // where they do not
+        uint32_t least;        // they may matter from so many bytes behind the terminal on
+    };
+    /// The boundary tokens of an item inside the body of an entry, see crossing.cpp.
+    struct Crossing {
+        const LexiconEntry& entry;  // its nodes: where the body may end
+        ExprId body;
+        ContinuationId after;  // of the item, whatever its head
+        uint32_t rest;         // minimum length of what follows the body
+    };
+    Behind behind(const Item& item);
+    uint32_t state_before(const Behind& behind, uint32_t node, uint32_t begin);
+    std::optional<Crossing> crossing(const Item& item, const LexiconEntry& left, RegexId key);
+    void follow(const Item& left, const LexiconEntry& entry, TokenSet& tokens, uint32_t& worst, std::vector<uint32_t>* ends);
     bool may_be_nearer(uint32_t state, uint8_t byte);
     const TokenSet* within_budget(uint32_t state, uint32_t budget) final;
     std::pair<uint8_t, uint32_t> step_nearer(uint32_t state) final;
@@ -109,12 +124,13 @@ private:
     std::vector<uint32_t> free_ids_;
     size_t collect_above_ = 0;  // bytes of content
     Memo bytes_{kMemoLimit};   // (state, byte) -> state
+    std::unordered_map<uint64_t, LexiconEntry> crossings_;  // by lexicon entry and body
+    size_t crossings_bytes_ = 0;
     std::vector<CachedMask> cached_masks_;
     InternTable cached_mask_index_;
     size_t cached_mask_bytes_ = 0;
     uint32_t first_mask_ = 0;  // the lowest mask id when `cached_masks_` was cleared
     std::vector<Item> next_;                                  // of `byte_next`
-    std::vector<std::pair<uint32_t, uint32_t>> walk_work_;    // of `walk`
     std::vector<std::pair<uint32_t, uint32_t>> follow_work_;  // of `follow`
     std::vector<uint32_t> levels_;                            // first trie node of each depth, see `depth`
     LexiconEntry subtree_entry_;                                          // of `follow`

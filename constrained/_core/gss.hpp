@@ -120,6 +120,16 @@ public:
     ContinuationId assume_distinct(ContinuationId id) {
         return mapped(id, [&](ExprId expr) { return exprs_.assume_distinct(expr); });
     }
+    /// As `RuleExprStore::entered_body`, if there is a single frame.
+    std::optional<ExprId> entered_body(ContinuationId id) const {
+        if (nodes_[id.value].count != 1) return std::nullopt;
+        return exprs_.entered_body(frames(id)[0].expr);
+    }
+    /// What follows this body if the head differs from all others.
+    ContinuationId after_body(ContinuationId id) {
+        const Frame frame = frames(id)[0];
+        return push(exprs_.after_body(frame.expr), frame.after);
+    }
     /// `min_length` after a shortest text of `rest`, the residual of the terminal.
     uint32_t min_length_after(ContinuationId id, RegexId rest) {
         uint32_t least = kInfinite;

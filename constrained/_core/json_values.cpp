@@ -308,13 +308,27 @@ const JsonValues::Free& JsonValues::free_values(RegexId language, ValueSetId see
     return free_;
 }
 
+/// Explores the residuals: each either cannot die in a loop that only the quote leaves, or has a successor before the quote.
 bool JsonValues::always_extensible(RegexId language) {
     const auto [known, fresh] = always_extensible_.try_emplace(language, false);
     if (!fresh) return known->second;
     const ByteSet quote = ByteSet().set('"');
     if (regexes_.first(language) != quote) return false;
-    const auto star = regexes_.star_of(regexes_.step(language, '"'));
-    return known->second = star && star->exit_bytes == quote;
+    std::vector<RegexId> seen{regexes_.step(language, '"')};
+    for (size_t i = 0; i < seen.size(); ++i) {
+        if (const auto star = regexes_.star_of(seen[i]); star && star->exit_bytes == quote) continue;
+        if (seen.size() > kFewResiduals || regexes_.nullable(seen[i])) return false;
+        bool extensible = false;
+        const ByteSet possible = regexes_.first(seen[i]);
+        for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte)) {
+            const RegexId next = regexes_.step(seen[i], static_cast<uint8_t>(byte));
+            if (next == RegexStore::kEpsilon) continue;
+            extensible = true;
+            if (std::ranges::find(seen, next) == seen.end()) seen.push_back(next);
+        }
+        if (!extensible) return false;
+    }
+    return known->second = true;
 }
 
 size_t JsonValues::bytes() const {

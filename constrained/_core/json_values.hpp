@@ -60,6 +60,7 @@ public:
     void collect(Kept& kept);
 
 private:
+    static constexpr size_t kFewResiduals = 256;  // of a language that is explored
     struct Text {
         uint32_t parent;
         uint8_t byte;

@@ -155,6 +155,19 @@ ExprId RuleExprStore::assume_distinct(ExprId id) {
     return with_first(id, consumed(node.a, node.b, JsonValues::kUntracked));
 }
 
+std::optional<ExprId> RuleExprStore::entered_body(ExprId id) const {
+    const Node& node = first_of(id);
+    if (node.kind != Kind::Consumed) return std::nullopt;
+    const ExprId body = interleaves_.definition({node.a}).entries[node.b].body;
+    if (nullable(body)) return std::nullopt;
+    return body;
+}
+
+ExprId RuleExprStore::after_body(ExprId id) {
+    const Node node = first_of(id);
+    return with_first(id, interleave(interleaves_.consume_entry({node.a}, node.b), InterleaveStore::Turn::After));
+}
+
 uint32_t RuleExprStore::min_length_after(ExprId id, RegexId rest) {
     const Node& node = first_of(id);
     if (!interleaves_.length_depends_on_head({node.a}, node.b)) return min_length(id);

@@ -65,6 +65,11 @@ public:
     /// Minimum number of bytes after this head until a later head can equal it; 0 if distinctness may matter earlier.
     uint32_t min_bytes_until_equal(ExprId id) const;
 
+    /// If e begins with an entry whose head was read: the body of the entry, unless it may be empty.
+    std::optional<ExprId> entered_body(ExprId id) const;
+    /// What follows this body if the head differs from all others.
+    ExprId after_body(ExprId id);
+
     /// How many bytes may follow before the head can change a shortest completion; none if it can already. It changes nothing
     /// while it is longer than every value that the completion contains, whichever entries begin within these bytes.
     std::optional<uint32_t> reach_without_head(ExprId id) const;

@@ -104,13 +104,17 @@ std::unique_ptr<LexiconEntry> TokenLexicon::make(RegexId key) {
         entry = from_walk(key);
         walked_[walks_++ % walked_.size()] = key;
     }
-    entry->inner_tokens.canonicalize();
-    entry->inner_tokens.shrink();
-    entry->boundary_nodes.shrink_to_fit();
-    index_boundary(*entry);
+    finish(*entry);
     bytes_ += entry->bytes();
     ++count_;
     return entry;
+}
+
+void TokenLexicon::finish(LexiconEntry& entry) const {
+    entry.boundary_nodes.shrink_to_fit();
+    entry.inner_tokens.canonicalize();
+    entry.inner_tokens.shrink();
+    index_boundary(entry);
 }
 
 size_t LexiconEntry::bytes() const {

@@ -57,6 +57,8 @@ public:
     /// Adds the tokens of a trie subtree that enter the terminal with the last byte of `node`, and where they leave it.
     /// The residual must be able to begin with that byte.
     void classify_subtree(RegexId residual, uint32_t node, LexiconEntry& into);
+    /// Completes an entry; its boundary nodes ascend.
+    void finish(LexiconEntry& entry) const;
     LexiconEntry empty_entry() const { return {TokenSet(vocabulary_size_), nullptr, 0, {}, {}}; }
 
     /// Above `limit` bytes, evicts the entries not used since the last call, and all if that does not suffice.
