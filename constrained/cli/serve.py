@@ -110,6 +110,15 @@ def serve(
     max_body: Annotated[
         float, typer.Option("--max-body", metavar="MIB", min=0.001, help="Size limit of a request.")
     ] = 8.0,
+    max_values: Annotated[
+        int,
+        typer.Option(
+            "--max-values",
+            metavar="N",
+            min=1,
+            help="Strings, objects and arrays in a request; numbers count less.",
+        ),
+    ] = 50_000,
     max_schema: Annotated[
         float, typer.Option("--max-schema", metavar="MIB", min=0.001, help="Size limit of a schema, as JSON.")
     ] = 1.0,
@@ -173,6 +182,7 @@ def serve(
         max_connections=max_connections,
         request_seconds=request_time,
         max_body=round(max_body * 2**20),
+        max_values=max_values,
         max_schema=round(max_schema * 2**20),
         compile_seconds=compile_time,
         compile_threads=compile_threads,

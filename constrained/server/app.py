@@ -41,7 +41,7 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.to_thread(service.models.start)
         yield
-        await asyncio.to_thread(service.models.stop)
+        await asyncio.to_thread(service.close)
 
     app = FastAPI(title="constrained", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     app.state.service = service

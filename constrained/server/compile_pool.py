@@ -22,7 +22,7 @@ from constrained.server.fair_pool import FairPool
 from constrained.server.lane import PATIENCE
 from constrained.server.prepare import PreparedRequest
 from constrained.server.reasoning import is_thinking, thinking_field
-from constrained.server.request_constraint import constraint_digest, constraint_field
+from constrained.server.request_constraint import constraint_field
 from constrained.server.requests import ApiRequest, ChatRequest
 from constrained.server.settings import ServerSettings
 from constrained.server.speculation import SpeculationCache
@@ -97,18 +97,18 @@ class CompilePool:
         if self._sandboxes:
             self._sandboxes[-1].start()
 
-    async def __call__(self, request: ApiRequest, client: str) -> PreparedRequest:
+    async def __call__(self, request: ApiRequest, client: str, digest: bytes | None) -> PreparedRequest:
         """Prepares a request for decoding.
 
         Args:
             request: what the client wants.
             client: whom the time is charged to.
+            digest: of its constraint, see `constraint_digest`; None: free text.
 
         Raises:
             ApiError: 400 if the constraint is refused or not compiled in time, 503 if the pool is busy.
         """
         seconds = self._settings.compile_seconds
-        digest = constraint_digest(request)
         slowest = 0.0 if digest is None else self._tried.get(digest)
         if slowest is None:
             future = self._threads.new.submit(client, self._try, request, digest or b"")

@@ -5,9 +5,11 @@ An unknown field that could change a completion is refused by name, because it c
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class StrictModel(BaseModel):
@@ -181,3 +183,22 @@ class CompletionRequest(ApiRequest):
     echo: bool | None = None
     best_of: int | None = None
     suffix: str | None = None
+
+
+def checked(kind: type[ModelT], value: Any) -> ModelT:
+    """``kind.model_validate(value)``, but messages are checked one by one: a check keeps the GIL.
+
+    Raises:
+        ValidationError: the value is no `kind`; of bad messages only the first is named.
+    """
+    messages = value.get("messages") if isinstance(value, dict) else None
+    if not isinstance(messages, list):
+        return kind.model_validate(value)
+    good: list[Any] = []
+    for message in messages:
+        try:
+            good.append(ChatMessage.model_validate(message))
+        except ValidationError:
+            good.append(message)
+            break
+    return kind.model_validate({**value, "messages": good})

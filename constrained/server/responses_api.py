@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field
 
 from constrained.chat.reply_parser import ReplyDelta as Part
 from constrained.server.errors import ApiError, invalid_field_error, unsupported_field_error
-from constrained.server.requests import ChatRequest, LenientModel, StrictModel
+from constrained.server.requests import ChatRequest, LenientModel, StrictModel, checked
 from constrained.server.responses import Json, ResponseBuilder, chat_tokens
 from constrained.server.sequence_stream import SequenceDelta, TokenLogprob
 
@@ -119,7 +119,7 @@ def as_chat(request: ResponsesRequest) -> ChatRequest:
     if request.tools:
         body["tools"] = [_tool(tool, index) for index, tool in enumerate(request.tools)]
         body["tool_choice"] = request.tool_choice
-    return ChatRequest.model_validate(body)
+    return checked(ChatRequest, body)
 
 
 def in_responses(error: ApiError) -> ApiError:

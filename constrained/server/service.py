@@ -17,8 +17,10 @@ from constrained.chat.tools import ToolFormat
 from constrained.models import LanguageModel
 from constrained.server import prepare
 from constrained.server.admission import Admission
+from constrained.server.bodies import Bodies, parse
 from constrained.server.errors import ApiError, to_api_error
 from constrained.server.metrics import Metrics
+from constrained.server.request_constraint import constraint_digest
 from constrained.server.request_lifecycle import CLIENT_GONE, RequestLifecycle
 from constrained.server.requests import ApiRequest, ChatRequest, CompletionRequest
 from constrained.server.responses import ResponseBuilder
@@ -27,7 +29,7 @@ from constrained.server.scheduler import Job, ServerStopped
 from constrained.server.sequence_stream import SequenceDelta
 from constrained.server.served_model import ServedModel, ServedModels
 from constrained.server.settings import ServerSettings
-from constrained.server.stream import ClientDisconnected, EventStream, cancel_on_disconnect, read_request_body
+from constrained.server.stream import ClientDisconnected, EventStream, cancel_on_disconnect
 from constrained.server.tokenization import DetokenizeRequest, TokenizeRequest, detokenize, tokenize
 from constrained.server.tool_names import with_plain_names
 
@@ -60,7 +62,13 @@ class Service:
         self.models = ServedModels(models, settings, format)
         self.metrics = Metrics({one.name: one.scheduler for one in self.models.distinct})
         self.admission = Admission(settings, len(self.models.distinct))
+        self._bodies = Bodies(settings)
         self._created = int(time.time())
+
+    def close(self) -> None:
+        """Ends all requests, then the threads."""
+        self._bodies.close()
+        self.models.stop()
 
     async def health(self) -> Response:
         """``GET /health``: status, running and waiting requests; 503 if the scheduler failed."""
@@ -117,9 +125,9 @@ class Service:
 
     async def _told(self, request: Request, kind: type[_Asked], tell: _Tell[_Asked]) -> Response:
         """The answer to a request that needs no forward pass."""
-        self.admission.check_key(request)
+        client = self.admission.check_key(request)
         try:
-            asked = kind.model_validate_json(await self._read(request))
+            asked = await self._bodies.read(request, client, partial(parse, kind))
             model = self.models.named(asked.model).language_model
             return JSONResponse(await asyncio.to_thread(tell, asked, model))
         except Exception as error:
@@ -161,37 +169,24 @@ class Service:
                 mine.close(status)
         return response
 
-    async def _read(self, request: Request) -> bytes:
-        """The body of a request.
-
-        Raises:
-            ApiError: it is too large, or takes too long.
-        """
-        settings = self.settings
-        try:
-            read = await asyncio.wait_for(
-                read_request_body(request, settings.max_body), settings.body_seconds
-            )
-        except (TimeoutError, asyncio.TimeoutError):
-            what = f"the body did not come within {settings.body_seconds:g} seconds"
-            raise ApiError(408, what, code="body_timeout", headers={"Connection": "close"}) from None
-        if read is None:
-            raise ApiError(
-                413,
-                f"the body is larger than {settings.max_body} bytes",
-                code="body_too_large",
-                headers={"Connection": "close"},
-            )
-        return read
+    def _understood(
+        self, mine: RequestLifecycle, kind: type[_Body], body: bytes
+    ) -> tuple[_Body, ApiRequest, dict[str, str], bytes | None]:
+        """A body as its endpoint has it, as it is answered, the names of its tools by their plain ones, and the constraint's digest."""
+        asked = parse(kind, body)
+        wanted: ApiRequest = as_chat(asked) if isinstance(asked, ResponsesRequest) else asked
+        mine.model = self.models.named(wanted.model)
+        prepare.check_request(wanted, self.settings)
+        wanted, names = with_plain_names(wanted)
+        return asked, wanted, names, constraint_digest(wanted)
 
     async def _opened(self, mine: RequestLifecycle, request: Request, kind: type[_Body]) -> Response:
         settings = self.settings
-        asked = kind.model_validate_json(await self._read(request))
-        wanted: ApiRequest = as_chat(asked) if isinstance(asked, ResponsesRequest) else asked
-        model = mine.model = self.models.named(wanted.model)
-        prepare.check_request(wanted, settings)
-        wanted, names = with_plain_names(wanted)
-        ready = await cancel_on_disconnect(request.receive, model.compile_pool(wanted, mine.client))
+        understand = partial(self._understood, mine, kind)
+        asked, wanted, names, digest = await self._bodies.read(request, mine.client, understand)
+        assert mine.model is not None
+        model = mine.model
+        ready = await cancel_on_disconnect(request.receive, model.compile_pool(wanted, mine.client, digest))
         self.metrics.compile.observe(time.perf_counter() - mine.began)
         self.metrics.prompt_tokens.labels(model.name).inc(ready.prompt_tokens)
         options = wanted.stream_options

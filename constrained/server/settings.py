@@ -33,6 +33,7 @@ class ServerSettings:
         max_connections: open connections; further ones get 503.
         max_headers: bytes of the head of a request.
         max_body: bytes of a request body.
+        max_values: strings, objects and arrays in a request body; four numbers count as one.
         header_seconds: time for the head of a request, from the opening of the connection or the last response.
         body_seconds: time for the body of a request.
         request_seconds: time for a request in all; then its completions end, and clients that read too slowly are cut off.
@@ -65,6 +66,7 @@ class ServerSettings:
     max_connections: int = 1024
     max_headers: int = 32 << 10
     max_body: int = 8 << 20
+    max_values: int = 50_000
     max_schema: int = 1 << 20
     max_tokens: int | None = None
     max_digits: int | None = MAX_DIGITS
@@ -91,6 +93,7 @@ class ServerSettings:
             ("max_connections", 1),
             ("max_headers", 1024),
             ("max_body", 1),
+            ("max_values", 1),
             ("min_free_memory", 0),
             ("max_schema", 1),
             ("compile_threads", 1),

@@ -7,7 +7,6 @@ import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, TypeVar
 
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -44,26 +43,6 @@ async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -
 async def _gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def read_request_body(request: Request, limit: int) -> bytes | None:
-    """The body of a request; None if it is longer than the limit, at once if its head says so.
-
-    Of a longer body as much again is read and dropped: a connection that is closed while its client still writes is reset,
-    and the client does not see the refusal.
-    """
-    announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced[:20]) > limit:
-        return None
-    parts: list[bytes] = []
-    size = 0
-    async for part in request.stream():
-        size += len(part)
-        if size > 2 * limit:
-            return None
-        if size <= limit:
-            parts.append(part)
-    return b"".join(parts) if size <= limit else None
 
 
 class EventStream(Response):

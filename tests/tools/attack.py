@@ -120,11 +120,11 @@ async def big_body(target: Target, turn: int) -> str:
 
 
 async def many_values(target: Target, turn: int) -> str:
-    """8 MB, as large as a body may be, of a quarter of a million messages or of very many empty arrays."""
+    """8 MB, as large as a body may be, of a quarter of a million messages or of very many empty arrays; or 9,000 messages."""
     message = {"role": "user", "content": "x"}
-    body = target.body() if turn % 2 else target.body(messages=[message] * 180_000)
-    if turn % 2:
-        body["structured_outputs"] = {"json": [[]] * 1_900_000}
+    body = target.body(messages=[message] * (180_000 if turn % 3 else 9_000))
+    if turn % 3 == 1:
+        body = {**target.body(), "structured_outputs": {"json": [[]] * 1_900_000}}
     content = await asyncio.to_thread(lambda: json.dumps(body).encode())
     async with httpx.AsyncClient(timeout=60) as client:
         try:

@@ -1,0 +1,206 @@
+"""The body of a request: read in parts, counted, and parsed in a thread if it is large.
+
+A parser keeps the GIL until it is done, and so holds all requests up: 2 s for 8 MiB of small messages. What that costs is the number
+of values, and hardly their size. So values are counted first, without the GIL, and a body that has too many is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic_core import from_json
+from starlette.requests import Request
+
+from constrained.server.errors import ApiError
+from constrained.server.fair_pool import FairPool
+from constrained.server.requests import ModelT, checked
+from constrained.server.settings import ServerSettings
+
+_SMALL = 16 << 10
+"""Bytes of a body that is parsed at once: some milliseconds at most."""
+
+_LARGE = 1 << 20
+"""Bytes above which a client has few bodies at a time."""
+
+_LARGE_AT_ONCE = 4
+"""Large bodies of one client that are read at a time; further ones wait."""
+
+_PART = 256 << 10
+"""Bytes that are counted at a time."""
+
+_NUMBERS = 4
+"""Numbers that count as one value."""
+
+_Result = TypeVar("_Result")
+
+
+class Bodies:
+    """Reads the bodies of requests, and parses them.
+
+    Args:
+        settings: limits.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        self._pool = FairPool(1, "bodies")
+        self._large: Counter[str] = Counter()
+        self._changed = asyncio.Condition()
+
+    async def read(self, request: Request, client: str, understand: Callable[[bytes], _Result]) -> _Result:
+        """What `understand` makes of the body of a request, in a thread if the body is large.
+
+        Args:
+            request: whose body has not been read.
+            client: whose it is.
+            understand: calls `parse`.
+
+        Raises:
+            ApiError: it is too large or has too many values, or takes too long.
+            Exception: of `understand`.
+        """
+        async with self._turn(request, client):
+            body = await self._bytes(request)
+            if len(body) <= _SMALL:
+                return understand(body)
+            return await asyncio.wrap_future(self._pool.submit(client, self._counted, body, understand))
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._pool.close()
+
+    def _counted(self, body: bytes, understand: Callable[[bytes], _Result]) -> _Result:
+        most = self._settings.max_values
+        if count_values(body, most) > most:
+            what = f"the body has more than {most} values"
+            raise ApiError(413, what, code="too_many_values")
+        return understand(body)
+
+    @asynccontextmanager
+    async def _turn(self, request: Request, client: str) -> AsyncIterator[None]:
+        """Waits while the client has enough large bodies in the works."""
+        if (_announced(request) or 0) <= _LARGE and "transfer-encoding" not in request.headers:
+            yield
+            return
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._large[client] < _LARGE_AT_ONCE)
+            self._large[client] += 1
+        try:
+            yield
+        finally:
+            async with self._changed:
+                self._large -= Counter((client,))  # without clients that have none
+                self._changed.notify_all()
+
+    async def _bytes(self, request: Request) -> bytes:
+        settings = self._settings
+        try:
+            read = await asyncio.wait_for(_read(request, settings.max_body), settings.body_seconds)
+        except (TimeoutError, asyncio.TimeoutError):
+            what = f"the body did not come within {settings.body_seconds:g} seconds"
+            raise ApiError(408, what, code="body_timeout", headers={"Connection": "close"}) from None
+        if read is None:
+            raise ApiError(
+                413,
+                f"the body is larger than {settings.max_body} bytes",
+                code="body_too_large",
+                headers={"Connection": "close"},
+            )
+        return read
+
+
+def parse(kind: type[ModelT], body: bytes) -> ModelT:
+    """A request out of its body.
+
+    Raises:
+        ValidationError: it is none.
+    """
+    if len(body) <= _SMALL:
+        return kind.model_validate_json(body)
+    try:
+        value = from_json(body, allow_inf_nan=True, cache_strings="keys")
+    except ValueError:
+        return kind.model_validate_json(body)  # raises it as an error of the body
+    return checked(kind, value)
+
+
+def count_values(body: bytes, most: int) -> int:
+    """How many values the JSON of a body has: its strings, objects and arrays, and a quarter of its commas.
+
+    Takes time in proportion to the body, some 20 ms for a MiB, and keeps the GIL for a small part of it. What is no JSON
+    has any count.
+
+    Args:
+        body: JSON.
+        most: the count ends soon after this number.
+    """
+    count, commas, inside, escaped = 0, 0, False, False
+    for begin in range(0, len(body), _PART):
+        if count + commas // _NUMBERS > most:
+            break
+        part = np.frombuffer(body, dtype=np.uint8, offset=begin, count=min(_PART, len(body) - begin))
+        quotes, escaped = _unescaped_quotes(part, escaped)
+        # True from the opening quote of a string to the byte before its closing one.
+        string = np.logical_xor(np.logical_xor.accumulate(quotes), inside)
+        count += np.count_nonzero(quotes & string)
+        outside = part[~string]
+        count += np.count_nonzero((outside == ord("{")) | (outside == ord("[")))
+        commas += np.count_nonzero(outside == ord(","))
+        inside = bool(string[-1])
+    return count + commas // _NUMBERS
+
+
+def _unescaped_quotes(part: NDArray[np.uint8], escaped: bool) -> tuple[NDArray[np.bool_], bool]:
+    """Which bytes are quotes without a backslash before them that escapes them.
+
+    Args:
+        part: bytes.
+        escaped: whether the first byte is escaped.
+
+    Returns:
+        The quotes, and whether the byte after the part is escaped.
+    """
+    quotes = part == ord('"')
+    backslashes = part == ord("\\")
+    if not escaped and not backslashes.any():
+        return quotes, False
+    # Of a run of backslashes every second one is escaped, and so is the byte after an odd run.
+    places = np.arange(len(part))
+    begins = np.where(backslashes, -1, places)
+    last_other = np.maximum.accumulate(begins)  # the last byte that is no backslash; -1: none
+    run = places - last_other + np.where(last_other < 0, int(escaped), 0)
+    before = np.concatenate(([int(escaped)], np.where(backslashes, run, 0)[:-1]))
+    quotes &= before % 2 == 0
+    return quotes, bool(backslashes[-1] and run[-1] % 2)
+
+
+def _announced(request: Request) -> int | None:
+    length = request.headers.get("content-length", "")
+    return int(length[:20]) if length.isdecimal() else None
+
+
+async def _read(request: Request, limit: int) -> bytes | None:
+    """The body of a request; None if it is longer than the limit, at once if its head says so.
+
+    Of a longer body as much again is read and dropped: a connection that is closed while its client still writes is reset,
+    and the client does not see the refusal.
+    """
+    if (_announced(request) or 0) > limit:
+        return None
+    parts: list[bytes] = []
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size > 2 * limit:
+            return None
+        if size <= limit:
+            parts.append(part)
+        else:
+            parts.clear()
+    return b"".join(parts) if size <= limit else None

@@ -1,0 +1,141 @@
+"""Large bodies: counted before they are parsed, parsed beside the other requests, a few of one client at a time."""
+
+from __future__ import annotations
+
+import json
+import random
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from constrained.server import bodies
+from constrained.server.bodies import count_values, parse
+from constrained.server.requests import ChatRequest
+from tests.server.serving import MODEL, GatedModel, scripted, served, wait_until
+
+MANY = 1 << 40
+
+
+def counted_slowly(text: str) -> int:
+    """The judge: byte by byte."""
+    count = commas = i = 0
+    inside = False
+    while i < len(text):
+        if inside:
+            inside = text[i] != '"'
+            i += text[i] == "\\"
+        else:
+            count += text[i] in '"[{'
+            commas += text[i] == ","
+            inside = text[i] == '"'
+        i += 1
+    return count + commas // 4
+
+
+def some_json(rng: random.Random, depth: int = 0) -> Any:
+    kind = rng.random()
+    if depth > 4 or kind < 0.4:
+        return "".join(rng.choice('a"\\,[{]}\n') for _ in range(rng.randint(0, 12)))
+    if kind < 0.5:
+        return rng.randint(0, 9)
+    if kind < 0.75:
+        return [some_json(rng, depth + 1) for _ in range(rng.randint(0, 5))]
+    return {f'{i}"\\': some_json(rng, depth + 1) for i in range(rng.randint(0, 5))}
+
+
+@pytest.mark.parametrize("part", [1, 2, 3, 7, 64, 1 << 18])
+def test_values_are_counted_exactly(monkeypatch: pytest.MonkeyPatch, part: int) -> None:
+    """Strings with quotes, backslashes and brackets in them, in parts that end anywhere."""
+    monkeypatch.setattr(bodies, "_PART", part)
+    rng = random.Random(part)
+    for _ in range(60):
+        text = json.dumps(some_json(rng))
+        assert count_values(text.encode(), MANY) == counted_slowly(text), text
+
+
+def test_counting_ends_where_there_are_too_many() -> None:
+    text = json.dumps([[]] * 2_000_000).encode()
+    assert 50_000 < count_values(text, 50_000) < 200_000
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"messages": [{"role": "user", "content": "x"}] * 900 + [{"role": "nobody", "content": "x"}]},
+        {"messages": []},
+        {"messages": "x"},
+        {"messages": [{"role": "user", "content": "x"}] * 900, "temperature": "hot"},
+        {"messages": [{"role": "user", "content": "x"}] * 900, "logit_bias": {"1": 200}},
+        {},
+    ],
+)
+def test_a_large_body_is_checked_as_a_small_one(wrong: dict[str, Any]) -> None:
+    text = json.dumps({"model": MODEL, **wrong, "pad": "x" * 20_000}).encode()
+    with pytest.raises(ValidationError) as at_once:
+        ChatRequest.model_validate_json(text)
+    with pytest.raises(ValidationError) as in_parts:
+        parse(ChatRequest, text)
+    first, found = at_once.value.errors()[0], in_parts.value.errors()[0]
+    assert (found["loc"], found["type"]) == (first["loc"], first["type"])
+
+
+@pytest.mark.parametrize(
+    "text", [b"[" * 30_000, b'{"model": "\\ud800"' + b" " * 20_000 + b"}", b"\xff" * 20_000, b"x" * 20_000]
+)
+def test_a_large_body_that_is_no_json(text: bytes) -> None:
+    with pytest.raises(ValidationError) as raised:
+        parse(ChatRequest, text)
+    assert raised.value.errors()[0]["type"] == "json_invalid"
+
+
+def test_a_large_body_is_understood_as_a_small_one() -> None:
+    tools = [
+        {"type": "function", "function": {"name": f"f{i}", "parameters": {"a": [1.5, None, {}]}}}
+        for i in range(900)
+    ]
+    body = {
+        "model": MODEL,
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "äö\u2028"}]}] * 70,
+        "tools": tools,
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "x", "schema": {"enum": [10**40]}},
+        },
+        "temperature": 1,
+    }
+    text = json.dumps(body).encode()
+    assert len(text) > 40_000
+    assert parse(ChatRequest, text) == ChatRequest.model_validate_json(text)
+
+
+def test_too_many_values_are_refused() -> None:
+    message = {"role": "user", "content": "x"}
+    with served(scripted("hello"), max_values=5000) as server:
+        for body in ({"messages": [message] * 1500}, {"structured_outputs": {"json": [[]] * 30_000}}):
+            answer = server.chat(**body)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_many_values")
+        assert server.chat(messages=[message] * 900).status_code == 200
+        answer = server.post("/tokenize", {"messages": [message] * 1500})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_many_values")
+
+
+def test_large_bodies_of_one_client_are_read_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "_LARGE", 1000)
+    model = GatedModel("hello")
+    model.gate.set()
+    with served(model, body_seconds=20) as server, ThreadPoolExecutor(6) as pool:
+        count = server.service._bodies._large
+        most = [0]
+        read = bodies._read
+
+        async def watched(*arguments: Any) -> Any:
+            most[0] = max(most[0], sum(count.values()))
+            return await read(*arguments)
+
+        monkeypatch.setattr(bodies, "_read", watched)
+        answers = list(pool.map(lambda _: server.chat("x" * 3000), range(12)))
+        assert {answer.status_code for answer in answers} == {200}
+        assert 1 <= most[0] <= 4
+        wait_until(lambda: not count)
