@@ -118,7 +118,7 @@ class TracedPasses:
 
     def make(self) -> None:
         """Makes the trace and compares it with the model; `refusal` says why it is not used."""
-        if self._traced is not None or not self._lock.acquire(blocking=False):
+        if self._traced is not None or self.refusal is not None or not self._lock.acquire(blocking=False):
             return
         try:
             with torch.inference_mode(False), torch.no_grad(), warnings.catch_warnings():

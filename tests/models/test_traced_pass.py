@@ -158,6 +158,14 @@ def test_heads_that_share_keys_are_read_as_before() -> None:
     assert "bit for bit" in str(model.traces.refusal)
 
 
+def test_rotary_positions_that_depend_on_the_length_are_read_as_before() -> None:
+    """A trace would keep the frequencies of the short texts that it was made with."""
+    rotary = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
+    model = load(random_llama(num_key_value_heads=4, rope_parameters=rotary), small_bpe_tokenizer())
+    assert isinstance(model, HuggingFaceModel)
+    assert model.traces is None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [name for name, family in families.FAMILIES.items() if family.way == "trees"]
