@@ -187,6 +187,10 @@ class BaseAutomaton:
         """
 
     @property
+    def busy(self) -> bool:
+        """Whether a call would wait now: another thread computes in this shard."""
+
+    @property
     def memory(self) -> dict[str, int]:
         """Sizes of the automaton's own tables: counts, and bytes."""
 

@@ -81,6 +81,17 @@ class LRUCache(Generic[K, V]):
                 self.put(key, value)
             return self._entries[key]
 
+    def items(self) -> list[tuple[K, V]]:
+        """The entries now, the least recently used one first; does not count as a use."""
+        with self._lock:
+            return list(self._entries.items())
+
+    def discard(self, key: K) -> None:
+        """Removes an entry if there is one, without calling `evicted`."""
+        with self._lock:
+            if key in self._entries:
+                self._size -= self._size_of(key, self._entries.pop(key))
+
     def clear(self) -> None:
         """Removes all entries, without calling `evicted`."""
         with self._lock:

@@ -346,6 +346,13 @@ void define_base_automaton(nb::module_& m) {
             },
             "Whether a new text should have a new automaton of the same grammar, because this one's memory can only grow.")
         .def_prop_ro(
+            "busy",
+            [](BaseAutomaton& self) {
+                const std::unique_lock guard(self.shard().lock, std::try_to_lock);
+                return !guard.owns_lock();
+            },
+            "Whether a call would wait now: another thread computes in this shard.")
+        .def_prop_ro(
             "memory",
             [](BaseAutomaton& self) {
                 BaseAutomaton::Size size;

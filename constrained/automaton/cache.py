@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from constrained.automaton.protocol import Automaton
 from constrained.errors import InvalidArgument, ModelMismatch
@@ -16,10 +17,15 @@ if TYPE_CHECKING:
 CACHE_SIZE = 64
 """Automata in the cache; the least recently used one is evicted first."""
 
+CACHE_BYTES = 1 << 30
+"""Bytes that the automata in the cache may take together. They grow while they are used; what they share belongs to the vocabulary."""
+
 _cache: LRUCache[tuple[str, str], Automaton] = LRUCache(CACHE_SIZE)
 # Other libraries keep classes alive beyond the end of the interpreter, and with a class its module: native objects
 # must be freed before that.
 atexit.register(_cache.clear)
+_sizes: WeakKeyDictionary[Automaton, int] = WeakKeyDictionary()
+"""Bytes when they were last asked for."""
 
 
 def compile_cached(target: Any, vocabulary: Vocabulary) -> tuple[Constraint, Automaton]:
@@ -44,10 +50,38 @@ def compile_cached(target: Any, vocabulary: Vocabulary) -> tuple[Constraint, Aut
     automaton = _cache.get(key)
     if automaton is None:
         automaton = _cache.setdefault(key, compile(constraint, vocabulary))  # one of two concurrent results
+        fit()
     elif automaton.outgrown:  # texts that run keep it
         automaton = compile(constraint, vocabulary)
         _cache.put(key, automaton)
     return constraint, automaton
+
+
+def fit(limit: int = CACHE_BYTES) -> int:
+    """Evicts automata, the least recently used ones first, until the rest takes no more than `limit` bytes.
+
+    Automata in use live on. Waits for no other thread: an automaton that one computes with counts as when it was last asked.
+
+    Returns:
+        Bytes of the automata that are left; the newest one stays in any case.
+    """
+    entries = _cache.items()
+    total = sum(_bytes(automaton) for _, automaton in entries)
+    for key, automaton in entries[:-1]:
+        if total <= limit:
+            break
+        _cache.discard(key)
+        total -= _sizes[automaton]
+    return total
+
+
+def _bytes(automaton: Automaton) -> int:
+    """Bytes of an automaton's own tables."""
+    relaxed = automaton.relaxed_automaton
+    if not getattr(getattr(relaxed, "inner", relaxed), "busy", False):
+        memory = automaton.memory
+        _sizes[automaton] = memory.get("bytes", 0) + memory.get("predicate_bytes", 0)
+    return _sizes.setdefault(automaton, 0)
 
 
 def clear() -> None:

@@ -119,6 +119,12 @@ def serve(
             help="Strings, objects and arrays in a request; numbers count less.",
         ),
     ] = 50_000,
+    max_memory: Annotated[
+        float | None,
+        typer.Option(
+            "--max-memory", metavar="MIB", min=1, help="Memory of the process. [default: what the system has]"
+        ),
+    ] = None,
     max_schema: Annotated[
         float, typer.Option("--max-schema", metavar="MIB", min=0.001, help="Size limit of a schema, as JSON.")
     ] = 1.0,
@@ -183,6 +189,7 @@ def serve(
         request_seconds=request_time,
         max_body=round(max_body * 2**20),
         max_values=max_values,
+        max_memory=None if max_memory is None else round(max_memory * 2**20),
         max_schema=round(max_schema * 2**20),
         compile_seconds=compile_time,
         compile_threads=compile_threads,

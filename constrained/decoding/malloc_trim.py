@@ -28,8 +28,8 @@ class MallocTrimmer:
         trim: Callable[[int], Any] | None = None,
         resident_bytes: Callable[[], int | None] | None = None,
     ) -> None:
-        self._trim = _of_glibc() if trim is None else trim
-        self._resident_bytes = _resident_bytes if resident_bytes is None else resident_bytes
+        self._trim = glibc_trim() if trim is None else trim
+        self._resident_bytes = resident_size if resident_bytes is None else resident_bytes
         self._least = self._resident_bytes()  # since the last call
 
     def __call__(self) -> None:
@@ -44,7 +44,8 @@ class MallocTrimmer:
         self._least = min(self._least, size)
 
 
-def _resident_bytes() -> int | None:
+def resident_size() -> int | None:
+    """Resident bytes of this process; None where the system does not say."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -52,7 +53,8 @@ def _resident_bytes() -> int | None:
         return None
 
 
-def _of_glibc() -> Callable[[int], Any] | None:
+def glibc_trim() -> Callable[[int], Any] | None:
+    """The function ``malloc_trim`` of glibc; None with another C library."""
     try:
         trim: Callable[[int], Any] = ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):

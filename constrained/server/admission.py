@@ -8,8 +8,8 @@ from collections import Counter, deque
 
 from starlette.requests import Request
 
-from constrained.server import memory
 from constrained.server.errors import ApiError
+from constrained.server.memory import MemoryWatch
 from constrained.server.settings import ServerSettings
 
 
@@ -22,13 +22,15 @@ class Admission:
 
     Args:
         settings: limits.
+        memory: says whether there is enough.
         models: how many there are: each has a batch, the queue is one.
     """
 
-    def __init__(self, settings: ServerSettings, models: int = 1) -> None:
+    def __init__(self, settings: ServerSettings, memory: MemoryWatch, models: int = 1) -> None:
         self.open = 0
         self.clients: Counter[str] = Counter()
         self._settings = settings
+        self._memory = memory
         self._places = settings.max_batch * models
         self._recent: deque[float] = deque(maxlen=32)  # seconds of the last answers
 
@@ -71,7 +73,7 @@ class Admission:
                 code="queue_full",
                 headers={"Retry-After": str(max(1, math.ceil(mean * rounds)))},
             )
-        if memory.is_low(settings.min_free_memory):
+        if self._memory.low:
             raise ApiError(
                 503,
                 "the server has too little free memory; try again later",

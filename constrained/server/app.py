@@ -39,7 +39,7 @@ def create_app(
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        await asyncio.to_thread(service.models.start)
+        await asyncio.to_thread(service.start)
         yield
         await asyncio.to_thread(service.close)
 

@@ -1,28 +1,90 @@
-"""How much memory is left, so that requests are refused before there is none."""
+"""How much memory there is: what the process may use up, and what happens before it has.
+
+A thread looks a few times a second. While there is little, caches are emptied, which breaks no running text, and new requests
+are refused; while there is hardly any, running requests end with an error, one after the other, instead of the process.
+"""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from constrained.automaton import cache
+from constrained.decoding.malloc_trim import glibc_trim, resident_size
+from constrained.server.settings import ServerSettings
 
 _CGROUP = Path("/sys/fs/cgroup")
+
+_PAUSE = 0.25
+"""Seconds between two looks."""
+
+
+class MemoryWatch:
+    """Looks at memory in a thread of its own.
+
+    Attributes:
+        low: new requests are to be refused.
+        free: bytes that the process may still use; None if that is unknown.
+        resident: bytes of the process; None if that is unknown.
+        automata: bytes of the cached automata.
+
+    Args:
+        settings: limits.
+        shed: ends a running request.
+    """
+
+    def __init__(self, settings: ServerSettings, shed: Callable[[], None] = lambda: None) -> None:
+        self.low = False
+        self.free: int | None = None
+        self.resident: int | None = None
+        self.automata = 0
+        self._settings = settings
+        self._shed = shed
+        self._trim = glibc_trim()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="memory", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self.look()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread."""
+        self._stopped.set()
+
+    def look(self) -> None:
+        """Frees memory if there is little, and says whether there still is."""
+        self.automata = cache.fit()
+        least = self._settings.min_free_memory
+        left = self._left()
+        if left < least:
+            cache.clear()
+            if self._trim is not None:
+                self._trim(0)
+            left = self._left()
+        self.low = left < least
+        if left < least / 2:
+            self._shed()
+
+    def _left(self) -> float:
+        """Bytes until memory runs out: that of the system, of the control group, or what `max_memory` grants."""
+        self.free, self.resident = free_bytes(), resident_size()
+        left = float("inf") if self.free is None else float(self.free)
+        if self._settings.max_memory is not None and self.resident is not None:
+            left = min(left, self._settings.max_memory - self.resident)
+        return left
+
+    def _run(self) -> None:
+        while not self._stopped.wait(_PAUSE):
+            self.look()
 
 
 def free_bytes() -> int | None:
     """Bytes that the process may still use: of the system, or of its control group; None if neither says."""
     found = [size for size in (_system(), _cgroup(_CGROUP)) if size is not None]
     return min(found, default=None)
-
-
-def is_low(least: int) -> bool:
-    """Whether less than `least` bytes are free, also without the cached automata that no request uses."""
-    free = free_bytes()
-    if free is None or free >= least:
-        return False
-    cache.clear()
-    free = free_bytes()
-    return free is not None and free < least
 
 
 def _system() -> int | None:

@@ -7,6 +7,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from constrained.server.memory import MemoryWatch
 from constrained.server.scheduler import Scheduler
 
 _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -25,9 +26,10 @@ class Metrics:
 
     Args:
         schedulers: sources of the gauges, by the names of their models.
+        memory: source of those of memory.
     """
 
-    def __init__(self, schedulers: Mapping[str, Scheduler]) -> None:
+    def __init__(self, schedulers: Mapping[str, Scheduler], memory: MemoryWatch) -> None:
         registry = self._registry = CollectorRegistry()
         self.requests = Counter(
             "constrained_requests",
@@ -47,21 +49,27 @@ class Metrics:
         self.compile = Histogram(
             "constrained_compile_seconds",
             "Seconds from the body of a request to its first mask.",
+            ["model"],
             buckets=_SECONDS,
             registry=registry,
         )
         self.first_token = Histogram(
             "constrained_first_token_seconds",
             "Seconds from the body of a request to its first token.",
+            ["model"],
             buckets=_SECONDS,
             registry=registry,
         )
         self.seconds = Histogram(
             "constrained_request_seconds",
             "Seconds from the body of a request to the end of its response.",
+            ["model"],
             buckets=_SECONDS,
             registry=registry,
         )
+        sizes = Gauge("constrained_memory_bytes", "Memory, by kind.", ["kind"], registry=registry)
+        for kind in ("resident", "free", "automata"):
+            sizes.labels(kind).set_function(partial(_size, memory, kind))
         for name, what, attribute in _GAUGES:
             gauge = Gauge(f"constrained_{name}", what, ["model"], registry=registry)
             for model, scheduler in schedulers.items():
@@ -70,3 +78,9 @@ class Metrics:
     def page(self) -> bytes:
         """All metrics in the Prometheus text format."""
         return generate_latest(self._registry)
+
+
+def _size(memory: MemoryWatch, kind: str) -> float:
+    """An attribute of `memory`; NaN where the system does not say."""
+    found = getattr(memory, kind)
+    return float("nan") if found is None else found

@@ -76,5 +76,6 @@ class RequestLifecycle:
         if status == CLIENT_GONE:
             self._metrics.disconnects.inc()
         elif status == 200:
-            self._metrics.seconds.observe(seconds)
+            if self.model is not None:
+                self._metrics.seconds.labels(self.model.name).observe(seconds)
             self._admission.answered(seconds)

@@ -123,7 +123,7 @@ class Scheduler:
         self._changed = threading.Condition()
         self._waiting: deque[Job] = deque()
         self._running: list[Job] = []
-        self._stopping = False
+        self._stopping = self._shedding = False
         self._thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
         self._began = False
         self.steps = 0
@@ -156,6 +156,12 @@ class Scheduler:
             job.cancelled = True
             for text in job.sequences:
                 text.cancelled = True
+            self._changed.notify()
+
+    def shed(self) -> None:
+        """Ends a running job before the next step, to free its memory: the last one of the client with most sequences."""
+        with self._changed:
+            self._shedding = True
             self._changed.notify()
 
     def stop(self) -> None:
@@ -207,6 +213,8 @@ class Scheduler:
             self._model, self._drafting, speculation_max_batch=self._drafted, drawing=self._lane
         )
         while self._wait():
+            if self._shedding:
+                self._end_one()
             self._admit(batch)
             batch.choose(self._seats.choose(self._groups()))
             self.held = batch.held
@@ -227,6 +235,17 @@ class Scheduler:
                 self._wait_for_parked()
         batch.clear()
         self._fail(ServerStopped("the server was stopped"))
+
+    def _end_one(self) -> None:
+        self._shedding = False
+        sizes: Counter[str] = Counter()
+        for job in self._running:
+            sizes[job.client] += sum(not text.finished for text in job.sequences)
+        if sizes:
+            ((client, _),) = sizes.most_common(1)
+            last = next(job for job in reversed(self._running) if job.client == client)
+            last.fail(MemoryError("the process runs out of memory"))
+            self._running.remove(last)
 
     def _wake(self) -> None:
         with self._changed:

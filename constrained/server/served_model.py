@@ -109,6 +109,10 @@ class ServedModels:
             raise ApiError(404, what, code="model_not_found", param="model")
         return self.by_name[name]
 
+    def shed(self) -> None:
+        """Ends a running request of the model that has most."""
+        max(self.distinct, key=lambda one: one.scheduler.running).scheduler.shed()
+
     def start(self) -> None:
         """Loads what the first requests need, and starts the threads that own the models."""
         for one in self.distinct:

@@ -19,6 +19,7 @@ from constrained.server import prepare
 from constrained.server.admission import Admission
 from constrained.server.bodies import Bodies, parse
 from constrained.server.errors import ApiError, to_api_error
+from constrained.server.memory import MemoryWatch
 from constrained.server.metrics import Metrics
 from constrained.server.request_constraint import constraint_digest
 from constrained.server.request_lifecycle import CLIENT_GONE, RequestLifecycle
@@ -60,13 +61,20 @@ class Service:
     ) -> None:
         self.settings = settings
         self.models = ServedModels(models, settings, format)
-        self.metrics = Metrics({one.name: one.scheduler for one in self.models.distinct})
-        self.admission = Admission(settings, len(self.models.distinct))
+        self.memory = MemoryWatch(settings, self.models.shed)
+        self.metrics = Metrics({one.name: one.scheduler for one in self.models.distinct}, self.memory)
+        self.admission = Admission(settings, self.memory, len(self.models.distinct))
         self._bodies = Bodies(settings)
         self._created = int(time.time())
 
+    def start(self) -> None:
+        """Loads what the first requests need, and starts the threads."""
+        self.memory.start()
+        self.models.start()
+
     def close(self) -> None:
         """Ends all requests, then the threads."""
+        self.memory.stop()
         self._bodies.close()
         self.models.stop()
 
@@ -187,7 +195,7 @@ class Service:
         assert mine.model is not None
         model = mine.model
         ready = await cancel_on_disconnect(request.receive, model.compile_pool(wanted, mine.client, digest))
-        self.metrics.compile.observe(time.perf_counter() - mine.began)
+        self.metrics.compile.labels(model.name).observe(time.perf_counter() - mine.began)
         self.metrics.prompt_tokens.labels(model.name).inc(ready.prompt_tokens)
         options = wanted.stream_options
         make = partial(ResponsesBuilder, asked) if isinstance(asked, ResponsesRequest) else ResponseBuilder
@@ -222,6 +230,7 @@ class Service:
         Raises:
             ApiError: one of them failed.
         """
+        assert mine.model is not None
         left = len(wire.choices)
         began = False
         while left:
@@ -231,11 +240,10 @@ class Service:
                         raise _stopped(piece.error)
                     raise piece.error
                 if not began and piece.count:
-                    self.metrics.first_token.observe(time.perf_counter() - mine.began)
+                    self.metrics.first_token.labels(mine.model.name).observe(time.perf_counter() - mine.began)
                     began = True
                 if piece.finish is not None:
                     left -= 1
-                    assert mine.model is not None
                     self.metrics.tokens.labels(mine.model.name).inc(piece.count)
                 yield piece
 

@@ -37,7 +37,9 @@ class ServerSettings:
         header_seconds: time for the head of a request, from the opening of the connection or the last response.
         body_seconds: time for the body of a request.
         request_seconds: time for a request in all; then its completions end, and clients that read too slowly are cut off.
-        min_free_memory: bytes; new requests get 503 while the system, or the process's cgroup, has less.
+        min_free_memory: bytes; while less is left, caches are emptied and new requests get 503; while half of it is left, running
+            ones are ended.
+        max_memory: resident bytes of the process; None: what the system, or the process's cgroup, has.
         max_schema: bytes of JSON of the constraint or the tools of a request.
         max_tokens: greatest number of tokens of a completion; None: the model's context.
         max_digits: digits of a number that its schema does not bound, before its point and after it; None: no limit.
@@ -74,6 +76,7 @@ class ServerSettings:
     body_seconds: float = 60.0
     request_seconds: float = 600.0
     min_free_memory: int = 256 << 20
+    max_memory: int | None = None
     mask_seconds: float = 1.0
     draw_seconds: float = 30.0
     sandbox: bool = True
@@ -109,6 +112,11 @@ class ServerSettings:
                 raise InvalidArgument(f"{name} is {getattr(self, name)}", action="give a positive time")
         if self.max_tokens is not None and self.max_tokens < 1:
             raise InvalidArgument(f"max_tokens is {self.max_tokens}", action="give at least 1, or None")
+        if self.max_memory is not None and self.max_memory <= self.min_free_memory:
+            raise InvalidArgument(
+                f"max_memory is {self.max_memory}",
+                action=f"give more than min_free_memory, {self.min_free_memory}",
+            )
         if self.max_digits is not None and not 1 <= self.max_digits <= 10_000:
             raise InvalidArgument(f"max_digits is {self.max_digits}", action="give 1 to 10,000, or None")
         if not self.name:

@@ -156,11 +156,13 @@ def test_a_request_is_refused_while_memory_is_low(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(memory, "free_bytes", lambda: free[0])
     with served(scripted("hello")) as server:
         assert server.chat().status_code == 200
-        free[0] = 1 << 20
+        free[0] = 200 << 20
+        wait_until(lambda: server.service.memory.low)
         answer = server.chat()
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "low_memory")
         assert answer.headers["retry-after"]
         free[0] = 1 << 40
+        wait_until(lambda: not server.service.memory.low)
         assert server.chat().status_code == 200
 
 

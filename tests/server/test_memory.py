@@ -1,0 +1,143 @@
+"""Memory of the process: cached automata have bytes, not only a number; new and then running requests end before the process does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from constrained import InvalidArgument, json_schema
+from constrained.automaton import TokenAutomaton, cache
+from constrained.automaton.cache import compile_cached
+from constrained.server import ServerSettings, memory
+from constrained.server.memory import MemoryWatch
+from tests.server.serving import BYTES, MODEL, GatedModel, served, wait_until
+
+
+@pytest.fixture(autouse=True)
+def empty() -> Iterator[None]:
+    cache.clear()
+    yield
+    cache.clear()
+
+
+def automaton(pattern: str) -> Any:
+    return compile_cached(json_schema({"type": "string", "pattern": pattern}), BYTES)[1]
+
+
+def walk(made: Any, text: bytes) -> int:
+    state: int = made.start
+    for byte in text:
+        state = made.next(state, byte)
+    return state
+
+
+def test_the_automata_that_were_used_last_stay_within_the_bytes() -> None:
+    made = [automaton(f"^a{i}[a-z]+$") for i in range(6)]
+    for one in made:
+        walk(one, b'"a')
+    total = cache.fit()
+    sizes = [one.memory["bytes"] for one in made]
+    assert total == sum(sizes)
+    assert automaton("^a0[a-z]+$") is made[0], "used now"
+    assert cache.fit(sizes[0] + sizes[5]) == sizes[0] + sizes[5]
+    assert automaton("^a0[a-z]+$") is made[0]
+    assert automaton("^a1[a-z]+$") is not made[1]
+    assert cache.fit(0) > 0, "the newest stays"
+
+
+def test_a_text_that_runs_keeps_its_evicted_automaton() -> None:
+    first = automaton("^b[a-z]+$")
+    state = walk(first, b'"b')
+    automaton("^c$")
+    cache.fit(0)
+    assert automaton("^b[a-z]+$") is not first
+    mask = first.new_mask()
+    first.fill_mask(state, mask)
+    assert first.accepts(first.next(first.next(state, ord("x")), ord('"')))
+
+
+def test_an_automaton_that_computes_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = automaton("^d+$")
+    assert not busy.busy
+    before = cache.fit()
+    monkeypatch.setattr(TokenAutomaton, "busy", True, raising=False)
+    monkeypatch.setattr(
+        TokenAutomaton, "memory", property(lambda self: pytest.fail("it waits")), raising=False
+    )
+    assert cache.fit() == before
+
+
+def test_what_is_left_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    free, resident, shed = [1000], [100], [0]
+    monkeypatch.setattr(memory, "free_bytes", lambda: free[0])
+    monkeypatch.setattr(memory, "resident_size", lambda: resident[0])
+
+    def end() -> None:
+        shed[0] += 1
+
+    watch = MemoryWatch(ServerSettings(min_free_memory=200, max_memory=600), end)
+    for left, low, ended in ((1000, False, 0), (199, True, 0), (99, True, 1), (50, True, 2), (500, False, 2)):
+        free[0] = left
+        watch.look()
+        assert (watch.low, shed[0]) == (low, ended)
+    for size, low, ended in ((401, True, 2), (501, True, 3), (390, False, 3)):
+        resident[0] = size
+        watch.look()
+        assert (watch.low, shed[0]) == (low, ended)
+    free[0] = None
+    resident[0] = None
+    watch.look()
+    assert not watch.low, "where the system says nothing, nothing is refused"
+
+
+def test_low_memory_empties_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = automaton("^e+$")
+    monkeypatch.setattr(memory, "free_bytes", lambda: 1 if len(cache._cache) else 1 << 40)
+    watch = MemoryWatch(ServerSettings())
+    watch.look()
+    assert not watch.low
+    assert automaton("^e+$") is not made
+
+
+def test_the_last_request_of_the_client_with_most_ends_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = [1 << 40]
+    monkeypatch.setattr(memory, "free_bytes", lambda: free[0])
+    model = GatedModel("x" * 3000)
+    model.gate.set()
+    keys = ("many", "few")
+    with served(model, api_key=keys, min_free_memory=1000) as server, ThreadPoolExecutor(4) as pool:
+        begun = threading.Semaphore(0)
+
+        def ask(key: str) -> Any:
+            body = {
+                "model": MODEL,
+                "messages": [{"role": "user", "content": "go"}],
+                "temperature": 0,
+                "max_tokens": 2900,
+            }
+            begun.release()
+            return server.post("/v1/chat/completions", body, headers={"authorization": f"Bearer {key}"})
+
+        many = [pool.submit(ask, "many") for _ in range(3)]
+        few = pool.submit(ask, "few")
+        wait_until(lambda: server.scheduler.running == 4)
+        free[0] = 400
+        wait_until(lambda: sum(one.done() for one in many) == 1)
+        free[0] = 1 << 40
+        answers = [one.result() for one in (*many, few)]
+        assert answers[3].status_code == 200
+        refused = [one for one in answers if one.status_code != 200]
+        assert {(one.status_code, one.json()["error"]["code"]) for one in refused} == {(503, "out_of_memory")}
+        assert len(refused) <= 2
+        page = server.http.get("/metrics").text
+        assert 'constrained_memory_bytes{kind="resident"}' in page
+        assert f'constrained_request_seconds_count{{model="{MODEL}"}}' in page
+
+
+def test_the_limit_leaves_room() -> None:
+    with pytest.raises(InvalidArgument, match="max_memory"):
+        ServerSettings(max_memory=100 << 20)
