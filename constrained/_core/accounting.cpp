@@ -10,7 +10,7 @@ size_t Automaton::permanent_bytes() const {
 
 /// Memos, which can be recomputed.
 size_t Automaton::memo_bytes() const {
-    return tokens_.bytes() + bytes_.bytes() + cached_mask_bytes_ + cached_mask_index_.bytes() + crossings_bytes_ + gss_.join_memo_bytes() + opening_bytes() + 64 * spelled_.size();
+    return tokens_.bytes() + bytes_.bytes() + cached_masks_.capacity() * sizeof(CachedMask) + 4 * mask_parts_.capacity() + cached_mask_index_.bytes() + crossings_bytes_ + gss_.join_memo_bytes() + opening_bytes() + 64 * spelled_.size();
 }
 
 /// Evicts the memos if they exceed the limit minus the permanent bytes. Memos may always use a quarter of the limit;
@@ -26,7 +26,7 @@ void Automaton::forget_memos() {
     const Memo::Retired retired = tokens_.retire_all();
     bytes_.retire_all();  // used only under the lock
     cached_masks_ = {};
-    cached_mask_bytes_ = 0;
+    mask_parts_ = {};
     cached_mask_index_ = InternTable();
     crossings_.clear();
     crossings_bytes_ = 0;
@@ -43,7 +43,7 @@ void Automaton::forget_dropped_masks() {
     if (first == first_mask_) return;
     first_mask_ = first;
     cached_masks_.clear();
-    cached_mask_bytes_ = 0;
+    mask_parts_.clear();
     cached_mask_index_ = InternTable();
 }
 

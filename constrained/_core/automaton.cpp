@@ -9,8 +9,7 @@ namespace core {
 Automaton::Automaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, uint32_t fuel, size_t limit)
     : BaseAutomaton(std::move(shard)),
       limit_(limit),
-      values_(shard_->regexes),
-      subtree_entry_(shard_->lexicon.empty_entry()) {
+      values_(shard_->regexes) {
     const std::lock_guard guard(shard_->lock);
     states_.push();  // kDead
     states_.push();  // kFinished
@@ -139,7 +138,8 @@ const ByteSet& Automaton::first(uint32_t id) {
 void Automaton::compute_mask(uint32_t id) {
     // The mask depends on the representatives of the residuals and on the continuations: a counter step, or a byte inside
     // a string, changes the state but not the mask.
-    std::vector<uint32_t> parts{heads_[id].accepts};
+    std::vector<uint32_t>& parts = parts_;
+    parts.assign(1, heads_[id].accepts);
     uint32_t worst = 0;
     for (uint32_t i = 0; i < state_of(id).items_count; ++i) {
         const Item item = items(id)[i];
@@ -161,34 +161,40 @@ void Automaton::compute_mask(uint32_t id) {
     }
     forget_dropped_masks();
     const uint32_t made = cached_mask_index_.find_or_insert(
-        hash_words(parts, 0), [&](uint32_t other) { return cached_masks_[other].parts == parts; },
+        hash_words(parts, 0),
+        [&](uint32_t other) {
+            const CachedMask& known = cached_masks_[other];
+            return std::ranges::equal(std::span(mask_parts_).subspan(known.parts_at, known.parts_count), parts);
+        },
         [&] {
-            cached_masks_.push_back(build_mask(id, std::move(parts)));
-            cached_mask_bytes_ += sizeof(CachedMask) + 4 * cached_masks_.back().parts.capacity();
+            const auto [mask, max_remaining] = build_mask(id);
+            cached_masks_.push_back({static_cast<uint32_t>(mask_parts_.size()), static_cast<uint32_t>(parts.size()), mask, max_remaining});
+            mask_parts_.insert(mask_parts_.end(), parts.begin(), parts.end());
             return static_cast<uint32_t>(cached_masks_.size() - 1);
         });
     publish_mask(id, cached_masks_[made].mask, std::max(worst, cached_masks_[made].max_remaining));
 }
 
-Automaton::CachedMask Automaton::build_mask(uint32_t id, std::vector<uint32_t> parts) {
-    TokenSet& tokens = scratch_;
-    tokens.clear();
+/// The mask, and the most bytes that a boundary token may leave to the end.
+std::pair<uint32_t, uint32_t> Automaton::build_mask(uint32_t id) {
+    RowBuilder& row = shard_->row;
+    row.clear();
     uint32_t worst = 0;
     for (uint32_t i = 0; i < state_of(id).items_count; ++i) {
         const Item item = items(id)[i];
         const auto [entry, key, extra] = shard_->lexicon.at(item.residual);
-        tokens.add(entry.inner_tokens);
-        if (entry.star_tokens) tokens.add(*entry.star_tokens);
+        row.add(entry.inner_tokens);
+        if (entry.star_tokens) row.add(*entry.star_tokens);
         if (entry.boundary_nodes.empty()) continue;
         if (const auto across = crossing(item, entry, key)) {
-            tokens.add(across->entry.inner_tokens);
-            if (!across->entry.boundary_nodes.empty()) follow({item.residual, gss_.after_body(across->after)}, across->entry, tokens, worst, nullptr);
+            row.add(across->entry.inner_tokens);
+            if (!across->entry.boundary_nodes.empty()) follow({item.residual, gss_.after_body(across->after)}, across->entry, nullptr, row, worst, nullptr);
         } else {
-            follow(item, entry, tokens, worst, nullptr);
+            follow(item, entry, shard_->lexicon.boundary_trie(key), row, worst, nullptr);
         }
     }
-    if (heads_[id].accepts) add_eos(tokens);
-    return {std::move(parts), shard_->masks.intern(tokens), worst};
+    if (heads_[id].accepts) row.add(shard_->eos);
+    return {shard_->masks.intern(row), worst};
 }
 
 /// Depth of a trie node: nodes are numbered breadth first.
@@ -236,19 +242,24 @@ uint32_t Automaton::state_before(const Behind& behind, uint32_t node, uint32_t b
 /// the tokens share its successors. The successors of a state with many items, such as the keys of an object, are as large and
 /// rarely reused; many tokens, such as those that enter a string, are known to the lexicon from other schemas; and where
 /// bytes matter later, each has a state of its own: there the terminal of each item is read alone, and its lexicon
-/// entries are shared. `ends`, if not null: trie nodes with children where the text may end.
-void Automaton::follow(const Item& left, const LexiconEntry& entry, TokenSet& tokens, uint32_t& worst, std::vector<uint32_t>* ends) {
+/// entries are shared. `together`: of the entry, or null. `ends`, if not null: trie nodes with children where the text may end.
+void Automaton::follow(const Item& left, const LexiconEntry& entry, const BoundaryTrie* together, RowBuilder& row, uint32_t& worst,
+                       std::vector<uint32_t>* ends) {
     const Trie& trie = shard_->trie;
     std::vector<std::pair<uint32_t, uint32_t>>& work = follow_work_;  // (trie node to read, state before it)
     work.clear();  // a previous call may have thrown
     std::set<std::pair<uint32_t, uint32_t>> seen;  // of boundaries inside states with many items
     const Behind behind = this->behind(left);
     if (behind.least != kInfinite) worst = kInfinite;
-    for (const auto& [byte, nodes] : entry.boundary_children) {
-        if (!first(behind.state)[byte]) continue;
-        for (const uint32_t node : nodes) {
-            const uint32_t state = state_before(behind, node, 0);
-            if (first(state)[byte]) work.emplace_back(node, state);
+    if (together && behind.least == kInfinite) {
+        follow_together(behind.state, *together, row, worst, ends);
+    } else {
+        for (const auto& [byte, nodes] : entry.boundary_children) {
+            if (!first(behind.state)[byte]) continue;
+            for (const uint32_t node : nodes) {
+                const uint32_t state = state_before(behind, node, 0);
+                if (first(state)[byte]) work.emplace_back(node, state);
+            }
         }
     }
     while (!work.empty()) {
@@ -259,7 +270,7 @@ void Automaton::follow(const Item& left, const LexiconEntry& entry, TokenSet& to
         if (content.items_count <= kFewItems && !content.tracks_distinct && trie.subtree_tokens(node).size() <= kFewBelow) {
             const uint32_t reached = byte_next(before, trie.byte(node));
             if (const auto here = trie.tokens(node); !here.empty()) {
-                tokens.add(here);
+                row.add(here);
                 worst = std::max(worst, heads_[reached].length);
             }
             if (trie.leaf(node)) continue;
@@ -274,18 +285,15 @@ void Automaton::follow(const Item& left, const LexiconEntry& entry, TokenSet& to
             const Item item = items(before)[i];
             if (!shard_->regexes.first(item.residual)[trie.byte(node)]) continue;
             shard_->work.spend(2);
-            subtree_entry_.inner_tokens.clear();
-            subtree_entry_.boundary_nodes.clear();
-            subtree_entry_.max_remaining = 0;
-            shard_->lexicon.classify_subtree(item.residual, node, subtree_entry_);
-            tokens.add(subtree_entry_.inner_tokens);
-            worst = gss_.tracks_distinct(item.after) ? kInfinite : std::max(worst, add_lengths(subtree_entry_.max_remaining, gss_.min_length(item.after)));
-            if (subtree_entry_.boundary_nodes.empty()) {
+            exits_.clear();
+            const uint32_t remaining = shard_->lexicon.classify_subtree(item.residual, node, row, exits_);
+            worst = gss_.tracks_distinct(item.after) ? kInfinite : std::max(worst, add_lengths(remaining, gss_.min_length(item.after)));
+            if (exits_.empty()) {
                 if (trie.leaf(node)) break;  // every item would add the same token
                 continue;
             }
             const Behind rest = this->behind(item);
-            for (const uint32_t exit : subtree_entry_.boundary_nodes) {
+            for (const uint32_t exit : exits_) {
                 if (ends && heads_[rest.state].accepts) ends->push_back(exit);
                 for (uint32_t child = trie.children_begin(exit); child < trie.children_end(exit); ++child) {
                     const uint8_t byte = trie.byte(child);
@@ -295,6 +303,43 @@ void Automaton::follow(const Item& left, const LexiconEntry& entry, TokenSet& to
                 }
             }
         }
+    }
+}
+
+/// Reads what follows the terminal once for all tokens that go on alike. What stays apart, and what a state with many items
+/// reads, is left in `follow_work_`.
+void Automaton::follow_together(uint32_t state, const BoundaryTrie& boundary, RowBuilder& row, uint32_t& worst, std::vector<uint32_t>* ends) {
+    std::vector<std::pair<uint32_t, uint32_t>>& work = together_work_;  // (node of which the children are read, state after it)
+    work.assign(1, {BoundaryTrie::kRoot, state});
+    while (!work.empty()) {
+        const auto [node, before] = work.back();
+        work.pop_back();
+        const ByteSet& possible = first(before);
+        const State& content = state_of(before);
+        const bool few = content.items_count <= kFewItems && !content.tracks_distinct;
+        for (uint32_t child = boundary.children_begin(node); child < boundary.children_end(node); ++child) {
+            if (!possible[boundary.byte(child)]) continue;
+            if (!few) {
+                for (const uint32_t origin : boundary.origins(child)) follow_work_.emplace_back(origin, before);
+                continue;
+            }
+            shard_->work.spend(1);
+            const uint32_t reached = byte_next(before, boundary.byte(child));
+            if (const auto here = boundary.tokens(child); !here.empty()) {
+                row.add(here);
+                worst = std::max(worst, heads_[reached].length);
+            }
+            if (boundary.children_begin(child) == boundary.children_end(child)) continue;
+            if (ends && heads_[reached].accepts) {
+                for (const uint32_t origin : boundary.origins(child)) {
+                    if (!shard_->trie.leaf(origin)) ends->push_back(origin);
+                }
+            }
+            work.emplace_back(child, reached);
+        }
+    }
+    for (const auto& [byte, node] : boundary.apart()) {
+        if (first(state)[byte]) follow_work_.emplace_back(node, state);
     }
 }
 

@@ -32,8 +32,8 @@ public:
 
 private:
     static constexpr uint32_t kManyParts = 2048, kLongCompletion = 2048;  // beyond them a constraint is tried first
-    // In `follow`, states with at most this many items are stepped as a whole where at most so many tokens lie below.
-    static constexpr uint32_t kFewItems = 4, kFewBelow = 16;
+    // In `follow`, states with at most this many items are stepped as a whole, where at most `kFewBelow` tokens lie below.
+    static constexpr uint32_t kFewItems = 4, kFewBelow = BoundaryTrie::kFewBelow;
     static constexpr uint32_t kCrossing = 1u << 31;  // in the parts of a mask: a body in place of a continuation
 
     struct State {
@@ -45,7 +45,7 @@ private:
     };
 
     struct CachedMask {
-        std::vector<uint32_t> parts;  // the inputs of the mask, see `compute_mask`
+        uint32_t parts_at, parts_count;  // in `mask_parts_`: the inputs of the mask, see `compute_mask`
         uint32_t mask;
         uint32_t max_remaining;  // after boundary tokens
     };
@@ -61,7 +61,7 @@ private:
     ByteSet first_bytes(uint32_t state) final { return first(state); }
     void compute_mask(uint32_t state) final;
     void forget_dropped_masks();
-    CachedMask build_mask(uint32_t state, std::vector<uint32_t> parts);
+    std::pair<uint32_t, uint32_t> build_mask(uint32_t state);
     /// What follows the terminal of an item.
     struct Behind {
         ContinuationId after;  // where the bytes of the terminal matter, they are read into it
@@ -78,7 +78,8 @@ private:
     Behind behind(const Item& item);
     uint32_t state_before(const Behind& behind, uint32_t node, uint32_t begin);
     std::optional<Crossing> crossing(const Item& item, const LexiconEntry& left, RegexId key);
-    void follow(const Item& left, const LexiconEntry& entry, TokenSet& tokens, uint32_t& worst, std::vector<uint32_t>* ends);
+    void follow(const Item& left, const LexiconEntry& entry, const BoundaryTrie* together, RowBuilder& row, uint32_t& worst, std::vector<uint32_t>* ends);
+    void follow_together(uint32_t state, const BoundaryTrie& boundary, RowBuilder& row, uint32_t& worst, std::vector<uint32_t>* ends);
     bool may_be_nearer(uint32_t state, uint8_t byte);
     const TokenSet* within_budget(uint32_t state, uint32_t budget) final;
     std::pair<uint8_t, uint32_t> step_nearer(uint32_t state) final;
@@ -128,12 +129,12 @@ private:
     size_t crossings_bytes_ = 0;
     std::vector<CachedMask> cached_masks_;
     InternTable cached_mask_index_;
-    size_t cached_mask_bytes_ = 0;
+    std::vector<uint32_t> mask_parts_, parts_;  // of `cached_masks_`; of the mask that is looked up
     uint32_t first_mask_ = 0;  // the lowest mask id when `cached_masks_` was cleared
     std::vector<Item> next_;                                  // of `byte_next`
-    std::vector<std::pair<uint32_t, uint32_t>> follow_work_;  // of `follow`
+    std::vector<std::pair<uint32_t, uint32_t>> follow_work_, together_work_;  // of `follow`
+    std::vector<uint32_t> exits_;                             // of `follow`
     std::vector<uint32_t> levels_;                            // first trie node of each depth, see `depth`
-    LexiconEntry subtree_entry_;                                          // of `follow`
 };
 
 }  // namespace core

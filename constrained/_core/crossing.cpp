@@ -21,7 +21,9 @@ std::optional<Automaton::Crossing> Automaton::crossing(const Item& item, const L
     if (known == crossings_.end()) {
         LexiconEntry made = shard_->lexicon.empty_entry();
         const ContinuationId alone = gss_.push(*body, Gss::kEnd);
-        follow({item.residual, alone}, left, made.inner_tokens, made.max_remaining, &made.boundary_nodes);
+        shard_->crossing_row.clear();
+        follow({item.residual, alone}, left, nullptr, shard_->crossing_row, made.max_remaining, &made.boundary_nodes);
+        shard_->crossing_row.write(made.inner_tokens);
         std::ranges::sort(made.boundary_nodes);
         const auto same = std::ranges::unique(made.boundary_nodes);
         made.boundary_nodes.erase(same.begin(), same.end());

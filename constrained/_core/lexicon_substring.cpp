@@ -10,7 +10,8 @@ namespace core {
 
 // Defined where `DocumentTokens` is complete.
 TokenLexicon::TokenLexicon(const TokenBytes& tokens, const Trie& trie, const ByteClassTrie& byte_class_trie, RegexStore& regexes)
-    : tokens_(tokens), trie_(trie), byte_class_trie_(byte_class_trie), regexes_(regexes), all_(tokens.size()), vocabulary_size_(tokens.size()) {
+    : tokens_(tokens), trie_(trie), byte_class_trie_(byte_class_trie), regexes_(regexes), all_(tokens.size()), vocabulary_size_(tokens.size()),
+      subtree_entry_(empty_entry()) {
     all_.add(trie.subtree_tokens(Trie::kRoot));
     all_.make_dense();
 }

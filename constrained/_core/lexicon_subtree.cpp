@@ -3,6 +3,10 @@
 
 namespace core {
 
+namespace {
+constexpr size_t kFewSearched = 16;  // tokens below a node where a literal ends: more are memoised
+}
+
 /// Descends from `node` along the literal prefix of the residual, of which `read` bytes were read before. Returns the
 /// node where the prefix ends, or `Trie::kNone`.
 uint32_t TokenLexicon::spell_subtree(LexiconEntry& entry, uint32_t node, RegexId residual, size_t read) {
@@ -61,18 +65,27 @@ void TokenLexicon::search_subtree(LexiconEntry& entry, uint32_t top, RegexId res
     }
 }
 
-void TokenLexicon::classify_subtree(RegexId residual, uint32_t node, LexiconEntry& into) {
-    if (const auto prefix = regexes_.literal_prefix(residual)) {  // interns no residual per byte
-        const uint32_t end = spell_subtree(into, node, residual, 1);
-        if (end != Trie::kNone) search_subtree(into, end, prefix->tail);
-        return;
+uint32_t TokenLexicon::classify_subtree(RegexId residual, uint32_t node, RowBuilder& row, std::vector<uint32_t>& exits) {
+    LexiconEntry& made = subtree_entry_;
+    made.inner_tokens.clear();
+    made.boundary_nodes.clear();
+    made.max_remaining = 0;
+    const auto prefix = regexes_.literal_prefix(residual);
+    const RegexId rest = prefix ? prefix->tail : regexes_.step(residual, trie_.byte(node));
+    if (prefix) node = spell_subtree(made, node, residual, 1);  // interns no residual per byte
+    const LexiconEntry* below = &made;
+    if (node != Trie::kNone) {
+        const size_t count = trie_.subtree_tokens(node).size();
+        if (count > (prefix ? kFewSearched : 1) && !regexes_.literal_prefix(rest)) {
+            below = &known_subtree(node, rest);
+            row.add(below->inner_tokens);
+        } else {
+            search_subtree(made, node, rest);
+        }
     }
-    const RegexId next = regexes_.step(residual, trie_.byte(node));
-    if (trie_.leaf(node) || regexes_.literal_prefix(next)) return search_subtree(into, node, next);
-    const LexiconEntry& known = known_subtree(node, next);
-    into.inner_tokens.add(known.inner_tokens);
-    into.max_remaining = std::max(into.max_remaining, known.max_remaining);
-    into.boundary_nodes.insert(into.boundary_nodes.end(), known.boundary_nodes.begin(), known.boundary_nodes.end());
+    row.add_copy(made.inner_tokens);
+    exits.insert(exits.end(), below->boundary_nodes.begin(), below->boundary_nodes.end());
+    return std::max(made.max_remaining, below->max_remaining);
 }
 
 /// As `search_subtree`, memoised by node and residual.

@@ -120,6 +120,7 @@ void TokenLexicon::finish(LexiconEntry& entry) const {
 size_t LexiconEntry::bytes() const {
     size_t total = sizeof(LexiconEntry) + inner_tokens.bytes() + 4 * boundary_nodes.capacity();
     for (const auto& [byte, nodes] : boundary_children) total += sizeof(BoundaryChildren) + 4 * nodes.capacity();
+    if (boundary_trie) total += boundary_trie->bytes();
     return total;
 }
 
@@ -152,6 +153,17 @@ void TokenLexicon::index_boundary(LexiconEntry& entry) const {
     for (size_t byte = 0; byte < by_byte.size(); ++byte) {
         if (!by_byte[byte].empty()) entry.boundary_children.push_back({static_cast<uint8_t>(byte), std::move(by_byte[byte])});
     }
+}
+
+const BoundaryTrie* TokenLexicon::boundary_trie(RegexId key) {
+    LexiconEntry& entry = *entries_[key.value];
+    if (entry.followed == 2 || ++entry.followed < 2) return entry.boundary_trie.get();
+    size_t children = 0;
+    for (const auto& [byte, nodes] : entry.boundary_children) children += nodes.size();
+    if (children < BoundaryTrie::kFewChildren || children > BoundaryTrie::kManyChildren) return nullptr;
+    entry.boundary_trie = std::make_shared<BoundaryTrie>(trie_, entry.boundary_nodes);
+    bytes_ += entry.boundary_trie->bytes();
+    return entry.boundary_trie.get();
 }
 
 /// Byte classes whose bytes all lead to the same residual.

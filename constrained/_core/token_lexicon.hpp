@@ -16,11 +16,12 @@
 
 #include <unordered_map>
 
+#include "boundary_trie.hpp"
 #include "star_tokens.hpp"
 #include "byte_class_trie.hpp"
 #include "document_tokens.hpp"
 #include "regex.hpp"
-#include "mask_store.hpp"
+#include "row_builder.hpp"
 #include "trie.hpp"
 
 namespace core {
@@ -38,6 +39,8 @@ struct LexiconEntry {
     };
     std::vector<BoundaryChildren> boundary_children;  ///< ascending by byte
     bool used = true;            ///< since the last `TokenLexicon::trim`
+    uint8_t followed = 0;        ///< how often beyond its boundary, up to 2: see `TokenLexicon::boundary_trie`
+    std::shared_ptr<const BoundaryTrie> boundary_trie = nullptr;
 
     size_t bytes() const;
 };
@@ -54,9 +57,13 @@ public:
     };
     Lookup at(RegexId residual);
 
-    /// Adds the tokens of a trie subtree that enter the terminal with the last byte of `node`, and where they leave it.
-    /// The residual must be able to begin with that byte.
-    void classify_subtree(RegexId residual, uint32_t node, LexiconEntry& into);
+    /// Adds the tokens of a trie subtree that enter the terminal with the last byte of `node` to the row, and where they leave
+    /// it to `exits`. The residual must be able to begin with that byte. Returns a bound on the minimum rest of the terminal
+    /// after one of these tokens.
+    uint32_t classify_subtree(RegexId residual, uint32_t node, RowBuilder& row, std::vector<uint32_t>& exits);
+    /// What follows the terminal in the boundary tokens of an entry, by its `Lookup::key`. Made when the entry is asked for it a
+    /// second time; nullptr before, and where it would not save anything.
+    const BoundaryTrie* boundary_trie(RegexId key);
     /// Completes an entry; its boundary nodes ascend.
     void finish(LexiconEntry& entry) const;
     LexiconEntry empty_entry() const { return {TokenSet(vocabulary_size_), nullptr, 0, {}, {}}; }
@@ -107,6 +114,7 @@ private:
     RegexStore& regexes_;
     TokenSet all_;  // every token of the trie
     uint32_t vocabulary_size_;
+    LexiconEntry subtree_entry_;                       // of `classify_subtree`
     std::vector<Standing> representatives_;            // by residual; `kEmptyLanguage` if not computed
     std::array<RegexId, 4> walked_{};  // the last residuals that were walked; the oldest is replaced
     size_t walks_ = 0;

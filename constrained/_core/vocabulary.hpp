@@ -65,7 +65,9 @@ public:
           masks(vocabulary->masks),
           epoch(vocabulary->epoch),
           regexes(marks ? with_marks(alphabet) : alphabet, work),
-          lexicon(tokens, trie, vocabulary->tables.byte_class_trie, regexes) {
+          lexicon(tokens, trie, vocabulary->tables.byte_class_trie, regexes),
+          row(size),
+          crossing_row(size) {
         const std::lock_guard guard(vocabulary->lock_);
         vocabulary->alive_.push_back(this);
     }
@@ -99,6 +101,7 @@ public:
     Work work;         // of the current call, or the last one
     RegexStore regexes;
     TokenLexicon lexicon;
+    RowBuilder row, crossing_row;  // of the mask that is being made, and of the tokens inside of a body, see crossing.cpp
 };
 
 inline Vocabulary::Size Vocabulary::size() {

@@ -1,0 +1,108 @@
+"""How rows are put together: every token of a mask is one after which the automaton goes on, read byte by byte."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+import pytest
+
+from constrained.automaton import DEAD, TokenAutomaton, compile
+from constrained.automaton.bitmask import unpack_ids
+from constrained.vocabulary import Vocabulary
+from tests.support.examples import examples
+
+BEFORE = ["", "a", "b", "aa", "ab", "ba", ".", "!", " a", "7", "12", "t"]
+BEHIND = [
+    '"',
+    '",',
+    '", "',
+    '","',
+    '": ',
+    '": "',
+    '":',
+    '"}',
+    '"},',
+    '"}]',
+    '"]',
+    ",",
+    ", ",
+    ', "',
+    "}",
+    "}}",
+    "}, ",
+    "]",
+]
+
+
+def vocabulary(many: int) -> Vocabulary:
+    """Tokens that leave a string in many ways, which few texts follow; and `many` words, so that rows are bits."""
+    words = [f"{a}{b}{c}" for a, b, c in product("abcdefghij", repeat=3)][:many]
+    texts = {x + y for x, y in product(BEFORE, ["", *BEHIND])} | set(words)
+    tokens = [bytes([byte]) for byte in range(128)] + sorted(text.encode() for text in texts if len(text) > 1)
+    return Vocabulary.from_bytes([*tokens, b""], eos_ids=[len(tokens)])
+
+
+SCHEMAS = [
+    {
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "b": {"type": "string"}, "ab": {"type": "integer"}},
+    },
+    {"type": "array", "items": {"type": "string"}},
+    {
+        "type": "array",
+        "items": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+    },
+    {"type": "object", "properties": {letter: {"type": "string", "maxLength": 2} for letter in "abcdefgh"}},
+    {"type": "object", "additionalProperties": {"enum": ["a", "ab", "b", 7, 12]}},
+    {
+        "type": "object",
+        "properties": {"a": {"type": "object", "properties": {"b": {"type": "string"}}}},
+        "required": ["a"],
+        "additionalProperties": {"type": "array", "items": {"type": "integer"}},
+    },
+]
+
+
+def check(automaton: TokenAutomaton, state: int) -> list[int]:
+    """Compares the mask with following each token; returns the allowed tokens that do not end the text."""
+    size = automaton.vocabulary.size
+    row = automaton.new_mask()
+    automaton.fill_mask(state, row)
+    allowed = [token for token in unpack_ids(row) if token < size]
+    assert allowed == [token for token in range(size) if automaton.next(state, token) != DEAD]
+    return [token for token in allowed if token not in automaton.vocabulary.eos_ids]
+
+
+@pytest.mark.parametrize("many", [0, 1000])
+def test_masks_are_the_tokens_that_can_be_followed(many: int):
+    shared = vocabulary(many)
+    draw = random.Random(many)
+    for _ in range(examples(8)):
+        for schema in draw.sample(
+            SCHEMAS, len(SCHEMAS)
+        ):  # what one schema left in the lexicon, the next one reads
+            automaton = compile(schema, shared)
+            state = automaton.start
+            for _ in range(12):
+                if not (ways := check(automaton, state)):
+                    break
+                state = automaton.next(state, draw.choice(ways))
+
+
+def test_a_row_has_one_number_however_it_came_about():
+    shared = vocabulary(1000)
+    rows: dict[int, bytes] = {}
+    for schema in SCHEMAS:
+        automaton = compile(schema, shared)
+        state, draw = automaton.start, random.Random(1)
+        for _ in range(40):
+            row = automaton.new_mask()
+            automaton.fill_mask(state, row)
+            number = automaton.mask_id(state)
+            assert rows.setdefault(number, row.tobytes()) == row.tobytes()
+            ways = [t for t in unpack_ids(row) if t not in shared.eos_ids]
+            if not ways:
+                break
+            state = automaton.next(state, draw.choice(ways))
+    assert len(set(rows.values())) == len(rows)
