@@ -46,6 +46,20 @@ HistoryId ItemHistories::read(HistoryId id, uint8_t byte) {
     return intern(text, around);
 }
 
+bool ItemHistories::differs_after(HistoryId id, uint8_t byte) {
+    if (!has_values(id)) return differs(id);
+    const History before = histories_[id.value];
+    const JsonTextId text = values_.append(before.text, byte);
+    if (text == before.text) return differs(id);
+    const bool named = byte == ':' && !values_.in_string(text);
+    if (levels_[before.level].all_differ && !(named && levels_[before.level].any_items)) return true;
+    for (uint32_t at = before.level; at != 0; at = levels_[at].around) {
+        const Level& one = levels_[at];
+        if ((named || !one.differs) && values_.may_become(text, one.start, one.items)) return false;
+    }
+    return true;
+}
+
 std::optional<HistoryId> ItemHistories::pass(HistoryId id, Mark mark) {
     const History history = histories_[id.value];
     const bool any = history.text == UniqueValues::kAnyText;

@@ -28,6 +28,8 @@ public:
     std::optional<HistoryId> pass(HistoryId id, Mark mark);
     /// Whether the items that have begun differ from all earlier ones, however they go on.
     bool differs(HistoryId id) const { return levels_[histories_[id.value].level].all_differ; }
+    /// `differs` after one more byte.
+    bool differs_after(HistoryId id, uint8_t byte);
     /// A history of as many arrays in which every item differs, whatever is read.
     HistoryId without_values(HistoryId id);
     bool has_values(HistoryId id) const { return id != kNothing && histories_[id.value].text != UniqueValues::kAnyText; }

@@ -15,6 +15,9 @@ constexpr std::array kMarks{Mark::Open, Mark::Next, Mark::Close};
 
 constexpr bool is_mark(uint8_t byte) { return byte >= static_cast<uint8_t>(Mark::Open) && byte <= static_cast<uint8_t>(Mark::Close); }
 
+/// Whether a mark can follow this byte.
+constexpr bool separates(uint8_t byte) { return byte == '[' || byte == ',' || byte == ']'; }
+
 /// These bytes and the marks.
 inline std::bitset<256> with_marks(std::bitset<256> bytes) {
     for (const Mark mark : kMarks) bytes.set(static_cast<uint8_t>(mark));

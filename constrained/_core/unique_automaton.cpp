@@ -8,9 +8,6 @@ namespace core {
 
 namespace {
 
-/// Whether a mark can follow this byte.
-bool separates(uint8_t byte) { return byte == '[' || byte == ',' || byte == ']'; }
-
 void remove(std::vector<uint32_t>& bits, std::span<const uint32_t> tokens) {
     for (const uint32_t token : tokens) bits[token / 32] &= ~(1u << (token % 32));
 }
@@ -44,11 +41,6 @@ uint32_t UniqueAutomaton::reading(uint32_t inner, HistoryId history) {
             readings_.push_back({inner, history});
             return static_cast<uint32_t>(readings_.size() - 1);
         });
-}
-
-bool UniqueAutomaton::passes_mark(uint32_t inner_state) {
-    const ByteSet& first = inner_->first(inner_state);
-    return std::ranges::any_of(kMarks, [&](Mark mark) { return first[static_cast<uint8_t>(mark)]; });
 }
 
 /// Adds the readings after one byte. A mark that may follow it is passed; the reading before it stays if the text may also
@@ -228,45 +220,6 @@ std::pair<uint8_t, uint32_t> UniqueAutomaton::step_nearer(uint32_t state) {
 
 // ---------------------------------------------------------------- masks
 
-/// Found once for each inner state, in the tokens with a separator alone; whether an item is equal is left out of account.
-const UniqueAutomaton::Touching& UniqueAutomaton::touching(uint32_t inner_state) {
-    if (const auto known = touching_.find(inner_state); known != touching_.end()) return known->second;
-    struct Visit {
-        uint32_t node, state;
-        bool touched;
-    };
-    const Trie trie(separators_);
-    Touching found;
-    std::vector<Visit> work{{Trie::kRoot, inner_state, false}};
-    std::vector<uint32_t> after;
-    while (!work.empty()) {
-        const Visit at = work.back();
-        work.pop_back();
-        const ByteSet first = inner_->first(at.state);
-        for (uint32_t child = trie.children_begin(at.node); child < trie.children_end(at.node); ++child) {
-            const uint8_t byte = trie.byte(child);
-            if (!first[byte] || is_mark(byte)) continue;
-            after.assign(1, inner_->byte_next(at.state, byte));
-            bool touched = at.touched;
-            for (size_t i = 0; separates(byte) && i < after.size(); ++i) {
-                for (const Mark mark : kMarks) {
-                    if (!inner_->first(after[i])[static_cast<uint8_t>(mark)]) continue;
-                    touched = true;
-                    after.push_back(inner_->byte_next(after[i], static_cast<uint8_t>(mark)));
-                }
-            }
-            if (touched) found.insert(found.end(), trie.tokens(child).begin(), trie.tokens(child).end());
-            if (trie.leaf(child)) continue;
-            for (const uint32_t next : after) work.push_back({child, next, touched});
-        }
-    }
-    std::ranges::sort(found);
-    const auto same = std::ranges::unique(found);
-    found.erase(same.begin(), same.end());
-    touching_bytes_ += 64 + 4 * found.capacity();
-    return touching_.emplace(inner_state, std::move(found)).first->second;
-}
-
 /// The tokens on which an item that may become equal to an earlier one has no completion, or may still become equal.
 void UniqueAutomaton::walk_close(uint32_t state, std::vector<uint32_t>& dead, std::vector<uint32_t>& close, uint32_t& worst) {
     const Trie& trie = shard_->trie;
@@ -277,8 +230,11 @@ void UniqueAutomaton::walk_close(uint32_t state, std::vector<uint32_t>& dead, st
         ByteSet possible;
         for (const uint32_t id : held(before)) possible |= inner_->first(readings_[id].inner);
         for (uint32_t child = trie.children_begin(node); child < trie.children_end(node); ++child) {
-            if (!possible[trie.byte(child)]) continue;
-            const uint32_t next = byte_next(before, trie.byte(child));
+            const uint8_t byte = trie.byte(child);
+            if (!possible[byte]) continue;
+            const auto apart = [&](uint32_t id) { return !inner_->first(readings_[id].inner)[byte] || histories_.differs_after(readings_[id].history, byte); };
+            if (!separates(byte) && std::ranges::all_of(held(before), apart)) continue;  // most bytes; no state is made
+            const uint32_t next = byte_next(before, byte);
             if (next == kDead) {
                 const auto lost = trie.subtree_tokens(child);
                 dead.insert(dead.end(), lost.begin(), lost.end());

@@ -50,19 +50,26 @@ private:
         ByteSet first;
         uint32_t without_values = kUnset;  // see `interchangeable`
     };
-    /// The tokens that reach a mark from an inner state.
+    /// Tokens that may pass a mark, see unique_touching.cpp.
     using Touching = std::vector<uint32_t>;
+    using Place = std::pair<uint32_t, uint32_t>;  // a node of the separators' trie and its depth
+    struct TouchingMemo {
+        std::unordered_map<uint32_t, Touching> tokens;            // by inner state
+        std::unordered_map<uint64_t, std::vector<Place>> places;  // by lexicon entry and continuation
+        void clear() { tokens.clear(), places.clear(); }
+    };
 
     uint32_t reading(uint32_t inner, HistoryId history);
     bool tracked(uint32_t reading) const { return histories_.has_values(readings_[reading].history); }
     bool differs(uint32_t reading) const { return histories_.differs(readings_[reading].history); }
-    bool passes_mark(uint32_t inner_state);
     bool live(uint32_t reading);
     void prove(uint32_t reading);
     void follow(uint32_t reading, uint8_t byte, std::vector<uint32_t>& next);
     uint32_t intern(std::vector<uint32_t>& readings);
     std::span<const uint32_t> held(uint32_t state) const { return {held_.data() + states_[state].at, states_[state].count}; }
     const Touching& touching(uint32_t inner_state);
+    const std::vector<Place>& first_touches(const Trie& trie, const Item& item);
+    std::vector<uint32_t> past_marks(uint8_t byte, uint32_t inner_state);
     void walk_close(uint32_t state, std::vector<uint32_t>& dead, std::vector<uint32_t>& close, uint32_t& worst);
     std::vector<uint32_t> apart(uint32_t state);
     bool add_base(uint32_t reading, std::vector<uint32_t>& bits);
@@ -89,7 +96,7 @@ private:
     std::vector<uint32_t> held_;
     Memo bytes_{kMemoLimit};  // (state, byte) -> state
     Trie::Arrays separators_;  // the tokens with a byte that a mark can follow
-    std::unordered_map<uint32_t, Touching> touching_;
+    TouchingMemo touching_;
     size_t touching_bytes_ = 0;
     std::vector<uint32_t> mark_tokens_;  // with a byte that is taken as a mark
     bool search_exhausted_ = false;
