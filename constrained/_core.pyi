@@ -258,7 +258,7 @@ class LexerAutomaton(BaseAutomaton):
     Token automaton of a grammar behind a lexer; see constrained.automaton.LexerAutomaton.
     """
 
-    def __init__(self, shard: Shard, rules: dict[str, Any], start: str, known: dict[Any, int], tokens: list[Any], ranks: Sequence[int], inherits_rank_from: Sequence[Sequence[int]], shortest: Sequence[bool], basic_lexer: bool, fuel: int) -> None:
+    def __init__(self, shard: Shard, rules: dict[str, Any], start: str, known: dict[Any, int], tokens: list[Any], ranks: Sequence[int], inherits_rank_from: Sequence[Sequence[int]], shortest: Sequence[bool], basic_lexer: bool, fuel: int, memory_limit: int) -> None:
         """
         As Automaton; also takes the regular expressions, ranks and rank sources of a grammars.lexer.LexerGrammar's tokens.
         """

@@ -7,8 +7,7 @@
 namespace core {
 
 Automaton::Automaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, uint32_t fuel, size_t limit)
-    : BaseAutomaton(std::move(shard)),
-      limit_(limit),
+    : BaseAutomaton(std::move(shard), limit),
       values_(shard_->regexes) {
     const std::lock_guard guard(shard_->lock);
     states_.push();  // kDead
@@ -63,16 +62,6 @@ uint64_t Automaton::hash_of(std::span<const Item> items, bool accepts) {
 
 bool Automaton::has_content(uint32_t id, std::span<const Item> items, bool accepts) const {
     return heads_[id].accepts == accepts && std::ranges::equal(this->items(id), items);
-}
-
-/// An id that names no state: a new one, or one that a collection has freed.
-uint32_t Automaton::new_id() {
-    if (free_ids_.empty()) return heads_.push();
-    const uint32_t id = free_ids_.back();
-    free_ids_.pop_back();
-    heads_[id].max_remaining = 0;
-    heads_[id].mask.store(kUnset, std::memory_order_relaxed);
-    return id;
 }
 
 void Automaton::store_content(uint32_t id, std::span<const Item> items) {

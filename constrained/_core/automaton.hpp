@@ -101,10 +101,8 @@ private:
     }
     void trim();
     void forget_memos();
-    size_t content_bytes() const;
-    void collect_if_large(uint32_t used);
-    void collect(const std::vector<uint32_t>& kept);
-    void restore(uint32_t id);
+    size_t content_bytes() const final;
+    void collect(const std::vector<uint32_t>& kept) final;
     State& state_of(uint32_t id) { return states_[heads_[id].content]; }
     const State& state_of(uint32_t id) const { return states_[heads_[id].content]; }
     std::span<const Item> items(uint32_t id) const {
@@ -113,17 +111,13 @@ private:
     }
     static uint64_t hash_of(std::span<const Item> items, bool accepts);
     bool has_content(uint32_t id, std::span<const Item> items, bool accepts) const;
-    uint32_t new_id();
     void store_content(uint32_t id, std::span<const Item> items);
 
     bool looks_costly(const FlatGrammar& grammar) const;
 
-    const size_t limit_;
     bool needs_trial_ = false;
     JsonValues values_;
     StableArray<State> states_;  // by `Head::content`
-    std::vector<uint32_t> free_ids_;
-    size_t collect_above_ = 0;  // bytes of content
     Memo bytes_{kMemoLimit};   // (state, byte) -> state
     std::unordered_map<uint64_t, LexiconEntry> crossings_;  // by lexicon entry and body
     size_t crossings_bytes_ = 0;

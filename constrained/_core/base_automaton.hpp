@@ -90,7 +90,7 @@ public:
     };
     Size size();
     /// Whether a new text should have a new automaton of the same grammar: this one has given out many states, whose numbers
-    /// stay, or some in a shard that is full, or its states take much memory and are never dropped.
+    /// stay, or some in a shard that is full, or its states take much memory and cannot be dropped.
     bool outgrown();
 
 protected:
@@ -149,13 +149,19 @@ protected:
         Rest rest = Rest::Unknown;
     };
 
-    explicit BaseAutomaton(std::shared_ptr<Shard> shard) : shard_(std::move(shard)), scratch_(shard_->size) {}
+    /// `limit`: bytes above which memos are evicted, and contents of states collected.
+    BaseAutomaton(std::shared_ptr<Shard> shard, size_t limit) : limit_(limit), shard_(std::move(shard)), scratch_(shard_->size) {}
     /// `kDead` and `kFinished`; under the lock, before any other state.
     void push_fixed_states();
 
     void publish_state(uint32_t state, uint32_t before, uint32_t token);
     void note_use(uint32_t state) { recent_[recent_count_++ % recent_.size()] = state; }
     std::vector<uint32_t> recent_states(size_t most) const;
+    bool given_out(uint32_t state) const { return heads_[state].published.load(std::memory_order_relaxed); }
+    uint32_t new_id();
+    void collect_if_large(uint32_t used);
+    void forget_contents(std::span<const uint32_t> kept);
+    void restore(uint32_t state);
     static uint64_t token_key(uint32_t state, uint32_t token) { return (uint64_t{state} << 32 | token) + 1; }
 
     uint32_t token_next(uint32_t state, uint32_t token);
@@ -199,17 +205,14 @@ protected:
     /// A call that begins with a state: holds the lock, and counts its work.
     class Call {
     public:
-        Call(BaseAutomaton& automaton, uint32_t state) : work_(automaton.shard_->work), lock_(automaton.shard_->lock) {
-            work_.begin(automaton.work_limit_);
+        Call(BaseAutomaton& automaton, uint32_t state)
+            : lock_(automaton.shard_->lock), counted_(automaton.shard_->work, automaton.work_limit_) {
             automaton.begin_call(state);
         }
-        ~Call() { work_.end(); }
-        Call(const Call&) = delete;
-        Call& operator=(const Call&) = delete;
 
     private:
-        Work& work_;
         std::lock_guard<std::mutex> lock_;
+        Work::Counted counted_;  // ends with the call, also if `begin_call` throws
     };
 
     // Called under the lock.
@@ -241,16 +244,25 @@ protected:
     /// How often each byte that may follow counts towards `kFewBytes`.
     virtual uint32_t counting_cost(uint32_t) const { return kPlainCost; }
     virtual size_t permanent_bytes() const = 0;
-    /// Whether what it cannot evict has passed its limit.
+    /// Bytes of states and their parts, which a collection can drop.
+    virtual size_t content_bytes() const = 0;
+    /// Whether much stays whatever is collected, because states that were given out cannot be computed again.
     virtual bool over_limit() const { return false; }
+    /// Drops the contents of all states but these, ascending, and those that it cannot compute again.
+    virtual void collect(const std::vector<uint32_t>& kept) = 0;
+    /// The state after a token that once led to one whose content was dropped.
+    virtual uint32_t next_again(uint32_t state, uint32_t token) { return token_next(state, token); }
     virtual size_t memo_bytes() const { return tokens_.bytes(); }
     virtual size_t mask_keys() const { return 0; }
 
+    const size_t limit_;
     std::shared_ptr<Shard> shard_;
     RuleExprStore exprs_;
     Gss gss_{exprs_, shard_->work};
     StableArray<Head> heads_;
     std::atomic<uint32_t> count_{0};
+    std::vector<uint32_t> free_ids_;
+    size_t collect_above_ = 0;  // bytes of content
     std::vector<Item> items_;
     InternTable index_;
     Memo tokens_{kMemoLimit};  // (state, token) -> state

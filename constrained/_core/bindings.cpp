@@ -581,7 +581,7 @@ NB_MODULE(_core, m) {
             "__init__",
             [](LexerAutomaton* self, std::shared_ptr<Shard> shard, nb::dict rules, nb::str start, nb::dict known,
                nb::list tokens, const std::vector<int32_t>& ranks, const std::vector<std::vector<int32_t>>& inherits_rank_from,
-               const std::vector<bool>& shortest, bool basic_lexer, uint32_t fuel) {
+               const std::vector<bool>& shortest, bool basic_lexer, uint32_t fuel, size_t memory_limit) {
                 core::IrReader reader(std::move(known));
                 reader.read(std::move(rules), start);
                 std::vector<int32_t> rows;
@@ -592,14 +592,14 @@ NB_MODULE(_core, m) {
                         const std::lock_guard guard(shard->lock);
                         reader.grammar.terminals = core::read_regexes(reader.regexes, shard->regexes);
                     }
-                    new (self) LexerAutomaton(std::move(shard), reader.grammar, {rows, ranks, inherits_rank_from, shortest, basic_lexer}, fuel);
+                    new (self) LexerAutomaton(std::move(shard), reader.grammar, {rows, ranks, inherits_rank_from, shortest, basic_lexer}, fuel, memory_limit);
                 }
                 reader.remember(reader.grammar.terminals);
             },
-            "shard"_a, "rules"_a, "start"_a, "known"_a, "tokens"_a, "ranks"_a, "inherits_rank_from"_a, "shortest"_a, "basic_lexer"_a, "fuel"_a,
+            "shard"_a, "rules"_a, "start"_a, "known"_a, "tokens"_a, "ranks"_a, "inherits_rank_from"_a, "shortest"_a, "basic_lexer"_a, "fuel"_a, "memory_limit"_a,
             nb::sig("def __init__(self, shard: Shard, rules: dict[str, typing.Any], start: str, known: dict[typing.Any, int], "
                     "tokens: list[typing.Any], ranks: Sequence[int], inherits_rank_from: Sequence[Sequence[int]], shortest: Sequence[bool], basic_lexer: bool, "
-                    "fuel: int) -> None"),
+                    "fuel: int, memory_limit: int) -> None"),
             "As Automaton; also takes the regular expressions, ranks and rank sources of a grammars.lexer.LexerGrammar's tokens.")
         .def_prop_ro("search_exhausted", &LexerAutomaton::search_exhausted, "Whether a search for a completion ran out of fuel.")
         .def_prop_ro("conflicting_tokens", &LexerAutomaton::conflicting_tokens,

@@ -8,7 +8,8 @@
 //  * A collection runs only at the start of a call, under the lock: nothing else holds an id of a state or of a part.
 //  * New numbers ascend as the old ones do (`Survivors`).
 //  * The bodies of all rules are kept, so nothing is asked from Python again.
-#include "automaton.hpp"
+#include "lexer_automaton.hpp"
+#include "unique_automaton.hpp"
 
 namespace core {
 
@@ -121,7 +122,8 @@ void RuleExprStore::collect(Survivors& exprs) {
     }
     interleaves_.for_each_expr([&](ExprId& expr) { exprs.keep(expr.value); });
     Survivors states = interleaves_.nothing_kept();
-    JsonValues::Kept values = interleaves_.values()->nothing_kept();
+    JsonValues* const heads = interleaves_.values();  // none where no head must be distinct
+    JsonValues::Kept values = heads ? heads->nothing_kept() : JsonValues::Kept{Survivors(0), Survivors(1)};
     for (const InterleaveId start : read_interleaves_) states.keep(start.value);
     for (auto id = static_cast<uint32_t>(exprs.size()); id-- > 0;) {
         if (!exprs.kept(id)) continue;
@@ -140,7 +142,8 @@ void RuleExprStore::collect(Survivors& exprs) {
         }
     }
     interleaves_.mark_sets(states, values.sets);
-    interleaves_.values()->collect(values);
+    if (heads) heads->collect(values);
+    else values.sets.number();
     interleaves_.collect(states, values.sets);
     exprs.number();
     std::vector<Node> nodes;
@@ -206,6 +209,105 @@ void Gss::collect(Survivors& continuations) {
     frames_ = std::move(kept);
 }
 
+void UniqueValues::collect(Survivors& texts, Survivors& sets) {
+    texts.keep(kNoText.value), texts.keep(kAnyText.value), sets.keep(kNone.value);
+    for (auto id = static_cast<uint32_t>(texts.size()); id-- > 0;) {
+        if (texts.kept(id)) texts.keep(texts_[id].parent);
+    }
+    Survivors values(values_.size());
+    for (auto id = static_cast<uint32_t>(sets.size()); id-- > 1;) {
+        if (sets.kept(id)) sets.keep(sets_[id].rest), values.keep(sets_[id].value);
+    }
+    const auto consists_of_values = [](Kind kind) { return kind == Kind::Array || kind == Kind::Object; };
+    for (auto id = static_cast<uint32_t>(values.size()); id-- > 0;) {
+        if (!values.kept(id) || !consists_of_values(values_[id].kind)) continue;
+        for (const uint32_t part : words(values_[id])) values.keep(part);
+    }
+    texts.number(), sets.number(), values.number();
+
+    std::vector<Text> kept_texts;
+    text_index_ = InternTable();
+    for (uint32_t id = 0; id < texts.size(); ++id) {
+        if (!texts.kept(id)) continue;
+        Text text = texts_[id];
+        text.parent = texts[text.parent];
+        const auto number = static_cast<uint32_t>(kept_texts.size());
+        kept_texts.push_back(text);
+        if (number > kAnyText.value) text_index_.find_or_insert(combine(text.parent, text.byte), [](uint32_t) { return false; }, [&] { return number; });
+    }
+    texts_ = std::move(kept_texts);
+
+    std::vector<Value> kept_values;
+    std::vector<uint32_t> kept_words;
+    value_index_ = InternTable();
+    for (uint32_t id = 0; id < values.size(); ++id) {
+        if (!values.kept(id)) continue;
+        Value value = values_[id];
+        const auto held = words(value);
+        value.at = static_cast<uint32_t>(kept_words.size());
+        for (const uint32_t word : held) kept_words.push_back(consists_of_values(value.kind) ? values[word] : word);
+        const auto number = static_cast<uint32_t>(kept_values.size());
+        kept_values.push_back(value);
+        const std::span made(kept_words.data() + value.at, value.count);
+        value_index_.find_or_insert(hash_words(made, static_cast<uint64_t>(value.kind)), [](uint32_t) { return false; }, [&] { return number; });
+    }
+    values_ = std::move(kept_values);
+    words_ = std::move(kept_words);
+
+    std::vector<Set> kept_sets;
+    set_index_ = InternTable();
+    for (uint32_t id = 0; id < sets.size(); ++id) {
+        if (!sets.kept(id)) continue;
+        Set set = sets_[id];
+        const auto number = static_cast<uint32_t>(kept_sets.size());
+        if (number > 0) {
+            set = {sets[set.rest], values[set.value]};
+            set_index_.find_or_insert(combine(set.rest, set.value), [](uint32_t) { return false; }, [&] { return number; });
+        }
+        kept_sets.push_back(set);
+    }
+    sets_ = std::move(kept_sets);
+}
+
+void ItemHistories::collect(Survivors& histories) {
+    Survivors levels(levels_.size()), texts = values_.no_texts_kept(), sets = values_.no_sets_kept();
+    histories.keep(kNothing.value);
+    for (const uint32_t id : plain_levels_) levels.keep(id);
+    for (uint32_t id = 0; id < histories.size(); ++id) {
+        if (histories.kept(id)) levels.keep(histories_[id].level), texts.keep(histories_[id].text.value);
+    }
+    for (auto id = static_cast<uint32_t>(levels.size()); id-- > 0;) {
+        if (levels.kept(id)) levels.keep(levels_[id].around), sets.keep(levels_[id].items.value);
+    }
+    values_.collect(texts, sets);
+    levels.number(), histories.number();
+
+    std::vector<Level> kept_levels;
+    level_index_ = InternTable();
+    for (uint32_t id = 0; id < levels.size(); ++id) {
+        if (!levels.kept(id)) continue;
+        Level level = levels_[id];
+        level.around = levels[level.around];
+        level.items = sets[level.items];
+        const auto number = static_cast<uint32_t>(kept_levels.size());
+        kept_levels.push_back(level);
+        if (number > 0) level_index_.find_or_insert(hash_of(level), [](uint32_t) { return false; }, [&] { return number; });
+    }
+    levels_ = std::move(kept_levels);
+    for (uint32_t& id : plain_levels_) id = levels[id];
+
+    std::vector<History> kept;
+    history_index_ = InternTable();
+    for (uint32_t id = 0; id < histories.size(); ++id) {
+        if (!histories.kept(id)) continue;
+        const History history{texts[histories_[id].text], levels[histories_[id].level]};
+        const auto number = static_cast<uint32_t>(kept.size());
+        kept.push_back(history);
+        history_index_.find_or_insert(combine(history.text.value, history.level), [](uint32_t) { return false; }, [&] { return number; });
+    }
+    histories_ = std::move(kept);
+}
+
 // ---------------------------------------------------------------- states
 
 void BaseAutomaton::publish_state(uint32_t state, uint32_t before, uint32_t token) {
@@ -229,14 +331,21 @@ std::vector<uint32_t> BaseAutomaton::recent_states(size_t most) const {
     return states;
 }
 
-/// Bytes of states and their parts, which a collection can drop.
-size_t Automaton::content_bytes() const {
-    return states_.size() * sizeof(State) + items_.capacity() * sizeof(Item) + index_.bytes() + exprs_.bytes() + gss_.bytes() + values_.bytes();
+/// An id that names no state: a new one, or one that a collection has freed.
+uint32_t BaseAutomaton::new_id() {
+    if (free_ids_.empty()) return heads_.push();
+    const uint32_t id = free_ids_.back();
+    free_ids_.pop_back();
+    heads_[id].max_remaining = 0;
+    heads_[id].length = kInfinite;
+    heads_[id].accepts = false;
+    heads_[id].mask.store(kUnset, std::memory_order_relaxed);
+    return id;
 }
 
 /// Above three quarters of the limit (the rest is for memos): keeps fewer states until a quarter of that is left, or only the
 /// last one.
-void Automaton::collect_if_large(uint32_t used) {
+void BaseAutomaton::collect_if_large(uint32_t used) {
     if (content_bytes() <= collect_above_) return;
     note_use(used);
     for (size_t most = recent_.size();; most /= 4) {
@@ -247,30 +356,52 @@ void Automaton::collect_if_large(uint32_t used) {
     ++collections_;
 }
 
-void Automaton::collect(const std::vector<uint32_t>& kept) {
-    Survivors continuations = gss_.nothing_kept();
-    for (const uint32_t id : kept) {
-        if (heads_[id].content == kUnset) continue;
-        for (const Item& item : items(id)) continuations.keep(item.after.value);
-    }
-    gss_.collect(continuations);
-    std::vector<std::pair<uint32_t, std::vector<Item>>> contents;
-    for (const uint32_t id : kept) {
-        if (heads_[id].content == kUnset) continue;
-        const auto held = items(id);
-        contents.emplace_back(id, std::vector<Item>(held.begin(), held.end()));
-    }
-    states_.clear();
-    items_ = {};
-    index_ = InternTable();
+/// Forgets the contents of all states, and what is remembered of them but their masks. The ids of those that nobody was
+/// given are free again, but for the kept ones, ascending, whose contents the caller puts back.
+void BaseAutomaton::forget_contents(std::span<const uint32_t> kept) {
     free_ids_.clear();
     for (uint32_t id = kFinished + 1; id < heads_.size(); ++id) {
         Head& head = heads_[id];
         head.content = head.nearer = kUnset;
         head.completion.store(kUnset, std::memory_order_release);
         head.rest = Rest::Unknown;
-        if (!head.published.load(std::memory_order_relaxed)) free_ids_.push_back(id);
+        if (!given_out(id) && !std::ranges::binary_search(kept, id)) free_ids_.push_back(id);
     }
+    spelled_.clear();
+    spelled_by_ = {};
+    index_ = InternTable();
+    items_ = {};
+}
+
+/// Computes the content of a state again if it was dropped.
+void BaseAutomaton::restore(uint32_t id) {
+    if (heads_[id].content != kUnset) return;
+    if (!given_out(id)) throw std::invalid_argument("not a state of this automaton");
+    std::vector<uint32_t> way;
+    for (uint32_t at = id; heads_[at].content == kUnset; at = heads_[at].before) way.push_back(at);
+    for (size_t i = way.size(); i-- > 0;) {
+        const Head& head = heads_[way[i]];
+        heads_[way[i]].content = heads_[next_again(head.before, head.token)].content;
+    }
+    note_use(id);
+}
+
+size_t Automaton::content_bytes() const {
+    return states_.size() * sizeof(State) + items_.capacity() * sizeof(Item) + index_.bytes() + exprs_.bytes() + gss_.bytes() + values_.bytes();
+}
+
+void Automaton::collect(const std::vector<uint32_t>& kept) {
+    Survivors continuations = gss_.nothing_kept();
+    std::vector<std::pair<uint32_t, std::vector<Item>>> contents;
+    for (const uint32_t id : kept) {
+        if (heads_[id].content == kUnset) continue;
+        const auto held = items(id);
+        for (const Item& item : held) continuations.keep(item.after.value);
+        contents.emplace_back(id, std::vector<Item>(held.begin(), held.end()));
+    }
+    gss_.collect(continuations);
+    states_.clear();
+    forget_contents(kept);
     for (uint32_t id = 0; id <= kFinished; ++id) heads_[id].content = states_.push();
     for (auto& [id, items] : contents) {
         for (Item& item : items) item.after = continuations[item.after];
@@ -280,22 +411,7 @@ void Automaton::collect(const std::vector<uint32_t>& kept) {
         });
         heads_[id].content = heads_[same].content;
     }
-    spelled_.clear();
-    spelled_by_ = {};
     forget_memos();
-}
-
-/// Computes the content of a state again if it was dropped.
-void Automaton::restore(uint32_t id) {
-    if (heads_[id].content != kUnset) return;
-    if (!heads_[id].published.load(std::memory_order_relaxed)) throw std::invalid_argument("not a state of this automaton");
-    std::vector<uint32_t> way;
-    for (uint32_t at = id; heads_[at].content == kUnset; at = heads_[at].before) way.push_back(at);
-    for (size_t i = way.size(); i-- > 0;) {
-        const Head& head = heads_[way[i]];
-        heads_[way[i]].content = heads_[token_next(head.before, head.token)].content;
-    }
-    note_use(id);
 }
 
 }  // namespace core

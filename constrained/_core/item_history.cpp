@@ -6,7 +6,7 @@ namespace core {
 
 uint32_t ItemHistories::level(uint32_t around, JsonSetId items, uint32_t start, bool differs) {
     return level_index_.find_or_insert(
-        combine(combine(combine(around, items.value), start), differs),
+        hash_of({around, items, start, differs}),
         [&](uint32_t id) {
             const Level& one = levels_[id];
             return one.around == around && one.items == items && one.start == start && one.differs == differs;

@@ -34,6 +34,9 @@ public:
     HistoryId without_values(HistoryId id);
     bool has_values(HistoryId id) const { return id != kNothing && histories_[id.value].text != UniqueValues::kAnyText; }
 
+    Survivors nothing_kept() const { return Survivors(histories_.size()); }
+    /// Keeps the marked histories and what they consist of, and gives them new numbers.
+    void collect(Survivors& histories);
     size_t bytes() const { return values_.bytes() + histories_.capacity() * sizeof(History) + history_index_.bytes() + levels_.capacity() * sizeof(Level) + level_index_.bytes(); }
 
 private:
@@ -52,6 +55,7 @@ private:
         uint32_t level;
     };
 
+    static uint64_t hash_of(const Level& level) { return combine(combine(combine(level.around, level.items.value), level.start), level.differs); }
     uint32_t level(uint32_t around, JsonSetId items, uint32_t start, bool differs);
     HistoryId intern(JsonTextId text, uint32_t level);
 

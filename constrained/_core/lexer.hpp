@@ -15,6 +15,7 @@
 #include <deque>
 
 #include "regex.hpp"
+#include "survivors.hpp"
 
 namespace core {
 
@@ -91,11 +92,25 @@ public:
         return moves_[slot];
     }
 
-    size_t bytes() const {
-        size_t total = index_.bytes() + 4 * moves_.capacity();
-        for (const State& state : states_) total += sizeof state + state.terminals.capacity() * sizeof(LiveTerminal);
-        return total;
+    Survivors nothing_kept() const { return Survivors(states_.size()); }
+    /// Keeps the marked states and gives them new numbers; what they lead to is derived again.
+    void collect(Survivors& states) {
+        states.keep(kNone);
+        states.number();
+        std::deque<State> kept;
+        index_ = InternTable();
+        moves_ = {};
+        terminal_bytes_ = 0;
+        for (uint32_t id = 0; id < states.size(); ++id) {
+            if (!states.kept(id)) continue;
+            State& state = kept.emplace_back(std::move(states_[id]));
+            state.moves = UINT32_MAX;
+            terminal_bytes_ += state.terminals.capacity() * sizeof(LiveTerminal);
+            index_.find_or_insert(hash_of(state.terminals), [](uint32_t) { return false; }, [&] { return states[id]; });
+        }
+        states_ = std::move(kept);
     }
+    size_t bytes() const { return index_.bytes() + 4 * moves_.capacity() + states_.size() * sizeof(State) + terminal_bytes_; }
 
 private:
     uint32_t derive(uint32_t id, uint8_t byte) {
@@ -119,12 +134,16 @@ private:
         return intern(std::move(terminals));
     }
 
-    uint32_t intern(std::vector<LiveTerminal> terminals) {
+    static uint64_t hash_of(const std::vector<LiveTerminal>& terminals) {
         uint64_t hash = terminals.size();
         for (const LiveTerminal& terminal : terminals) {
             hash = combine(combine(combine(hash, terminal.token), terminal.residual.value), static_cast<uint32_t>(terminal.rank));
         }
-        return index_.find_or_insert(hash, [&](uint32_t id) { return states_[id].terminals == terminals; }, [&] {
+        return hash;
+    }
+
+    uint32_t intern(std::vector<LiveTerminal> terminals) {
+        return index_.find_or_insert(hash_of(terminals), [&](uint32_t id) { return states_[id].terminals == terminals; }, [&] {
             State state;
             std::vector<RegexId> rests;
             int32_t best = INT32_MIN;
@@ -143,6 +162,7 @@ private:
             if (first) state.partition = regexes_.partition_id(RegexStore::kEmptyLanguage);
             state.rival = state.open ? regexes_.union_of(std::move(rests)) : RegexStore::kEmptyLanguage;
             state.terminals = std::move(terminals);
+            terminal_bytes_ += state.terminals.capacity() * sizeof(LiveTerminal);
             states_.push_back(std::move(state));
             return static_cast<uint32_t>(states_.size() - 1);
         });
@@ -153,6 +173,7 @@ private:
     std::deque<State> states_;  // references stay valid
     InternTable index_;
     std::vector<uint32_t> moves_;
+    size_t terminal_bytes_ = 0;
 };
 
 }  // namespace core

@@ -1,9 +1,9 @@
 #include "lexer_automaton.hpp"
 
 #include <algorithm>
-#include <queue>
 #include <unordered_set>
 
+#include "completion_search.hpp"
 #include "trie_walk.hpp"
 
 namespace core {
@@ -16,8 +16,8 @@ struct LexerAutomaton::StateBuilder {
 };
 
 LexerAutomaton::LexerAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, const Tokens& tokens,
-                               uint32_t fuel)
-    : BaseAutomaton(std::move(shard)),
+                               uint32_t fuel, size_t limit)
+    : BaseAutomaton(std::move(shard), limit),
       regexes_(shard_->regexes),
       lexer_(regexes_),
       basic_lexer_(tokens.basic_lexer),
@@ -59,6 +59,7 @@ LexerAutomaton::LexerAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar& 
     push_fixed_states();
     states_[kDead].verdict = Verdict::Dead;
     states_[kFinished].verdict = Verdict::Live;
+    collect_above_ = limit_ - limit_ / 4;
     if (left_recursive() != UINT32_MAX || exprs_.rule_length(grammar.start) == kInfinite) return;
     StateBuilder builder;
     enter(gss_.push(exprs_.call(grammar.start), Gss::kEnd), RegexStore::kEmptyLanguage, builder);
@@ -77,6 +78,7 @@ LexerAutomaton::LexerAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar& 
 uint32_t LexerAutomaton::parser_state(ContinuationId after) {
     if (gss_.closure(after) != kUnset) return gss_.closure(after);
     ParserState made;
+    made.after = after;
     std::map<uint32_t, ContinuationId> symbols;
     made.accepts = collect_first(after, [&](uint32_t symbol, ContinuationId rest) {
         const auto [at, fresh] = symbols.try_emplace(symbol, rest);
@@ -93,6 +95,7 @@ uint32_t LexerAutomaton::parser_state(ContinuationId after) {
         }
     }
     if (!candidates.empty()) made.lexer = lexer_.start(basic_lexer_ ? all_tokens_ : candidates);
+    parser_state_bytes_ += sizeof made + made.tokens.capacity() * sizeof made.tokens[0] + made.items.capacity() * sizeof made.items[0];
     parser_states_.push_back(std::move(made));
     return gss_.closure(after) = static_cast<uint32_t>(parser_states_.size() - 1);
 }
@@ -122,6 +125,13 @@ uint32_t LexerAutomaton::bound(const Branch& branch) {
     return least;
 }
 
+uint64_t LexerAutomaton::hash_of(std::span<const Branch> branches, std::span<const Item> items, bool accepts) {
+    uint64_t hash = accepts;
+    for (const Branch& branch : branches) hash = combine(combine(combine(hash, branch.parser_state), branch.lexer), branch.rival.value);
+    for (const Item& item : items) hash = combine(combine(hash, item.residual.value), item.after.value);
+    return hash;
+}
+
 uint32_t LexerAutomaton::intern(StateBuilder& builder) {
     auto& [branches, items, accepts] = builder;
     std::ranges::sort(branches);
@@ -140,25 +150,23 @@ uint32_t LexerAutomaton::intern(StateBuilder& builder) {
         least = std::min(least, add_lengths(regexes_.min_length(item.residual), gss_.min_length(item.after)));
     }
     if (least == kInfinite) return kDead;
-    uint64_t hash = accepts;
-    for (const Branch& branch : branches) hash = combine(combine(combine(hash, branch.parser_state), branch.lexer), branch.rival.value);
-    for (const Item& item : items) hash = combine(combine(hash, item.residual.value), item.after.value);
     return index_.find_or_insert(
-        hash,
+        hash_of(branches, items, accepts),
         [&](uint32_t id) {
-            const State& state = states_[id];
+            const State& state = state_of(id);
             return heads_[id].accepts == accepts && state.branches_count == branches.size() && state.items_count == items.size() &&
                    std::equal(branches.begin(), branches.end(), branches_.begin() + state.branches_at) &&
                    std::equal(items.begin(), items.end(), items_.begin() + state.items_at);
         },
         [&] {
-            const uint32_t id = states_.push();
-            State& state = states_[id];
+            const uint32_t id = new_id(), content = states_.push();
+            State& state = states_[content];
             state.branches_at = static_cast<uint32_t>(branches_.size());
             state.branches_count = static_cast<uint32_t>(branches.size());
             state.items_at = static_cast<uint32_t>(items_.size());
             state.items_count = static_cast<uint32_t>(items.size());
-            Head& head = heads_[heads_.push()];
+            Head& head = heads_[id];
+            head.content = content;
             head.accepts = accepts;
             state.bound = least;
             branches_.insert(branches_.end(), branches.begin(), branches.end());
@@ -171,7 +179,7 @@ uint32_t LexerAutomaton::intern(StateBuilder& builder) {
             }
             for (const Item& item : items) partition = regexes_.refine(partition, regexes_.partition_id(item.residual));
             state.partition = partition;
-            count_.store(id + 1, std::memory_order_release);
+            count_.store(heads_.size(), std::memory_order_release);
             return id;
         });
 }
@@ -179,7 +187,7 @@ uint32_t LexerAutomaton::intern(StateBuilder& builder) {
 /// The state after one byte, which may be a dead end.
 uint32_t LexerAutomaton::unproven_next(uint32_t id, uint8_t byte) {
     if (!shard_->alphabet[byte]) return kDead;
-    State& state = states_[id];
+    State& state = state_of(id);
     if (state.moves == kUnset) {
         state.moves = static_cast<uint32_t>(moves_.size());
         moves_.resize(moves_.size() + regexes_.partition_at(state.partition).count, kUnset);
@@ -223,66 +231,43 @@ uint32_t LexerAutomaton::byte_next(uint32_t state, uint8_t byte) {
 // ---------------------------------------------------------------- proofs
 
 bool LexerAutomaton::live(uint32_t state) {
-    if (states_[state].verdict == Verdict::Open) prove(state);
-    return states_[state].verdict == Verdict::Live;
+    if (state_of(state).verdict == Verdict::Open) prove(state);
+    return state_of(state).verdict == Verdict::Live;
 }
 
-/// Best-first search for a completion, ordered by the bound; it stops at a state with a known completion. All states on the
-/// path are proven with it, so a growing text costs one or two steps per byte.
+/// Searches a completion; it stops at a state with a known one. All states on the way are proven with it, so a growing text
+/// costs one or two steps per byte.
 void LexerAutomaton::prove(uint32_t from) {
-    constexpr uint64_t kLead = 2;  // weight of a remaining byte relative to a read byte
-    struct Visit {
-        uint32_t state, parent, depth;
-        uint8_t byte;
-    };
-    struct Next {
-        uint64_t cost;
-        uint32_t visit;
-        bool operator<(const Next& other) const { return cost != other.cost ? cost > other.cost : visit < other.visit; }
-    };
-    std::vector<Visit> visits;
-    std::priority_queue<Next> queue;
-    std::unordered_set<uint32_t> seen;
-    const auto add = [&](uint32_t state, uint32_t parent, uint32_t depth, uint8_t byte) {
-        const State& here = states_[state];
-        if (here.verdict == Verdict::Dead || !seen.insert(state).second) return;
-        const uint64_t rest = here.verdict == Verdict::Live ? heads_[state].length : here.bound;
-        visits.push_back({state, parent, depth, byte});
-        queue.push({depth + kLead * rest, static_cast<uint32_t>(visits.size() - 1)});
-    };
-    add(from, 0, 0, 0);
-    uint32_t fuel = fuel_;
-    while (!queue.empty()) {
-        const uint32_t at = queue.top().visit;
-        queue.pop();
-        const Visit visit = visits[at];
-        if (states_[visit.state].verdict == Verdict::Live) {
-            uint32_t length = heads_[visit.state].length;
-            for (uint32_t i = at; i != 0; i = visits[i].parent) {
-                State& before = states_[visits[visits[i].parent].state];
-                before.verdict = Verdict::Live;
-                heads_[visits[visits[i].parent].state].length = length = add_lengths(length, 1);
-                before.witness = visits[i].byte;
-            }
+    const auto rest = [&](uint32_t id) { return state_of(id).verdict == Verdict::Live ? heads_[id].length : state_of(id).bound; };
+    CompletionSearch search(from, rest(from));
+    for (uint32_t fuel = fuel_; !search.empty(); --fuel) {
+        const uint32_t at = search.take().visit, here = search[at].node;
+        if (state_of(here).verdict == Verdict::Live) {
+            uint32_t length = heads_[here].length;
+            search.way_back(at, [&](uint32_t before, uint8_t byte) {
+                state_of(before).verdict = Verdict::Live;
+                state_of(before).witness = byte;
+                heads_[before].length = length = add_lengths(length, 1);
+            });
             return;
         }
-        if (fuel-- == 0) {  // successors of a dead end are dead ends: search less for each
+        if (fuel == 0) {  // successors of a dead end are dead ends: search less for each
             fuel_ = std::max(kLeastFuel, fuel_ / 2);
             search_exhausted_ = true;
-            states_[from].verdict = Verdict::Dead;
+            state_of(from).verdict = Verdict::Dead;
             return;
         }
-        const uint32_t partition = states_[visit.state].partition;
+        const uint32_t partition = state_of(here).partition;
         ByteSet done;
         for (int byte = 0; byte < 256; ++byte) {
             const uint8_t group = regexes_.partition_at(partition).of[byte];
             if (done[group] || !shard_->alphabet[byte]) continue;
             done.set(group);
-            const uint32_t next = unproven_next(visit.state, static_cast<uint8_t>(byte));
-            if (next != kDead) add(next, at, visit.depth + 1, static_cast<uint8_t>(byte));
+            const uint32_t next = unproven_next(here, static_cast<uint8_t>(byte));
+            if (state_of(next).verdict != Verdict::Dead) search.reach(at, static_cast<uint8_t>(byte), next, rest(next));
         }
     }
-    for (const Visit& visit : visits) states_[visit.state].verdict = Verdict::Dead;
+    for (const CompletionSearch::Visit& visit : search.visits()) state_of(visit.node).verdict = Verdict::Dead;
 }
 
 /// Explains an unsatisfiable grammar: pairs of tokens that never stand next to each other in the states of a short search.
@@ -293,7 +278,7 @@ void LexerAutomaton::explain(uint32_t from) {
     std::vector<uint32_t> states{from};
     std::unordered_set<uint32_t> seen{from};
     for (size_t i = 0; i < states.size() && i < kLimit; ++i) {
-        const State& state = states_[states[i]];
+        const State& state = state_of(states[i]);
         std::bitset<256> done;
         for (int byte = 0; byte < 256; ++byte) {
             const uint8_t group = regexes_.partition_at(state.partition).of[byte];
@@ -364,7 +349,7 @@ private:
 
 LexerAutomaton::Cell* LexerAutomaton::cell(uint32_t state) {
     if (state == kDead) return nullptr;
-    if (cell_of_.size() <= state) cell_of_.resize(states_.size(), nullptr);
+    if (cell_of_.size() <= state) cell_of_.resize(heads_.size(), nullptr);
     if (!cell_of_[state]) {
         if (cells_used_ == cells_.size()) cells_.emplace_back();
         Cell& made = *(cell_of_[state] = &cells_[cells_used_++]);
@@ -376,7 +361,7 @@ LexerAutomaton::Cell* LexerAutomaton::cell(uint32_t state) {
 }
 
 void LexerAutomaton::spread(Cell& made) {
-    const RegexStore::Partition partition = regexes_.partition_at(states_[made.state].partition);  // a copy: the store grows
+    const RegexStore::Partition partition = regexes_.partition_at(state_of(made.state).partition);  // a copy: the store grows
     std::array<Cell*, 256> after;
     ByteSet known, seen;  // partition classes, byte classes
     std::array<Cell*, 256> of_class;
@@ -427,15 +412,105 @@ uint32_t LexerAutomaton::walk_mask(uint32_t id) {
 
 /// The states on the path of the stored completion store its rest.
 std::pair<uint8_t, uint32_t> LexerAutomaton::step_nearer(uint32_t id) {
-    const uint8_t byte = states_[id].witness;
+    const uint8_t byte = state_of(id).witness;
     return {byte, unproven_next(id, byte)};
 }
 
+// ---------------------------------------------------------------- memory
+
 size_t LexerAutomaton::permanent_bytes() const {
-    return states_.size() * (sizeof(State) + sizeof(Head)) + branches_.capacity() * sizeof(Branch) +
-                         items_.capacity() * sizeof(Item) + moves_.capacity() * 4 + cells_.size() * sizeof(Cell) + 8 * cell_of_.capacity() +
-                         parser_states_.size() * sizeof(ParserState) + index_.bytes() + lexer_.bytes() +
-                         exprs_.bytes() + gss_.bytes() + 4 * spelled_by_.capacity();
+    return content_bytes() + heads_.size() * sizeof(Head) + cells_.size() * sizeof(Cell) + 8 * cell_of_.capacity() + 4 * (free_ids_.capacity() + spelled_by_.capacity());
+}
+
+size_t LexerAutomaton::content_bytes() const {
+    return states_.size() * sizeof(State) + branches_.capacity() * sizeof(Branch) + items_.capacity() * sizeof(Item) + 4 * moves_.capacity() +
+           parser_state_bytes_ + index_.bytes() + lexer_.bytes() + exprs_.bytes() + gss_.bytes();
+}
+
+size_t LexerAutomaton::memo_bytes() const { return tokens_.bytes() + gss_.join_memo_bytes() + opening_bytes() + 64 * spelled_.size(); }
+
+void LexerAutomaton::begin_call(uint32_t state) {
+    collect_if_large(state);
+    if (memo_bytes() > limit_ / 4) forget_memos();
+}
+
+void LexerAutomaton::forget_memos() {
+    const Memo::Retired retired = tokens_.retire_all();
+    gss_.clear_join_memo();
+    openings_.clear();
+    openings_count_ = 0;
+    spelled_.clear();
+    shard_->epoch.wait_for_readers();
+}
+
+/// Keeps what was given out, whenever it was used, and its completions: a search again could find another one, or none.
+void LexerAutomaton::collect(const std::vector<uint32_t>&) {
+    std::vector<uint32_t> ids;
+    std::vector<bool> kept(heads_.size());
+    for (uint32_t start = kFinished + 1; start < kept.size(); ++start) {
+        for (uint32_t id = start; given_out(start) && id != kDead && !kept[id];) {
+            kept[id] = true;
+            ids.push_back(id);
+            id = heads_[id].length == 0 ? kDead : unproven_next(id, state_of(id).witness);
+        }
+    }
+    std::ranges::sort(ids);
+
+    std::vector<std::pair<State, std::pair<std::vector<Branch>, std::vector<Item>>>> contents;
+    Survivors continuations = gss_.nothing_kept(), parsers(parser_states_.size()), lexers = lexer_.nothing_kept();
+    for (const uint32_t id : ids) {
+        const State& state = state_of(id);
+        const auto branches = branches_.begin() + state.branches_at;
+        const auto items = items_.begin() + state.items_at;
+        auto& [content, parts] = contents.emplace_back(state, std::pair(std::vector(branches, branches + state.branches_count), std::vector(items, items + state.items_count)));
+        for (const Branch& branch : parts.first) parsers.keep(branch.parser_state), lexers.keep(branch.lexer);
+        for (const Item& item : parts.second) continuations.keep(item.after.value);
+    }
+    for (uint32_t at = 0; at < parsers.size(); ++at) {
+        if (!parsers.kept(at)) continue;
+        const ParserState& state = parser_states_[at];
+        continuations.keep(state.after.value), lexers.keep(state.lexer);
+        for (const auto& [token, rest] : state.tokens) continuations.keep(rest.value);
+        for (const auto& [residual, rest] : state.items) continuations.keep(rest.value);
+    }
+    gss_.collect(continuations);
+    lexer_.collect(lexers);
+    parsers.number();
+    std::deque<ParserState> parser_states;
+    parser_state_bytes_ = 0;
+    for (uint32_t at = 0; at < parsers.size(); ++at) {
+        if (!parsers.kept(at)) continue;
+        ParserState& state = parser_states.emplace_back(std::move(parser_states_[at]));
+        state.after = continuations[state.after];
+        state.lexer = lexers[state.lexer];
+        for (auto& [token, rest] : state.tokens) rest = continuations[rest];
+        for (auto& [residual, rest] : state.items) rest = continuations[rest];
+        gss_.closure(state.after) = parsers[at];
+        parser_state_bytes_ += sizeof state + state.tokens.capacity() * sizeof state.tokens[0] + state.items.capacity() * sizeof state.items[0];
+    }
+    parser_states_ = std::move(parser_states);
+
+    states_.clear();
+    branches_ = {}, moves_ = {};
+    forget_contents(ids);
+    for (uint32_t id = 0; id <= kFinished; ++id) {
+        heads_[id].content = states_.push();
+        state_of(id).verdict = id == kDead ? Verdict::Dead : Verdict::Live;
+    }
+    for (size_t i = 0; i < ids.size(); ++i) {
+        auto& [state, parts] = contents[i];
+        auto& [branches, items] = parts;
+        for (Branch& branch : branches) branch.parser_state = parsers[branch.parser_state], branch.lexer = lexers[branch.lexer];
+        for (Item& item : items) item.after = continuations[item.after];
+        state.branches_at = static_cast<uint32_t>(branches_.size()), state.items_at = static_cast<uint32_t>(items_.size());
+        state.moves = kUnset;
+        branches_.insert(branches_.end(), branches.begin(), branches.end());
+        items_.insert(items_.end(), items.begin(), items.end());
+        heads_[ids[i]].content = states_.push();
+        state_of(ids[i]) = state;
+        index_.find_or_insert(hash_of(branches, items, heads_[ids[i]].accepts), [](uint32_t) { return false; }, [&] { return ids[i]; });
+    }
+    forget_memos();
 }
 
 }  // namespace core

@@ -10,7 +10,8 @@
 //  * Every state that this class returns is proven to have a completion: one completion is stored, byte by byte, and every
 //    state on it is proven. A search that exhausts its fuel counts as a proof of the contrary, so an allowed text can always
 //    be completed, whatever the fuel.
-//  * A state id is valid for the lifetime of the automaton.
+//  * A state id that `next` gave out is valid for the lifetime of the automaton, and so is its stored completion: a collection
+//    keeps the content of these states, of those on their completions, and what they consist of.
 // Thread safety: see `BaseAutomaton`.
 #pragma once
 
@@ -32,8 +33,8 @@ public:
         bool basic_lexer;                       ///< Lark's basic lexer: every token competes everywhere, not only where the parser allows it
     };
 
-    /// `fuel`: states that the search for one completion may visit.
-    LexerAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, const Tokens& tokens, uint32_t fuel);
+    /// `fuel`: states that the search for one completion may visit. `limit`: see `Automaton`.
+    LexerAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, const Tokens& tokens, uint32_t fuel, size_t limit);
 
     /// Whether a search for a completion ran out of fuel.
     bool search_exhausted() const { return search_exhausted_; }
@@ -43,11 +44,11 @@ public:
 private:
     friend class LexerMaskWalk;
     static constexpr uint32_t kLeastFuel = 256;
-    static constexpr size_t kMuch = size_t{64} << 20;  // bytes of states, see `over_limit`
 
     /// What the parser can read next at a token boundary. Symbols of `RuleExprStore` below the number of tokens are tokens,
     /// higher ones are residuals.
     struct ParserState {
+        ContinuationId after{};
         bool accepts = false;
         std::vector<std::pair<uint32_t, ContinuationId>> tokens;  // (token, continuation), ascending
         std::vector<std::pair<RegexId, ContinuationId>> items;    // terminals outside the lexer
@@ -63,7 +64,7 @@ private:
     struct State {
         uint32_t branches_at = 0, branches_count = 0, items_at = 0, items_count = 0;
         uint32_t bound = kInfinite;    // lower bound of the completion, in bytes
-        uint32_t partition = 0;
+        uint32_t partition = 0;  // of the shard, which keeps it
         uint32_t moves = kUnset;       // unproven successors by byte class
         Verdict verdict = Verdict::Open;
         uint8_t witness = 0;           // first byte of the stored completion
@@ -80,6 +81,7 @@ private:
 
     uint32_t parser_state(ContinuationId after);
     void enter(ContinuationId after, RegexId rival, StateBuilder& builder);
+    static uint64_t hash_of(std::span<const Branch> branches, std::span<const Item> items, bool accepts);
     uint32_t intern(StateBuilder& builder);
     uint32_t bound(const Branch& branch);
     uint32_t unproven_next(uint32_t state, uint8_t byte);
@@ -94,7 +96,14 @@ private:
     uint32_t walk_mask(uint32_t state);
     std::pair<uint8_t, uint32_t> step_nearer(uint32_t state) final;
     size_t permanent_bytes() const final;
-    bool over_limit() const final { return permanent_bytes() > kMuch; }
+    size_t content_bytes() const final;
+    bool over_limit() const final { return content_bytes() > limit_; }
+    size_t memo_bytes() const final;
+    void begin_call(uint32_t state) final;
+    void collect(const std::vector<uint32_t>& recent) final;
+    void forget_memos();
+    State& state_of(uint32_t id) { return states_[heads_[id].content]; }
+    const State& state_of(uint32_t id) const { return states_[heads_[id].content]; }
 
     RegexStore& regexes_;
     Lexer lexer_;
@@ -104,7 +113,8 @@ private:
     std::set<std::pair<uint32_t, uint32_t>> conflicting_tokens_;
     std::vector<uint32_t> all_tokens_;
     std::deque<ParserState> parser_states_;
-    StableArray<State> states_;
+    size_t parser_state_bytes_ = 0;
+    StableArray<State> states_;  // by `Head::content`
     std::vector<Branch> branches_;
     std::vector<uint32_t> moves_;
     std::deque<Cell> cells_;  // of the current walk

@@ -104,7 +104,7 @@ public:
     std::span<const Move> moves(ExprId id);
 
     Survivors nothing_kept() const { return Survivors(nodes_.size()); }
-    /// Needs values. Keeps the marked expressions, the bodies of the rules and what all of them consist of, and gives them new numbers.
+    /// Keeps the marked expressions, the bodies of the rules and what all of them consist of, and gives them new numbers.
     void collect(Survivors& exprs);
 
     size_t size() const { return nodes_.size(); }

@@ -1,8 +1,8 @@
 #include "unique_automaton.hpp"
 
 #include <algorithm>
-#include <queue>
-#include <unordered_set>
+
+#include "completion_search.hpp"
 
 namespace core {
 
@@ -15,7 +15,7 @@ void remove(std::vector<uint32_t>& bits, std::span<const uint32_t> tokens) {
 }  // namespace
 
 UniqueAutomaton::UniqueAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, uint32_t fuel, size_t limit)
-    : BaseAutomaton(shard), limit_(limit), inner_(std::make_unique<Automaton>(std::move(shard), grammar, fuel, limit)) {
+    : BaseAutomaton(shard, limit), inner_(std::make_unique<Automaton>(std::move(shard), grammar, fuel, limit)) {
     const std::lock_guard guard(shard_->lock);
     states_.push();  // kDead
     states_.push();  // kFinished
@@ -30,6 +30,7 @@ UniqueAutomaton::UniqueAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar
     std::vector<uint32_t> readings{reading(inner_->start(), ItemHistories::kNothing)};
     start_ = intern(readings);
     heads_[start_].published = true;
+    collect_above_ = std::max(limit_ - limit_ / 4, 2 * content_bytes());
 }
 
 // ---------------------------------------------------------------- readings
@@ -77,44 +78,27 @@ bool UniqueAutomaton::live(uint32_t id) {
     return readings_[id].verdict == Verdict::Live;
 }
 
-/// Best-first search for a text after which all items differ. It tries the byte of the inner completion first, and the other
-/// ones when that led nowhere.
+/// Searches a text after which all items differ. It tries the byte of the inner completion first, and the other ones when that
+/// led nowhere.
 void UniqueAutomaton::prove(uint32_t from) {
-    constexpr uint64_t kLead = 2;  // weight of a remaining byte relative to a read byte
-    struct Visit {
-        uint32_t reading, parent, depth;
-        uint8_t byte;
-    };
-    struct Next {
-        uint64_t cost;
-        uint32_t visit;
-        bool all;  // bytes are to be tried
-        bool operator<(const Next& other) const { return cost != other.cost ? cost > other.cost : visit < other.visit; }
-    };
-    std::vector<Visit> visits;
-    std::priority_queue<Next> queue;
-    std::unordered_set<uint32_t> seen;
+    const auto rest = [&](uint32_t id) { return inner_->heads_[readings_[id].inner].length; };
+    CompletionSearch search(from, rest(from));
     std::vector<uint32_t> after;
-    const auto cost = [&](const Visit& visit) { return visit.depth + kLead * inner_->heads_[readings_[visit.reading].inner].length; };
-    const auto add = [&](const Visit& visit) {
-        if (readings_[visit.reading].verdict == Verdict::Dead || !seen.insert(visit.reading).second) return;
-        visits.push_back(visit);
-        queue.push({cost(visit), static_cast<uint32_t>(visits.size() - 1), false});
-    };
-    uint32_t fuel = permanent_bytes() > 4 * limit_ ? 0 : kSearchFuel;  // what a search visits stays in memory
+    uint32_t fuel = content_bytes() > 4 * limit_ + kSearchRoom ? 0 : kSearchFuel;
     const auto read = [&](uint32_t at, uint8_t byte) {
-        const Visit visit = visits[at];
         after.clear();
-        follow(visit.reading, byte, after);
-        for (const uint32_t next : after) add({next, at, visit.depth + 1, byte});
+        follow(search[at].node, byte, after);
+        for (const uint32_t id : after) {
+            if (readings_[id].verdict != Verdict::Dead) search.reach(at, byte, id, rest(id));
+        }
         return fuel > 0 && --fuel > 0;
     };
-    const auto spread = [&](const Next& next) {
-        const uint32_t state = readings_[visits[next.visit].reading].inner;
+    const auto spread = [&](const CompletionSearch::Next& next) {
+        const uint32_t state = readings_[search[next.visit].node].inner;
         const uint32_t ahead = inner_->nearer(state);
         const uint8_t direct = inner_->heads_[state].nearer_byte;
-        if (!next.all) {
-            queue.push({cost(visits[next.visit]) + kLead, next.visit, true});
+        if (!next.again) {
+            search.put_off(next);
             return ahead == kDead || read(next.visit, direct);
         }
         const ByteSet first = inner_->first(state);
@@ -124,20 +108,17 @@ void UniqueAutomaton::prove(uint32_t from) {
         }
         return true;
     };
-    add({from, 0, 0, 0});
-    while (!queue.empty()) {
-        const Next next = queue.top();
-        queue.pop();
-        const uint32_t id = visits[next.visit].reading;
+    while (!search.empty()) {
+        const CompletionSearch::Next next = search.take();
+        const uint32_t id = search[next.visit].node;
         if (readings_[id].verdict == Verdict::Live || differs(id)) {
             live(id);
             uint32_t length = readings_[id].length;
-            for (uint32_t i = next.visit; i != 0; i = visits[i].parent) {
-                Reading& before = readings_[visits[visits[i].parent].reading];
-                before.verdict = Verdict::Live;
-                before.length = length = add_lengths(length, 1);
-                before.nearer = visits[i].byte;
-            }
+            search.way_back(next.visit, [&](uint32_t before, uint8_t byte) {
+                readings_[before].verdict = Verdict::Live;
+                readings_[before].length = length = add_lengths(length, 1);
+                readings_[before].nearer = byte;
+            });
             return;
         }
         if (!spread(next)) {
@@ -146,7 +127,7 @@ void UniqueAutomaton::prove(uint32_t from) {
             return;
         }
     }
-    for (const Visit& visit : visits) readings_[visit.reading].verdict = Verdict::Dead;
+    for (const CompletionSearch::Visit& visit : search.visits()) readings_[visit.node].verdict = Verdict::Dead;
 }
 
 // ---------------------------------------------------------------- states
@@ -160,35 +141,41 @@ uint32_t UniqueAutomaton::intern(std::vector<uint32_t>& readings) {
     return index_.find_or_insert(
         hash_words(readings, 0), [&](uint32_t id) { return std::ranges::equal(held(id), readings); },
         [&] {
-            const uint32_t id = states_.push();
-            states_[id].at = static_cast<uint32_t>(held_.size());
-            states_[id].count = static_cast<uint32_t>(readings.size());
-            held_.insert(held_.end(), readings.begin(), readings.end());
-            Head& head = heads_[heads_.push()];
+            const uint32_t id = new_id();
             for (const uint32_t one : readings) {
-                head.accepts |= inner_->accepts(readings_[one].inner);
-                head.length = std::min(head.length, readings_[one].length);
+                heads_[id].accepts |= inner_->accepts(readings_[one].inner);
+                heads_[id].length = std::min(heads_[id].length, readings_[one].length);
             }
-            head.content = id;
+            store_content(id, readings);
             count_.store(heads_.size(), std::memory_order_release);
             return id;
         });
+}
+
+void UniqueAutomaton::store_content(uint32_t id, std::span<const uint32_t> readings) {
+    const uint32_t content = states_.push();
+    State& state = states_[content];
+    state.at = static_cast<uint32_t>(held_.size());
+    state.count = static_cast<uint32_t>(readings.size());
+    state.searched = std::ranges::none_of(readings, [&](uint32_t one) { return differs(one) && readings_[one].length == heads_[id].length; });
+    held_.insert(held_.end(), readings.begin(), readings.end());
+    heads_[id].content = content;
 }
 
 uint32_t UniqueAutomaton::byte_next(uint32_t state, uint8_t byte) {
     const uint64_t key = (uint64_t{state} << 8 | byte) + 1;
     if (const uint32_t known = bytes_.find(key); known != Memo::kMissing) return known;
     std::vector<uint32_t> next;
-    for (uint32_t i = 0; i < states_[state].count; ++i) follow(held(state)[i], byte, next);
+    for (uint32_t i = 0; i < state_of(state).count; ++i) follow(held(state)[i], byte, next);
     const uint32_t result = intern(next);
     bytes_.insert(key, result);
     return result;
 }
 
 ByteSet UniqueAutomaton::first_bytes(uint32_t state) {
-    if (!states_[state].has_first) {
+    if (!state_of(state).has_first) {
         ByteSet first, sure;
-        for (uint32_t i = 0; i < states_[state].count; ++i) {
+        for (uint32_t i = 0; i < state_of(state).count; ++i) {
             const uint32_t id = held(state)[i];
             const ByteSet possible = inner_->first(readings_[id].inner);
             first |= possible;
@@ -199,10 +186,10 @@ ByteSet UniqueAutomaton::first_bytes(uint32_t state) {
         for (size_t byte = first._Find_first(); byte < 256; byte = first._Find_next(byte)) {
             if (!sure[byte] && byte_next(state, static_cast<uint8_t>(byte)) == kDead) first.reset(byte);
         }
-        states_[state].first = first;
-        states_[state].has_first = true;
+        state_of(state).first = first;
+        state_of(state).has_first = true;
     }
-    return states_[state].first;
+    return state_of(state).first;
 }
 
 std::pair<uint8_t, uint32_t> UniqueAutomaton::step_nearer(uint32_t state) {
@@ -253,7 +240,7 @@ void UniqueAutomaton::walk_close(uint32_t state, std::vector<uint32_t>& dead, st
 void UniqueAutomaton::compute_mask(uint32_t state) {
     std::vector<uint32_t> bits(shard_->masks.words(), 0), base(bits.size()), dead, close;
     uint32_t worst = 0;
-    for (uint32_t i = 0; i < states_[state].count; ++i) {
+    for (uint32_t i = 0; i < state_of(state).count; ++i) {
         const uint32_t id = held(state)[i], inner = readings_[id].inner;
         do {
             if (inner_->find_mask_id(inner) == kUnset) inner_->compute_mask(inner);
@@ -269,7 +256,7 @@ void UniqueAutomaton::compute_mask(uint32_t state) {
         for (size_t word = 0; word < bits.size(); ++word) bits[word] |= base[word];
     }
     remove(bits, mark_tokens_);
-    for (uint32_t i = 0; i < states_[state].count; ++i) {
+    for (uint32_t i = 0; i < state_of(state).count; ++i) {
         for (const uint32_t token : touching(readings_[held(state)[i]].inner)) {
             const uint32_t next = token_next(state, token);
             if (next == kDead) continue;
@@ -290,7 +277,7 @@ void UniqueAutomaton::compute_mask(uint32_t state) {
 std::vector<uint32_t> UniqueAutomaton::apart(uint32_t state) {
     std::vector<uint32_t> tokens;
     uint32_t worst = 0;
-    for (uint32_t i = 0; i < states_[state].count; ++i) {
+    for (uint32_t i = 0; i < state_of(state).count; ++i) {
         const uint32_t id = held(state)[i];
         const Touching& reaching = touching(readings_[id].inner);
         tokens.insert(tokens.end(), reaching.begin(), reaching.end());
@@ -306,7 +293,7 @@ std::vector<uint32_t> UniqueAutomaton::apart(uint32_t state) {
 const TokenSet* UniqueAutomaton::within_budget(uint32_t state, uint32_t budget) {
     const std::vector<uint32_t> unsure = apart(state);
     std::vector<uint32_t> bits(shard_->masks.words(), 0);
-    for (uint32_t i = 0; i < states_[state].count; ++i) {
+    for (uint32_t i = 0; i < state_of(state).count; ++i) {
         const TokenSet* sure = inner_->within_budget(readings_[held(state)[i]].inner, budget);
         for (size_t word = 0; word < bits.size(); ++word) bits[word] |= sure->bits()[word];
     }
@@ -338,36 +325,126 @@ bool UniqueAutomaton::reads_heads(uint32_t state) const {
 /// The state that forgets what was written of the items: its completions are the same as long as no further item begins.
 uint32_t UniqueAutomaton::interchangeable(uint32_t state, uint32_t reach) {
     if (reach > 0) return state;
-    if (states_[state].without_values == kUnset) {
+    if (state_of(state).without_values == kUnset) {
         std::vector<uint32_t> readings;
-        for (uint32_t i = 0; i < states_[state].count; ++i) {
+        for (uint32_t i = 0; i < state_of(state).count; ++i) {
             const Reading held = readings_[this->held(state)[i]];
             readings.push_back(reading(held.inner, histories_.without_values(held.history)));
         }
         const uint32_t other = intern(readings);
-        states_[state].without_values = other;
+        state_of(state).without_values = other;
     }
-    return states_[state].without_values;
+    return state_of(state).without_values;
 }
 
 // ---------------------------------------------------------------- memory
 
 size_t UniqueAutomaton::permanent_bytes() const {
-    return inner_->permanent_bytes() + histories_.bytes() + readings_.capacity() * sizeof(Reading) + reading_index_.bytes() +
-           states_.size() * (sizeof(State) + sizeof(Head)) + 4 * (held_.capacity() + spelled_by_.capacity()) + index_.bytes();
+    return content_bytes() + 4 * spelled_by_.capacity() + (heads_.size() + inner_->heads_.size()) * sizeof(Head) + 4 * (free_ids_.capacity() + inner_->free_ids_.capacity());
+}
+
+size_t UniqueAutomaton::content_bytes() const {
+    return inner_->content_bytes() + histories_.bytes() + readings_.capacity() * sizeof(Reading) + reading_index_.bytes() +
+           states_.size() * sizeof(State) + 4 * held_.capacity() + index_.bytes();
 }
 
 size_t UniqueAutomaton::memo_bytes() const { return inner_->memo_bytes() + tokens_.bytes() + bytes_.bytes() + touching_bytes_ + 64 * spelled_.size(); }
 
-void UniqueAutomaton::begin_call(uint32_t) {
+void UniqueAutomaton::begin_call(uint32_t state) {
+    collect_if_large(state);
     inner_->trim();
-    if (memo_bytes() - inner_->memo_bytes() <= limit_ / 2) return;
+    if (memo_bytes() - inner_->memo_bytes() > limit_ / 2) forget_memos();
+    restore(state);
+}
+
+void UniqueAutomaton::forget_memos() {
     const Memo::Retired retired = tokens_.retire_all();
     bytes_.retire_all();  // used only under the lock
     touching_.clear();
     touching_bytes_ = 0;
     spelled_.clear();
     shard_->epoch.wait_for_readers();
+}
+
+/// Adds a reading, and those on the way of its completion to where all items differ.
+void UniqueAutomaton::keep_way(uint32_t id, std::vector<uint32_t>& kept) {
+    std::vector<uint32_t> after;
+    for (kept.push_back(id); !differs(id); kept.push_back(id)) {
+        after.clear();
+        follow(id, readings_[id].nearer, after);
+        const uint32_t left = readings_[id].length;
+        const auto next = std::ranges::find_if(after, [&](uint32_t one) { return readings_[one].verdict == Verdict::Live && readings_[one].length < left; });
+        if (next == after.end()) return;
+        id = *next;
+    }
+}
+
+/// Without searches on the way: one that succeeded at first may now run out of fuel, because less is known.
+uint32_t UniqueAutomaton::next_again(uint32_t state, uint32_t token) {
+    std::vector<uint32_t> readings(held(state).begin(), held(state).end()), next;
+    for (const uint8_t byte : shard_->tokens[token]) {
+        next.clear();
+        for (const uint32_t id : readings) follow(id, byte, next);
+        std::ranges::sort(next);
+        next.erase(std::ranges::unique(next).begin(), next.end());
+        readings.swap(next);
+    }
+    return intern(readings);
+}
+
+void UniqueAutomaton::collect(const std::vector<uint32_t>& recent) {
+    std::vector<uint32_t> ids = recent;
+    for (uint32_t id = kFinished + 1; id < heads_.size(); ++id) {
+        if (given_out(id) && heads_[id].content != kUnset && state_of(id).searched) ids.push_back(id);
+    }
+    std::ranges::sort(ids);
+    ids.erase(std::ranges::unique(ids).begin(), ids.end());
+    std::vector<uint32_t> kept;
+    std::vector<std::pair<uint32_t, std::vector<uint32_t>>> contents;
+    for (const uint32_t id : ids) {
+        if (heads_[id].content == kUnset || id <= kFinished) continue;
+        const auto all = held(id);
+        for (const uint32_t one : std::vector<uint32_t>(all.begin(), all.end())) keep_way(one, kept);
+        contents.emplace_back(id, std::vector<uint32_t>(held(id).begin(), held(id).end()));
+    }
+    std::ranges::sort(kept);
+    kept.erase(std::ranges::unique(kept).begin(), kept.end());
+
+    Survivors histories = histories_.nothing_kept(), numbers(readings_.size());
+    std::vector<uint32_t> inner{inner_->start()};
+    for (const uint32_t id : kept) {
+        numbers.keep(id);
+        histories.keep(readings_[id].history.value);
+        inner.push_back(readings_[id].inner);
+    }
+    std::ranges::sort(inner);
+    inner.erase(std::ranges::unique(inner).begin(), inner.end());
+    histories_.collect(histories);
+    inner_->collect(inner);
+    numbers.number();
+    std::vector<Reading> readings;
+    reading_index_ = InternTable();
+    for (const uint32_t id : kept) {
+        Reading one = readings_[id];
+        one.history = histories[one.history];
+        readings.push_back(one);
+        reading_index_.find_or_insert(combine(one.inner, one.history.value), [](uint32_t) { return false; }, [&] { return numbers[id]; });
+    }
+    readings_ = std::move(readings);
+
+    states_.clear();
+    held_ = {};
+    forget_contents(ids);
+    for (uint32_t id = 0; id <= kFinished; ++id) heads_[id].content = states_.push();
+    for (auto& [id, held] : contents) {
+        for (uint32_t& one : held) one = numbers[one];
+        const uint32_t same = index_.find_or_insert(hash_words(held, 0), [&](uint32_t other) { return std::ranges::equal(this->held(other), held); }, [&] {
+            store_content(id, held);
+            return id;
+        });
+        heads_[id].content = heads_[same].content;
+    }
+    forget_memos();
 }
 
 }  // namespace core

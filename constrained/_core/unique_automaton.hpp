@@ -9,7 +9,9 @@
 //  * Every reading of a state has a completion. The shortest completions of the inner automaton begin no second item: arrays
 //    that need two items that differ have no marks.
 //  * A search that runs out of fuel counts as a proof that there is no completion, so an allowed text can always be completed.
-//  * A state id is valid for the lifetime of the automaton.
+//  * A state id that `next` gave out is valid for the lifetime of the automaton; contents are collected as those of
+//    `Automaton`. A state whose completion needed a search is kept, with the readings on the way, so that the text it belongs to
+//    can be completed as it was promised.
 // Thread safety: see `BaseAutomaton`.
 #pragma once
 
@@ -22,8 +24,8 @@ namespace core {
 
 class UniqueAutomaton : public BaseAutomaton {
 public:
-    /// `shard`: with marks. `fuel`: see `Automaton`. `limit`: bytes above which memos are evicted; above four times as many
-    /// there are no more searches: items that may be equal to earlier ones end.
+    /// `shard`: with marks. `fuel`, `limit`: see `Automaton`. A call that leads far beyond the limit (`kSearchRoom`) has no more
+    /// searches: items that may be equal to earlier ones end.
     UniqueAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, uint32_t fuel, size_t limit);
 
     /// The automaton of the grammar with its marks, which lazy rules are added to.
@@ -34,7 +36,8 @@ public:
     bool search_exhausted() const { return search_exhausted_; }
 
 private:
-    static constexpr uint32_t kSearchFuel = 1u << 14;  // bytes that one search may try
+    static constexpr uint32_t kSearchFuel = 1u << 14;       // bytes that one search may try
+    static constexpr size_t kSearchRoom = size_t{64} << 20;  // bytes of states beyond four times the limit
 
     enum class Verdict : uint8_t { Open, Live, Dead };
     struct Reading {
@@ -47,6 +50,7 @@ private:
     struct State {
         uint32_t at = 0, count = 0;  // in `held_`
         bool has_first = false;
+        bool searched = false;  // no reading that differs has a completion as short as the state
         ByteSet first;
         uint32_t without_values = kUnset;  // see `interchangeable`
     };
@@ -66,13 +70,17 @@ private:
     void prove(uint32_t reading);
     void follow(uint32_t reading, uint8_t byte, std::vector<uint32_t>& next);
     uint32_t intern(std::vector<uint32_t>& readings);
-    std::span<const uint32_t> held(uint32_t state) const { return {held_.data() + states_[state].at, states_[state].count}; }
+    State& state_of(uint32_t id) { return states_[heads_[id].content]; }
+    const State& state_of(uint32_t id) const { return states_[heads_[id].content]; }
+    std::span<const uint32_t> held(uint32_t id) const { return {held_.data() + state_of(id).at, state_of(id).count}; }
+    void store_content(uint32_t id, std::span<const uint32_t> readings);
+    void keep_way(uint32_t reading, std::vector<uint32_t>& kept);
+    void forget_memos();
     const Touching& touching(uint32_t inner_state);
     const std::vector<Place>& first_touches(const Trie& trie, const Item& item);
     std::vector<uint32_t> past_marks(uint8_t byte, uint32_t inner_state);
     void walk_close(uint32_t state, std::vector<uint32_t>& dead, std::vector<uint32_t>& close, uint32_t& worst);
     std::vector<uint32_t> apart(uint32_t state);
-    bool add_base(uint32_t reading, std::vector<uint32_t>& bits);
 
     uint32_t byte_next(uint32_t state, uint8_t byte) final;
     ByteSet first_bytes(uint32_t state) final;
@@ -83,16 +91,18 @@ private:
     bool reads_heads(uint32_t state) const final;
     uint32_t interchangeable(uint32_t state, uint32_t reach) final;
     size_t permanent_bytes() const final;
-    bool over_limit() const final { return permanent_bytes() > limit_; }
+    size_t content_bytes() const final;
+    bool over_limit() const final { return content_bytes() > limit_; }
     size_t memo_bytes() const final;
-    void begin_call(uint32_t) final;
+    void begin_call(uint32_t state) final;
+    void collect(const std::vector<uint32_t>& kept) final;
+    uint32_t next_again(uint32_t state, uint32_t token) final;
 
-    const size_t limit_;
     std::unique_ptr<Automaton> inner_;
     ItemHistories histories_;
     std::vector<Reading> readings_;
     InternTable reading_index_;
-    StableArray<State> states_;
+    StableArray<State> states_;  // by `Head::content`
     std::vector<uint32_t> held_;
     Memo bytes_{kMemoLimit};  // (state, byte) -> state
     Trie::Arrays separators_;  // the tokens with a byte that a mark can follow

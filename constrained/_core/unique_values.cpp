@@ -216,6 +216,7 @@ bool UniqueValues::may_become(JsonTextId text, uint32_t start, JsonSetId set) {
     for (Open& open : reading.open) {
         if (open.kind == Kind::Object) settle(open.parts);
     }
+    if (reading.scalar.starts_with('"')) reading.code_points = code_points(reading.scalar);
     for (; set != kNone; set = {sets_[set.value].rest}) {
         if (may_become(reading, sets_[set.value].value)) return true;
     }
@@ -255,7 +256,7 @@ bool UniqueValues::may_become(const Reading& reading, uint32_t value) const {
             if (!inside) return true;
             const auto members = words(whole);
             for (size_t i = 0; i < members.size(); i += 2) {
-                if (may_become(reading.scalar, values_[members[i]])) return true;
+                if (scalar_may_become(reading, values_[members[i]])) return true;
             }
             return false;
         }
@@ -263,16 +264,15 @@ bool UniqueValues::may_become(const Reading& reading, uint32_t value) const {
         if (value == UINT32_MAX) return false;
         if (!inside) return true;
     }
-    return reading.scalar.empty() || may_become(reading.scalar, values_[value]);
+    return reading.scalar.empty() || scalar_may_become(reading, values_[value]);
 }
 
-bool UniqueValues::may_become(std::string_view scalar, const Value& value) const {
-    const char first = scalar.front();
+bool UniqueValues::scalar_may_become(const Reading& reading, const Value& value) const {
+    const char first = reading.scalar.front();
     const auto whole = words(value);
     if (first == '"') {
-        if (value.kind != Kind::String) return false;
-        const std::vector<uint32_t> begun = code_points(scalar);
-        return begun.size() <= whole.size() && std::equal(begun.begin(), begun.end(), whole.begin());
+        const std::vector<uint32_t>& begun = reading.code_points;
+        return value.kind == Kind::String && begun.size() <= whole.size() && std::equal(begun.begin(), begun.end(), whole.begin());
     }
     if (first == '-' || (first >= '0' && first <= '9')) return value.kind == Kind::Number;
     return value.kind == Kind::Literal && whole[0] == static_cast<uint8_t>(first);

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "common.hpp"
+#include "survivors.hpp"
 
 namespace core {
 
@@ -41,6 +41,10 @@ public:
     bool contains(JsonSetId set, JsonValueId value) const;
     JsonSetId add(JsonSetId set, JsonValueId value);
 
+    Survivors no_texts_kept() const { return Survivors(texts_.size()); }
+    Survivors no_sets_kept() const { return Survivors(sets_.size()); }
+    /// Keeps the marked texts and sets and what they consist of, and gives them and the values new numbers.
+    void collect(Survivors& texts, Survivors& sets);
     size_t bytes() const;
 
 private:
@@ -69,6 +73,7 @@ private:
     struct Reading {
         std::vector<Open> open;
         std::string_view scalar;  // that has begun
+        std::vector<uint32_t> code_points;  // of it, if it is a string
         uint32_t whole = UINT32_MAX;
     };
 
@@ -76,7 +81,7 @@ private:
     Reading read(std::string_view text);
     static void settle(std::vector<uint32_t>& members);
     bool may_become(const Reading& reading, uint32_t value) const;
-    bool may_become(std::string_view scalar, const Value& value) const;
+    bool scalar_may_become(const Reading& reading, const Value& value) const;
     uint32_t member(const Value& object, uint32_t name) const;
     uint32_t intern(Kind kind, std::vector<uint32_t> words);
     uint32_t scalar(std::string_view text);

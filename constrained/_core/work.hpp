@@ -21,9 +21,18 @@ class Work {
 public:
     static constexpr uint64_t kUnlimited = UINT64_MAX;
 
-    /// At the start and the end of a call.
-    void begin(uint64_t limit) { spent_ = 0, limit_ = limit; }
-    void end() { limit_ = kUnlimited; }
+    /// A call: its steps are counted from zero, under its limit.
+    class Counted {
+    public:
+        Counted(Work& work, uint64_t limit) : work_(work) { work_.spent_ = 0, work_.limit_ = limit; }
+        ~Counted() { work_.limit_ = kUnlimited; }
+        Counted(const Counted&) = delete;
+        Counted& operator=(const Counted&) = delete;
+
+    private:
+        Work& work_;
+    };
+
     /// Throws TooMuchWork.
     void spend(uint64_t steps) {
         spent_ += steps;

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from constrained.constraint import Constraint
     from constrained.vocabulary import Vocabulary
-    from constrained.vocabulary.shards import Shard
+    from constrained.vocabulary.shards import Shard, ShardPool
     from grammars.ir import Grammar
 
 __all__ = [
@@ -119,18 +119,14 @@ class TokenAutomaton(_AutomatonMixin, _core.Automaton):
         memory_limit: int = _MEMORY_LIMIT,
     ) -> None:
         reject_lexer_grammar(grammar, "here: it needs a LexerAutomaton")
-        self.grammar = grammar
-        self.vocabulary = vocabulary
-        self.constraint = constraint
-        _construct(super().__init__, grammar, vocabulary.shard_pool.next_shard(), memory_limit)
-        _check_start(grammar, self.left_recursive_rule, self.start)
+        self.grammar, self.vocabulary, self.constraint = grammar, vocabulary, constraint
+        _construct(self, super().__init__, vocabulary.shard_pool, memory_limit)
 
 
 class UniqueAutomaton(_AutomatonMixin, _core.UniqueAutomaton):
     """The native automaton of a grammar with arrays whose items differ as JSON values (`grammars.ir.Mark`).
 
-    Attributes and errors as for `TokenAutomaton`. States are not evicted: `outgrown` says when a new text should have a new
-    automaton.
+    Attributes and errors as for `TokenAutomaton`.
     """
 
     def __init__(
@@ -141,11 +137,8 @@ class UniqueAutomaton(_AutomatonMixin, _core.UniqueAutomaton):
         constraint: Constraint | None = None,
         memory_limit: int = _MEMORY_LIMIT,
     ) -> None:
-        self.grammar = grammar
-        self.vocabulary = vocabulary
-        self.constraint = constraint
-        _construct(super().__init__, grammar, vocabulary.mark_shard_pool.next_shard(), memory_limit)
-        _check_start(grammar, self.left_recursive_rule, self.start)
+        self.grammar, self.vocabulary, self.constraint = grammar, vocabulary, constraint
+        _construct(self, super().__init__, vocabulary.mark_shard_pool, memory_limit)
 
 
 class LexerAutomaton(_AutomatonMixin, _core.LexerAutomaton):
@@ -153,7 +146,7 @@ class LexerAutomaton(_AutomatonMixin, _core.LexerAutomaton):
 
     A token is allowed if a search finds a completion for the text with it. `shortest_completion` is exact where few texts
     can follow (`counts_exactly`); elsewhere it is the length of that completion, which is shortest or nearly so. Attributes as in
-    `TokenAutomaton`; nothing is evicted.
+    `TokenAutomaton`. What is evicted is what no state consists of that was returned.
 
     Raises:
         UnsatisfiableConstraint: no completion over this vocabulary satisfies the grammar; names terminals that the lexer
@@ -164,7 +157,12 @@ class LexerAutomaton(_AutomatonMixin, _core.LexerAutomaton):
     """
 
     def __init__(
-        self, grammar: LexerGrammar, vocabulary: Vocabulary, *, constraint: Constraint | None = None
+        self,
+        grammar: LexerGrammar,
+        vocabulary: Vocabulary,
+        *,
+        constraint: Constraint | None = None,
+        memory_limit: int = _MEMORY_LIMIT,
     ) -> None:
         self.grammar = grammar
         self.vocabulary = vocabulary
@@ -183,6 +181,7 @@ class LexerAutomaton(_AutomatonMixin, _core.LexerAutomaton):
                 [token.shortest for token in grammar.tokens],
                 grammar.basic_lexer,
                 _SEARCH_FUEL,
+                memory_limit,
             )
         except _core.TooLarge as error:
             raise ConstraintTooLarge(
@@ -211,8 +210,14 @@ class LexerAutomaton(_AutomatonMixin, _core.LexerAutomaton):
             )
 
 
-def _construct(init: Callable[..., None], grammar: Grammar, shard: Shard, memory_limit: int) -> None:
-    """Calls the constructor of a native automaton of rules."""
+def _construct(
+    automaton: TokenAutomaton | UniqueAutomaton,
+    init: Callable[..., None],
+    shards: ShardPool,
+    memory_limit: int,
+) -> None:
+    """Calls the constructor of a native automaton of rules, `init`, and checks what it made of the grammar."""
+    grammar, shard = automaton.grammar, shards.next_shard()
     known = shard.regexes
     try:
         rules = rules_built_so_far(grammar)
@@ -228,11 +233,8 @@ def _construct(init: Callable[..., None], grammar: Grammar, shard: Shard, memory
         ) from None
     if len(known) > _REGEX_CACHE_SIZE:
         shard.regexes = {}  # a new table: other threads may be reading the old one
-
-
-def _check_start(grammar: Grammar, left_recursive_rule: int, start: int) -> None:
-    _check_left_recursion(grammar, left_recursive_rule)
-    if start == DEAD:
+    _check_left_recursion(grammar, automaton.left_recursive_rule)
+    if automaton.start == DEAD:
         raise UnsatisfiableConstraint(
             "no completion satisfies the constraint",
             Problem(f"rule {grammar.start}", "describes the empty language"),
@@ -316,7 +318,7 @@ def compile_grammar(
 ) -> TokenAutomaton | UniqueAutomaton | LexerAutomaton:
     """Compiles a grammar to the automaton that it needs; arguments and errors as for these."""
     if isinstance(grammar, LexerGrammar):
-        return LexerAutomaton(grammar, vocabulary, constraint=constraint)
+        return LexerAutomaton(grammar, vocabulary, constraint=constraint, memory_limit=memory_limit)
     try:
         return TokenAutomaton(grammar, vocabulary, constraint=constraint, memory_limit=memory_limit)
     except _core.MarkedGrammar:
@@ -332,7 +334,7 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
         vocabulary: the model's. If the constraint has special tokens in its texts, the automaton is over
             `Vocabulary.with_special_tokens`, and if it has names of special tokens in its fixed texts, over
             `Vocabulary.with_special_texts`.
-        memory_limit: bytes above which a `TokenAutomaton` evicts what it can compute again. States stay
+        memory_limit: bytes above which an automaton evicts what it can compute again. States stay
             valid.
 
     Returns:

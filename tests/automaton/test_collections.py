@@ -11,11 +11,19 @@ import constrained
 from constrained.automaton import Automaton
 from constrained.automaton.bitmask import unpack_ids
 from constrained.automaton.cache import compile_cached
-from constrained.constraint import Constraint, gbnf, json_schema, regex
+from constrained.constraint import Constraint, gbnf, json_schema, lark, regex
 from constrained.vocabulary import Vocabulary
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
 KIB = 1 << 10
+LIST = """
+start: item ("," item)*
+item: NAME | NUMBER | "(" start ")" | "[" start "]" | "if" NAME "then" item
+NAME: /[a-z]{1,9}/
+NUMBER: /[0-9]+/
+%ignore " "
+"""
+NESTS = (b"(", b"[", b")", b"]", b",", b"a", b"x", b"{", b"}", b'"', b":", b"1")
 NEW_STATES_FOR_EVERY_TEXT = {
     "keys that differ": json_schema({"type": "object", "minProperties": 2}),
     "items that differ": json_schema(
@@ -29,6 +37,19 @@ NEW_STATES_FOR_EVERY_TEXT = {
         },
         property_order="any",
     ),
+    "objects that differ": json_schema(
+        {
+            "type": "array",
+            "uniqueItems": True,
+            "items": {
+                "type": "object",
+                "properties": {"a": {"type": "integer"}, "b": {"enum": ["x", "y", 1, 1.0]}},
+                "required": ["b"],
+                "additionalProperties": False,
+            },
+        }
+    ),
+    "a lexer": lark(LIST),
     "a stack": gbnf('root ::= "(" root ")" | "[" root root "]" | "x"'),
     "ambiguous": gbnf('root ::= root2 root2 | "a"\nroot2 ::= "a" | "b" root | "b" root2 "b"'),
 }
@@ -98,6 +119,26 @@ def test_memory_of_texts_is_bounded() -> None:
     _, bounded = grown(constraint, small_bpe_vocabulary(), limit)
     _, unbounded = grown(constraint, small_bpe_vocabulary(), 1 << 30)
     assert bounded < 2 * limit < unbounded
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "count"), [("objects that differ", 4000), ("a lexer", 300)])
+def test_many_texts_leave_little_but_their_ids(name: str, count: int) -> None:
+    constraint, vocabulary, limit = NEW_STATES_FOR_EVERY_TEXT[name], small_bpe_vocabulary(), 256 * KIB
+    automaton = constrained.compile(constraint, vocabulary, memory_limit=limit)
+    rng, row = random.Random(5), automaton.new_mask()
+    for _ in range(count):
+        state = automaton.start
+        for _ in range(30):
+            automaton.fill_mask(state, row)
+            allowed = [token for token in unpack_ids(row).tolist() if token not in vocabulary.eos_ids]
+            if not allowed:
+                break
+            nested = [token for token in allowed if vocabulary.tokens[token] in NESTS]
+            state = automaton.next(state, rng.choice(nested or allowed))
+    size = automaton.memory
+    assert size["collections"] > 4
+    assert size["bytes"] < 4 * limit + 600 * size["states_given_out"]
 
 
 @pytest.mark.parametrize(("shared_limit", "states"), [(1 << 40, (1 << 17) + 1), (0, (1 << 12) + 1)])

@@ -185,7 +185,7 @@ def test_alternatives_that_track_a_key_cost_memory_in_proportion_to_their_number
 
 @pytest.mark.slow
 def test_an_automaton_behind_a_lexer_that_has_grown_is_left_to_its_texts() -> None:
-    """Its states are never dropped: each bracket of this text makes one."""
+    """States that were given out are never dropped: each bracket of this text makes one."""
     automaton = compile(lark('start: "(" start ")" | "[" start "]" | /[a-z]+/'), byte_vocabulary())
     draw = random.Random(1)
     state = automaton.start

@@ -1,15 +1,18 @@
-// The fuzz target: several grammars over one vocabulary, some behind a lexer, compiled and walked.
+// The fuzz target: several grammars over one vocabulary, some behind a lexer or with items that differ, compiled and walked.
 //
 // Numbers that make no sense must be refused with std::invalid_argument, what costs too much with TooLarge; whatever is
 // compiled must keep the laws of `check.hpp`, also where hardly any memory is allowed. Has the entry point of libFuzzer,
 // and `driver.cpp` where there is none.
+#include "../../constrained/_core/unique_automaton.hpp"
 #include "check.hpp"
+#include "distinct.hpp"
 #include "written.hpp"
 
 namespace {
 
 using core::Automaton;
 using core::LexerAutomaton;
+using core::UniqueAutomaton;
 
 constexpr uint32_t kFuel = 500;  // small, so that running out of it is common
 constexpr int kSteps = 12;
@@ -54,11 +57,29 @@ void run_written(std::span<const uint8_t> bytes) {
     walk(kept, input);
 }
 
+/// Arrays whose items differ.
+void run_distinct(std::span<const uint8_t> bytes) {
+    fuzz::Input input(bytes.subspan(fuzz::kDistinctMagic.size()));
+    const auto shard = std::make_shared<core::Shard>(fuzz::json_vocabulary(input), true);
+    std::vector<std::unique_ptr<UniqueAutomaton>> kept;
+    try {
+        const fuzz::DistinctArrays arrays(input);
+        keep(kept, std::make_unique<UniqueAutomaton>(shard, arrays.writer.read(*shard), kFuel, input.pick(fuzz::kLimits)));
+    } catch (const std::invalid_argument&) {
+    } catch (const core::TooLarge&) {
+    }
+    walk(kept, input);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (fuzz::is_written({data, size})) {
         run_written({data, size});
+        return 0;
+    }
+    if (fuzz::is_distinct({data, size})) {
+        run_distinct({data, size});
         return 0;
     }
     fuzz::Input input({data, size});
@@ -75,7 +96,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
             open.read(arrays);
             if (lexer) {
                 const fuzz::LexerArrays tokens(input, arrays.regexes.nodes.size());
-                keep(lexed, std::make_unique<LexerAutomaton>(open.shard, arrays.grammar, tokens.tokens(), kFuel));
+                keep(lexed, std::make_unique<LexerAutomaton>(open.shard, arrays.grammar, tokens.tokens(), kFuel, input.pick(fuzz::kLimits)));
             } else {
                 keep(kept, std::make_unique<Automaton>(open.shard, arrays.grammar, kFuel, input.pick(fuzz::kLimits)));
             }

@@ -13,12 +13,12 @@
 #include <thread>
 
 #include "tokens.hpp"
+#include "writer.hpp"
 
 namespace {
 
 using core::Automaton;
 using core::Shard;
-using core::Op;
 
 constexpr uint32_t kThreads = 8;
 constexpr uint32_t kWalkers = 6;  // the others compile
@@ -26,58 +26,6 @@ constexpr int kSteps = 60;
 constexpr int kProbes = 12;  // calls of `next` a step, besides the step itself
 constexpr int kRepeatOneIn = 16;
 constexpr size_t kMemory = size_t{1} << 28;
-
-/// A grammar written by hand.
-struct Writer {
-    core::FlatRegexes regexes;
-    core::FlatGrammar grammar{.start = 0};
-
-    int32_t text(std::string_view bytes) {
-        const auto at = static_cast<int32_t>(regexes.data.size());
-        regexes.data.insert(regexes.data.end(), bytes.begin(), bytes.end());
-        return row(regexes.nodes, {Op::Literal, at, static_cast<int32_t>(bytes.size()), 0});
-    }
-    int32_t chars(const std::vector<int32_t>& ranges) {
-        const auto [at, count] = list(regexes.args, ranges);
-        return row(regexes.nodes, {Op::Chars, at, count / 2, 0});
-    }
-    int32_t concat(const std::vector<int32_t>& parts) { return regex(Op::Concat, parts); }
-    int32_t any_of(const std::vector<int32_t>& parts) { return regex(Op::Union, parts); }
-    int32_t repeat(int32_t part, int32_t low, int32_t high) { return row(regexes.nodes, {Op::Repeat, part, low, high}); }
-    int32_t terminal(int32_t regex) { return row(grammar.nodes, {Op::Terminal, regex, 0, 0}); }
-    int32_t call(int32_t rule) { return row(grammar.nodes, {Op::Call, rule, 0, 0}); }
-    int32_t sequence(const std::vector<int32_t>& parts) { return expr(Op::Sequence, parts); }
-    int32_t choice(const std::vector<int32_t>& parts) { return expr(Op::Choice, parts); }
-    int32_t loop(int32_t part, int32_t low, int32_t high) { return row(grammar.nodes, {Op::Loop, part, low, high}); }
-
-    std::unique_ptr<Automaton> compile(const std::shared_ptr<Shard>& shard) const {
-        core::FlatGrammar whole = grammar;
-        {
-            const std::lock_guard guard(shard->lock);
-            whole.terminals = core::read_regexes(regexes, shard->regexes);
-        }
-        return std::make_unique<Automaton>(shard, whole, 100'000, kMemory);
-    }
-
-private:
-    static std::pair<int32_t, int32_t> list(std::vector<int32_t>& args, const std::vector<int32_t>& values) {
-        const auto at = static_cast<int32_t>(args.size());
-        args.insert(args.end(), values.begin(), values.end());
-        return {at, static_cast<int32_t>(values.size())};
-    }
-    static int32_t row(std::vector<core::FlatNode>& rows, core::FlatNode node) {
-        rows.push_back(node);
-        return static_cast<int32_t>(rows.size() - 1);
-    }
-    int32_t regex(Op op, const std::vector<int32_t>& parts) {
-        const auto [at, count] = list(regexes.args, parts);
-        return row(regexes.nodes, {op, at, count, 0});
-    }
-    int32_t expr(Op op, const std::vector<int32_t>& parts) {
-        const auto [at, count] = list(grammar.args, parts);
-        return row(grammar.nodes, {op, at, count, 0});
-    }
-};
 
 /// JSON whose strings have at most `longest` characters and whose arrays at most `most` items (-1: any number).
 Writer json(int32_t longest, int32_t most) {

@@ -4,7 +4,7 @@ python -m tests.tools.fuzz_corpus FOLDER                  every twentieth schema
 python -m tests.tools.fuzz_corpus FOLDER --every 5
 
 Each file is the grammar of one schema in the bytes that `tests/native/written.hpp` reads, and then bytes that choose the tokens
-of some walks. The files stay where they are written: the schemas are no part of the project.
+of some walks; some are random arrays whose items differ. The files stay where they are written: the schemas are no part of the project.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ LONGEST = 1 << 13
 """As `kLongest` in `tests/native/driver.cpp`."""
 WALK = 400
 """Bytes that choose tokens."""
+DISTINCT = 64
+"""Inputs of `tests/native/distinct.hpp`, arrays whose items differ, that are written besides: random bytes."""
 NONE = 0xFFFF
 MOST = 1 << 12
 """Nodes of a grammar."""
@@ -159,6 +161,11 @@ def written(schema: Any, seed: int) -> bytes | None:
     return whole if len(whole) <= LONGEST else None
 
 
+def distinct(seed: int) -> bytes:
+    """An input that is a grammar of arrays whose items differ."""
+    return b"UQ1\n" + random.Random(seed).randbytes(WALK)
+
+
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -177,7 +184,9 @@ def main() -> None:
             if number % options.every == 0 and (found := written(json.loads(line)["schema"], number)):
                 (options.folder / f"schema-{number}").write_bytes(found)
                 count += 1
-    print(f"{count} schemas written to {options.folder}")
+    for number in range(DISTINCT):
+        (options.folder / f"distinct-{number}").write_bytes(distinct(number))
+    print(f"{count} schemas and {DISTINCT} arrays of different items written to {options.folder}")
 
 
 if __name__ == "__main__":
