@@ -1,15 +1,16 @@
 """Native part of the front ends: analysis of JSON Schema documents."""
 
+from collections.abc import Callable
 from typing import Any
 
 
 class Keywords:
     """The keywords of one draft."""
 
-    def __init__(self, checks: dict[str, str], limiting: frozenset[str], identifier: str, ref_alone: bool, formats: frozenset[str]) -> None:
+    def __init__(self, checks: dict[str, str], limiting: frozenset[str], scalar: frozenset[str], identifier: str, ref_alone: bool, formats: frozenset[str]) -> None:
         """
         `checks`: the check of each keyword value, by the names in keywords.cpp; `limiting`: keywords that may constrain
-        values; `identifier`: the keyword that identifies a schema; `ref_alone`: $ref hides other keywords.
+        values; `scalar`: those that constrain numbers or strings and nothing else; `identifier`: the keyword that identifies a schema; `ref_alone`: $ref hides other keywords.
         """
 
     def count_subschemas(self, schema: object) -> int:
@@ -21,6 +22,17 @@ def copy_document(schema: object) -> Any:
     """
     Copies the dicts and lists of a document; None if one of them occurs twice or is an instance of a subclass.
     """
+
+class PlainTerminals:
+    """What the grammars of plain schemas have in common; see plain.hpp."""
+
+    def __init__(self, keywords: Keywords, fixed: tuple[Any, ...], comma: tuple[Any, ...], colon: tuple[Any, ...], any_string: tuple[Any, ...], string_body: Any, units: tuple[tuple[Any, tuple[Any, ...]], ...], strings_excluding: Callable[[list[str]], tuple[Any, ...]], ordered: bool) -> None: ...
+
+    def lower(self, schema: object, scalar: Callable[[Any], Any]) -> tuple[bytes, tuple[Any, ...], tuple[str, ...]] | None:
+        """
+        The packed rules of a document, their leaves and their names; None if the document is not plain. `scalar`: from a
+        schema to the expression of its values, which are scalars, or to None.
+        """
 
 class DeferralAnalysis:
     """

@@ -219,12 +219,16 @@ Automaton& with_rules(UniqueAutomaton& automaton) { return automaton.inner(); }
 
 /// Constructs an automaton of rules, some of which are built when decoding reaches them.
 template <class A>
-void construct(A* self, std::shared_ptr<Shard> shard, nb::dict rules, nb::str start, nb::dict known, uint32_t fuel,
+void construct(A* self, std::shared_ptr<Shard> shard, nb::object rules, nb::str start, nb::dict known, uint32_t fuel,
                size_t memory_limit, nb::object lazy_rules) {
     nb::dict index, lengths;
     if (!lazy_rules.is_none()) lengths = nb::cast<nb::dict>(lazy_rules.attr("min_lengths"));
     core::IrReader reader(known, index, lengths);
-    reader.read(std::move(rules), start);
+    if (nb::isinstance<nb::dict>(rules)) {
+        reader.read(nb::borrow<nb::dict>(rules), start);
+    } else {
+        reader.read_packed(rules);
+    }
     if (reader.marked() && !shard->marks) throw MarkedGrammar("a grammar with marks needs a shard for them");
     {
         const nb::gil_scoped_release released;
@@ -557,9 +561,9 @@ NB_MODULE(_core, m) {
         .def(
             "__init__", &construct<Automaton>,
             "shard"_a, "rules"_a, "start"_a, "known"_a, "fuel"_a, "memory_limit"_a, "lazy_rules"_a.none() = nb::none(),
-            nb::sig("def __init__(self, shard: Shard, rules: dict[str, typing.Any], start: str, "
+            nb::sig("def __init__(self, shard: Shard, rules: typing.Any, start: str, "
                     "known: dict[typing.Any, int], fuel: int, memory_limit: int, lazy_rules: typing.Any = None) -> None"),
-            "From the rules of a grammars.ir.Grammar. `known` maps the expressions that this shard has read to their numbers;\n"
+            "From the rules of a grammars.ir.Grammar, a dict or a grammars.packed.PackedRules. `known` maps the expressions that this shard has read to their numbers;\n"
             "new ones are added. `lazy_rules`: a grammars.transform.lazy_rules.LazyRules that builds the bodies of other rules\n"
             "when decoding reaches them.");
 
@@ -569,7 +573,7 @@ NB_MODULE(_core, m) {
         .def(
             "__init__", &construct<UniqueAutomaton>,
             "shard"_a, "rules"_a, "start"_a, "known"_a, "fuel"_a, "memory_limit"_a, "lazy_rules"_a.none() = nb::none(),
-            nb::sig("def __init__(self, shard: Shard, rules: dict[str, typing.Any], start: str, "
+            nb::sig("def __init__(self, shard: Shard, rules: typing.Any, start: str, "
                     "known: dict[typing.Any, int], fuel: int, memory_limit: int, lazy_rules: typing.Any = None) -> None"),
             "As Automaton; the shard is one that was opened for marks.")
         .def_prop_ro("search_exhausted", &UniqueAutomaton::search_exhausted, "Whether a search for a completion ran out of fuel.");

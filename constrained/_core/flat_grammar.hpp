@@ -1,32 +1,21 @@
 // A grammar as flat arrays, and functions that read it into the stores.
 //
-// Children precede their parents; shared nodes occur once. Regular expressions and rules have separate arrays: a regular
-// expression may refer to one read before, so expressions common to many grammars are read once per shard.
+// See grammars/_core/flat_nodes.hpp. A regular expression may refer to one read before, so expressions common to many grammars are
+// read once per shard.
 // Thread safety: the shard's lock guards the stores; the arrays are plain data.
 #pragma once
 
 #include <functional>
 #include <span>
 
-#include "rule_exprs.hpp"
+#include "grammars/_core/flat_nodes.hpp"
 #include "regex.hpp"
+#include "rule_exprs.hpp"
 
 namespace core {
 
-/// The classes of `grammars.ir`: first those of regular expressions, then those of rules.
-enum class Op : int32_t { Literal, Chars, Concat, Union, Intersection, Complement, Repeat, EmptySet, DecimalMultiple, Substring, Terminal, Call, Sequence, Choice, Loop, Interleave, Reference };
-constexpr size_t kOps = 16;  // without Reference, which is not a class
-
-struct FlatNode {
-    Op op;
-    // Literal: offset and length in `data`; Chars: offset in `args`, number of ranges of two numbers each;
-    // Concat, Union, Intersection, Sequence, Choice: offset in `args`, number of children; Complement: child;
-    // DecimalMultiple, Substring: offset in `data`, bytes; Repeat, Loop: child, low, high (-1: none); Reference: residual id;
-    // Terminal: node of its expression; Call: rule; Interleave: offset in `args` of low, high (-1: none), obligations,
-    // ordered, separator, number of entries, number of required alternatives; then five numbers per entry: head, body,
-    // alternative (-1: repeatable), obligations, distinct; then the required alternatives
-    int32_t a, b, c;
-};
+using flat::Op;
+using FlatNode = flat::Node;
 
 struct FlatRegexes {
     std::vector<FlatNode> nodes;

@@ -1,6 +1,7 @@
 #include "ir_reader.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace core {
 
@@ -10,7 +11,7 @@ namespace {
 
 /// The classes of `grammars.ir` and the names of their attributes.
 struct Classes {
-    std::array<PyTypeObject*, kOps> types{};
+    std::array<PyTypeObject*, flat::kOps> types{};
     PyTypeObject* mark;  // a terminal
     PyObject *data, *ranges, *parts, *part, *low, *high, *regex, *rule, *packed, *entries, *head, *body, *slot,
         *obligations, *discharges, *distinct, *required, *ordered, *separator;
@@ -38,7 +39,7 @@ struct Classes {
     }
 
     Op op_of(PyObject* node) const {
-        for (size_t op = 0; op < kOps; ++op) {
+        for (size_t op = 0; op < flat::kOps; ++op) {
             if (types[op] == Py_TYPE(node)) return static_cast<Op>(op);
         }
         if (Py_TYPE(node) == mark) return Op::Terminal;
@@ -90,6 +91,49 @@ int32_t integer(PyObject* value) {
     return static_cast<int32_t>(number);
 }
 
+/// The arrays of packed rules: see flat_nodes.hpp.
+struct PackedRules {
+    explicit PackedRules(PyObject* packed) {
+        char* data;
+        Py_ssize_t size;
+        if (PyBytes_AsStringAndSize(packed, &data, &size)) throw nb::python_error();
+        flat::PackedHeader header{};
+        const auto take = [&]<class Value>(std::vector<Value>& values, int32_t count) {
+            const auto bytes = static_cast<Py_ssize_t>(sizeof(Value)) * count;
+            if (count < 0 || bytes > size) throw nb::value_error("malformed grammar: packed rules");
+            values.resize(count);
+            if (count) std::memcpy(values.data(), data, bytes);
+            data += bytes, size -= bytes;
+        };
+        std::vector<flat::PackedHeader> headers;
+        take(headers, 1);
+        header = headers[0];
+        take(regexes, header.regexes), take(exprs, header.exprs), take(regex_args, header.regex_args);
+        take(expr_args, header.expr_args), take(rules, header.rules), take(bytes, header.bytes);
+        start = header.start;
+    }
+
+    std::vector<FlatNode> regexes, exprs;
+    std::vector<int32_t> regex_args, expr_args, rules;
+    std::vector<uint8_t> bytes;
+    int32_t start;
+};
+
+/// An element of packed rules.
+int32_t at(const std::vector<int32_t>& values, int32_t index) {
+    if (index < 0 || static_cast<size_t>(index) >= values.size()) throw nb::value_error("malformed grammar: packed rules");
+    return values[index];
+}
+
+/// Appends part of `from` to `to`, and returns where it begins there.
+template <class Value>
+int32_t append(std::vector<Value>& to, const std::vector<Value>& from, int32_t begin, int32_t count) {
+    if (begin < 0 || count < 0 || static_cast<size_t>(begin) + count > from.size()) throw nb::value_error("malformed grammar: packed rules");
+    const auto offset = static_cast<int32_t>(to.size());
+    to.insert(to.end(), from.begin() + begin, from.begin() + begin + count);
+    return offset;
+}
+
 /// The upper bound of a repetition, or an alternative; -1: none.
 int32_t bound(PyObject* value) { return value == Py_None ? -1 : integer(value); }
 
@@ -99,6 +143,70 @@ void IrReader::read(nb::dict rules, nb::handle start) {
     for (const auto [name, body] : rules) number(name);
     for (const auto [name, body] : rules) grammar.rules.push_back(add(body.ptr(), expr_nodes_, expr_stack_));
     grammar.start = nb::cast<uint32_t>(rule_index_[start]);
+}
+
+void IrReader::read_packed(nb::handle rules) {
+    const nb::tuple leaves = nb::cast<nb::tuple>(rules.attr("leaves"));
+    const nb::object packed = rules.attr("packed");
+    const PackedRules arrays(packed.ptr());
+    std::vector<int32_t> regex_at, expr_at;  // by packed node
+    const auto leaf = [&](int32_t number) -> PyObject* {
+        if (number < 0 || static_cast<size_t>(number) >= nb::len(leaves)) throw nb::value_error("malformed grammar: a leaf");
+        return NB_TUPLE_GET_ITEM(leaves.ptr(), number);
+    };
+    regex_at.reserve(arrays.regexes.size());
+    for (FlatNode node : arrays.regexes) {
+        bool document = false;
+        switch (node.op) {
+            case Op::Leaf: regex_at.push_back(add(leaf(node.a), regex_nodes_, regex_stack_)); continue;
+            case Op::Literal:
+                node.a = append(regexes.data, arrays.bytes, node.a, node.b);
+                break;
+            case Op::Concat:
+            case Op::Union:
+            case Op::Intersection:
+                node.a = append(regexes.args, arrays.regex_args, node.a, node.b);
+                for (int32_t& part : std::span(regexes.args).subspan(node.a, node.b)) document |= documents_[part = at(regex_at, part)];
+                break;
+            case Op::Complement:
+                node.a = at(regex_at, node.a), document = documents_[node.a];
+                break;
+            default: throw nb::value_error("malformed grammar: a packed regular expression");
+        }
+        regex_at.push_back(static_cast<int32_t>(regexes.nodes.size()));
+        regexes.nodes.push_back(node);
+        documents_.push_back(document);
+    }
+    expr_at.reserve(arrays.exprs.size());
+    for (FlatNode node : arrays.exprs) {
+        switch (node.op) {
+            case Op::Leaf: expr_at.push_back(add(leaf(node.a), expr_nodes_, expr_stack_)); continue;
+            case Op::Terminal: node.a = at(regex_at, node.a); break;
+            case Op::Call: at(arrays.rules, node.a); break;
+            case Op::Sequence:
+            case Op::Choice:
+                node.a = append(grammar.args, arrays.expr_args, node.a, node.b);
+                for (int32_t& part : std::span(grammar.args).subspan(node.a, node.b)) part = at(expr_at, part);
+                break;
+            case Op::Loop: node.a = at(expr_at, node.a); break;
+            case Op::Interleave: {
+                const int32_t entries = at(arrays.expr_args, node.a + 5), required = at(arrays.expr_args, node.a + 6);
+                node.a = append(grammar.args, arrays.expr_args, node.a, 7 + 5 * entries + required);
+                const auto args = std::span(grammar.args).subspan(node.a);
+                args[4] = at(expr_at, args[4]);
+                for (int32_t i = 0; i < entries; ++i) {
+                    for (const int32_t part : {7 + 5 * i, 8 + 5 * i}) args[part] = at(expr_at, args[part]);
+                }
+                break;
+            }
+            default: throw nb::value_error("malformed grammar: a packed rule expression");
+        }
+        expr_at.push_back(static_cast<int32_t>(grammar.nodes.size()));
+        grammar.nodes.push_back(node);
+    }
+    for (const int32_t body : arrays.rules) grammar.rules.push_back(at(expr_at, body));
+    at(arrays.rules, arrays.start);
+    grammar.start = static_cast<uint32_t>(arrays.start);
 }
 
 void IrReader::remember(const std::vector<RegexId>& ids) {

@@ -1,4 +1,4 @@
-// Reads the Python objects of `grammars.ir` into the arrays of `flat_grammar.hpp`.
+// Reads the Python objects of `grammars.ir`, or packed rules, into the arrays of `flat_grammar.hpp`.
 //
 // Invariants
 //  * Nodes compare by identity: a shared object becomes one node.
@@ -66,6 +66,8 @@ public:
     /// Reads rules, a dict from names to expressions.
     /// Throws KeyError for a call of an unknown rule, TypeError for an object that is not a node.
     void read(nanobind::dict rules, nanobind::handle start);
+    /// Reads packed rules, a `grammars.packed.PackedRules`.
+    void read_packed(nanobind::handle rules);
     /// Reads the body of a declared rule.
     void read_body(nanobind::handle body) { grammar.rules.push_back(add(body.ptr(), expr_nodes_, expr_stack_)); }
     /// The node of a regular expression; reads it if necessary.

@@ -26,6 +26,7 @@ from constrained.errors import ConstraintTooLarge, Problem, UnsatisfiableConstra
 from grammars import ir
 from grammars.garbage import rare_collections
 from grammars.lexer import LexerGrammar, reject_lexer_grammar
+from grammars.packed import PackedRules
 from grammars.transform.lazy_rules import LazyRules, rules_built_so_far
 from grammars.visit import children, fold
 
@@ -220,7 +221,10 @@ def _construct(
     grammar, shard = automaton.grammar, shards.next_shard()
     known = shard.regexes
     try:
-        rules = rules_built_so_far(grammar)
+        if isinstance(grammar.rules, PackedRules):
+            rules: Any = grammar.rules
+        else:
+            rules = rules_built_so_far(grammar)
         lazy_rules = grammar.rules if isinstance(grammar.rules, LazyRules) else None
         if lazy_rules is not None:
             rules |= lazy_rules.eager_exprs

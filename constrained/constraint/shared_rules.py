@@ -57,10 +57,15 @@ def shared_grammar(constraint: Constraint) -> Grammar:
     Raises:
         ConstraintError: as `Constraint.grammar`.
     """
+    from grammars import ir
+    from grammars.packed import PackedRules
+
     key = constraint.shared_key
     grammar = None if key is None else _lowered.get(key)
     if grammar is None:
         grammar = constraint.grammar
+        if isinstance(grammar.rules, PackedRules):  # the objects of its rules are what requests share
+            grammar = ir.Grammar(grammar.rules.built, grammar.start)
         if key is not None and type(grammar.rules) is dict:
             _lowered.put(key, grammar)
     return grammar

@@ -3,11 +3,13 @@
 #include <nanobind/stl/shared_ptr.h>
 
 #include "deferral_analysis.hpp"
+#include "plain.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 using schemas::Keywords;
 using schemas::DeferralAnalysis;
+using schemas::PlainTerminals;
 
 NB_MODULE(_core, m) {
 #ifdef NDEBUG
@@ -16,12 +18,12 @@ NB_MODULE(_core, m) {
     m.doc() = "Native part of the front ends: analysis of JSON Schema documents.";
 
     nb::class_<Keywords>(m, "Keywords", "The keywords of one draft.")
-        .def(nb::init<nb::dict, nb::frozenset, nb::str, bool, nb::frozenset>(), "checks"_a, "limiting"_a, "identifier"_a,
-             "ref_alone"_a, "formats"_a,
-             nb::sig("def __init__(self, checks: dict[str, str], limiting: frozenset[str], identifier: str, "
+        .def(nb::init<nb::dict, nb::frozenset, nb::frozenset, nb::str, bool, nb::frozenset>(), "checks"_a, "limiting"_a, "scalar"_a,
+             "identifier"_a, "ref_alone"_a, "formats"_a,
+             nb::sig("def __init__(self, checks: dict[str, str], limiting: frozenset[str], scalar: frozenset[str], identifier: str, "
                      "ref_alone: bool, formats: frozenset[str]) -> None"),
              "`checks`: the check of each keyword value, by the names in keywords.cpp; `limiting`: keywords that may constrain\n"
-             "values; `identifier`: the keyword that identifies a schema; `ref_alone`: $ref hides other keywords.")
+             "values; `scalar`: those that constrain numbers or strings and nothing else; `identifier`: the keyword that identifies a schema; `ref_alone`: $ref hides other keywords.")
         .def(
             "count_subschemas", [](const Keywords& self, nb::handle schema) { return schemas::count_valid_subschemas(schema.ptr(), self); },
             "schema"_a, nb::sig("def count_subschemas(self, schema: object) -> int"),
@@ -31,6 +33,21 @@ NB_MODULE(_core, m) {
         "copy_document", [](nb::handle schema) { return schemas::copy_document(schema.ptr()); }, "schema"_a,
         nb::sig("def copy_document(schema: object) -> typing.Any"),
         "Copies the dicts and lists of a document; None if one of them occurs twice or is an instance of a subclass.");
+
+    nb::class_<PlainTerminals>(m, "PlainTerminals", "What the grammars of plain schemas have in common; see plain.hpp.")
+        .def(nb::init<std::shared_ptr<Keywords>, nb::tuple, nb::tuple, nb::tuple, nb::tuple, nb::object, nb::tuple, nb::callable, bool>(),
+             "keywords"_a, "fixed"_a, "comma"_a, "colon"_a, "any_string"_a, "string_body"_a, "units"_a, "strings_excluding"_a, "ordered"_a,
+             nb::sig("def __init__(self, keywords: Keywords, fixed: tuple[typing.Any, ...], comma: tuple[typing.Any, ...], "
+                     "colon: tuple[typing.Any, ...], any_string: tuple[typing.Any, ...], string_body: typing.Any, "
+                     "units: tuple[tuple[typing.Any, tuple[typing.Any, ...]], ...], "
+                     "strings_excluding: collections.abc.Callable[[list[str]], tuple[typing.Any, ...]], ordered: bool) -> None"))
+        .def(
+            "lower", [](PlainTerminals& self, nb::handle schema, nb::callable scalar) { return schemas::lower_plain(schema, self, std::move(scalar)); },
+            "schema"_a, "scalar"_a,
+            nb::sig("def lower(self, schema: object, scalar: collections.abc.Callable[[typing.Any], typing.Any]) -> "
+                    "tuple[bytes, tuple[typing.Any, ...], tuple[str, ...]] | None"),
+            "The packed rules of a document, their leaves and their names; None if the document is not plain. `scalar`: from a\n"
+            "schema to the expression of its values, which are scalars, or to None.");
 
     nb::class_<DeferralAnalysis>(m, "DeferralAnalysis", "Which schemas of a document can be lowered lazily; see deferral_analysis.hpp.")
         .def(

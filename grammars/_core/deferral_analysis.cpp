@@ -9,28 +9,9 @@ namespace schemas {
 
 namespace {
 
-constexpr uint32_t kNull = 1, kBoolean = 2, kInteger = 4, kFraction = 8, kString = 16, kArray = 32, kObject = 64, kEvery = 127;
 constexpr Py_ssize_t kMaxNames = 5'000, kMaxNameLength = 200, kMaxTextLength = 1'000, kMaxWays = 7, kMaxPrefix = 1'000;
 constexpr long long kMaxCount = 100'000, kMaxBound = 1'000'000'000'000'000'000;
 constexpr double kMaxFloat = 1e15, kMinFloat = 1e-6;
-
-uint32_t type_of(PyObject* name) {
-    constexpr std::pair<const char*, uint32_t> names[] = {
-        {"string", kString}, {"object", kObject}, {"array", kArray}, {"integer", kInteger},
-        {"number", kInteger | kFraction}, {"boolean", kBoolean}, {"null", kNull}};
-    for (const auto& [text, type] : names) {
-        if (PyUnicode_CompareWithASCIIString(name, text) == 0) return type;
-    }
-    return 0;
-}
-
-uint32_t types_of(PyObject* value) {
-    if (!value) return kEvery;
-    if (PyUnicode_Check(value)) return type_of(value);
-    uint32_t types = 0;
-    for (Py_ssize_t i = 0; i < NB_LIST_GET_SIZE(value); ++i) types |= type_of(NB_LIST_GET_ITEM(value, i));
-    return types;
-}
 
 /// An integer of moderate size.
 std::optional<long long> whole(PyObject* value) {

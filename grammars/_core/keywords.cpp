@@ -36,9 +36,27 @@ Value named(const std::pair<std::string_view, Value> (&table)[size], std::string
     return otherwise;
 }
 
+uint32_t type_of(PyObject* name) {
+    constexpr std::pair<const char*, uint32_t> names[] = {
+        {"string", kString}, {"object", kObject}, {"array", kArray}, {"integer", kInteger},
+        {"number", kInteger | kFraction}, {"boolean", kBoolean}, {"null", kNull}};
+    for (const auto& [text, type] : names) {
+        if (PyUnicode_CompareWithASCIIString(name, text) == 0) return type;
+    }
+    return 0;
+}
+
 }  // namespace
 
-Keywords::Keywords(nb::dict checks, nb::frozenset limiting, nb::str identifier, bool ref_alone, nb::frozenset formats)
+uint32_t types_of(PyObject* value) {
+    if (!value) return kEvery;
+    if (PyUnicode_Check(value)) return type_of(value);
+    uint32_t types = 0;
+    for (Py_ssize_t i = 0; i < NB_LIST_GET_SIZE(value); ++i) types |= type_of(NB_LIST_GET_ITEM(value, i));
+    return types;
+}
+
+Keywords::Keywords(nb::dict checks, nb::frozenset limiting, nb::frozenset scalar, nb::str identifier, bool ref_alone, nb::frozenset formats)
     : identifier(std::move(identifier)), ref_alone(ref_alone), formats(std::move(formats)) {
     for (const auto [keyword, name] : checks) {
         const std::string_view text = nb::cast<std::string_view>(keyword);
@@ -52,7 +70,7 @@ Keywords::Keywords(nb::dict checks, nb::frozenset limiting, nb::str identifier, 
         // An identifier changes the meaning of references even where the draft treats it as an annotation.
         if (keyword.equal(this->identifier)) role = Role::Identifier;
         codes_[keyword] = nb::int_(all_.size());
-        all_.push_back({check, role});
+        all_.push_back({check, role, PySet_Contains(scalar.ptr(), keyword.ptr()) == 1});
     }
 }
 

@@ -27,15 +27,23 @@ enum class Role : uint8_t {
 };
 constexpr size_t kRoles = static_cast<size_t>(Role::AnyOf) + 1;
 
+/// Types of values, as bits.
+constexpr uint32_t kNull = 1, kBoolean = 2, kInteger = 4, kFraction = 8, kString = 16, kArray = 32, kObject = 64, kEvery = 127;
+
+/// The types of a valid value of ``type``; of nullptr all.
+uint32_t types_of(PyObject* value);
+
 class Keywords {
 public:
     struct Keyword {
         KeywordCheck check;
         Role role;
+        bool scalar;  ///< constrains numbers or strings and nothing else
     };
 
-    /// `checks`: names of checks by keyword; `limiting`: the keywords that may constrain values.
-    Keywords(nb::dict checks, nb::frozenset limiting, nb::str identifier, bool ref_alone, nb::frozenset formats);
+    /// `checks`: names of checks by keyword; `limiting`: the keywords that may constrain values; `scalar`: those of them that
+    /// constrain numbers or strings and nothing else.
+    Keywords(nb::dict checks, nb::frozenset limiting, nb::frozenset scalar, nb::str identifier, bool ref_alone, nb::frozenset formats);
 
     /// nullptr for a keyword that is unknown in the draft.
     const Keyword* find(PyObject* keyword) const {

@@ -30,7 +30,7 @@ from grammars.errors import (
 from grammars.garbage import rare_collections
 from grammars.json_schema.emit.lazy_rules import LazySchemaRules
 from grammars.json_schema.emit.lowering import SchemaLowering
-from grammars.json_schema.emit.plain import PlainLowering
+from grammars.json_schema.emit.plain import lower_plain
 from grammars.json_schema.parameters.lowering import ParameterLowering
 from grammars.json_schema.parameters.styles import PARAMETER_STYLES, ParameterStyle, parameter_style
 from grammars.json_schema.source.contents import ContentTable
@@ -231,14 +231,14 @@ def lower_schema(
         and not (strict or excludes or ensure_ascii is not None)
         and dialect is SCHEMA_DIALECTS.get(dialect.name)
     ):
-        grammar = PlainLowering(
+        grammar = lower_plain(
             schema,
             dialect,
             punctuation,
             ordered=property_order == "schema",
             max_digits=max_digits,
             general=lambda: lowering_of(schema),
-        ).run()
+        )
         if grammar is not None:
             return LoweredSchema(
                 grammar, KeywordReport(lambda: rows_of(lowering_of(schema)), ()), (), dialect.name

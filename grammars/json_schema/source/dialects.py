@@ -91,6 +91,7 @@ class SchemaDialect:
         return Keywords(
             checks,
             frozenset(self.assertion_keywords),
+            k.SCALAR_KEYWORDS,
             self.id_keyword,
             self.ref_overrides_siblings,
             frozenset(self.formats),

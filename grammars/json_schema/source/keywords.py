@@ -24,6 +24,14 @@ from grammars.json_schema.text.spans import read_span_options, span_pattern
 
 KeywordHandler = Callable[[ParsedSchema, Any, SchemaNode, SchemaDocument], "str | None"]
 
+SCALAR_KEYWORDS = frozenset(
+    {
+        "minLength", "maxLength", "pattern", "format",
+        "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+    }
+)  # fmt: skip
+"""Keywords that constrain numbers or strings and nothing else."""
+
 
 def mark_unsupported(
     parsed: ParsedSchema, node: SchemaNode, keyword: str, reason: str, types: int = f.EVERY_TYPE

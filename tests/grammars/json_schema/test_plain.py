@@ -1,22 +1,25 @@
-"""The walk over plain schemas against the lowering that knows everything: the same rules, or none."""
+"""The native walk over plain schemas against the lowering that knows everything: the same rules, or none."""
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from grammars import ir
+from grammars import ir, json_schema
 from grammars.errors import ConstraintError, ConstraintTooLarge
-from grammars.json_schema import PropertyOrder, lower_schema
-from grammars.json_schema.emit import plain
-from grammars.json_schema.emit.plain import PlainLowering
+from grammars.json_schema import PropertyOrder, Whitespace, lower_schema
 from tests.support.examples import examples
 from tests.support.random_schemas import RandomSchemas
 
 ORDERS: tuple[PropertyOrder, ...] = ("schema", "any")
+WHITESPACE: tuple[Whitespace, ...] = ("bounded", "none", "any", "indent")
+_DATA = os.environ.get("CONSTRAINED_DATA")
 
 PLAIN: list[Any] = [
     True,
@@ -90,10 +93,12 @@ WRONG: list[Any] = [
 ]
 
 
-def shape(grammar: ir.Grammar) -> list[Any]:
-    """The rules of a grammar in their order, as nested tuples: equal if and only if the grammars are."""
+Numbers = dict[tuple[Any, ...], int]
+
+
+def shape(grammar: ir.Grammar, numbers: Numbers) -> list[Any]:
+    """The rules of a grammar in their order, each as the number of its content in `numbers`."""
     known: dict[int, Any] = {}
-    numbers: dict[Any, int] = {}
 
     def of(part: Any) -> Any:
         if isinstance(part, tuple):
@@ -102,29 +107,27 @@ def shape(grammar: ir.Grammar) -> list[Any]:
             return type(part).__name__, part
         if id(part) not in known:
             content = type(part).__name__, *(of(getattr(part, name)) for name in type(part).__slots__)
-            known[id(part)] = numbers.setdefault(content, len(numbers))
-        return "part", known[id(part)]
+            known[id(part)] = "part", numbers.setdefault(content, len(numbers))
+        return known[id(part)]
 
-    rules = {name: of(body) for name, body in grammar.rules.items()}
-    contents = {number: content for content, number in numbers.items()}
+    return [grammar.start, *((name, of(body)) for name, body in grammar.rules.items())]
 
-    def unfolded(part: Any) -> Any:
-        if isinstance(part, tuple) and len(part) == 2 and part[0] == "part":
-            return unfolded(contents[part[1]])
-        return tuple(map(unfolded, part)) if isinstance(part, tuple) else part
 
-    return [grammar.start, *((name, unfolded(body)) for name, body in rules.items())]
+def same(walked: ir.Grammar, general: ir.Grammar) -> bool:
+    """Whether two grammars have equal rules in the same order, node by node."""
+    numbers: Numbers = {}
+    return shape(walked, numbers) == shape(general, numbers)
 
 
 def both(schema: Any, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Any, Any]:
     """The grammar of the walk (or None), and that of the general lowering (or its error)."""
     walked: list[ir.Grammar | None] = []
-    run = PlainLowering.run
+    walk = json_schema.lower_plain
 
-    def refuse(self: PlainLowering) -> None:
-        walked.append(run(self))
+    def refuse(*args: Any, **options: Any) -> None:
+        walked.append(walk(*args, **options))
 
-    monkeypatch.setattr(PlainLowering, "run", refuse)
+    monkeypatch.setattr(json_schema, "lower_plain", refuse)
     try:
         general: Any = lower_schema(schema, **options).grammar
     except (ConstraintError, ConstraintTooLarge) as error:
@@ -141,7 +144,7 @@ def test_the_same_rules(
 ) -> None:
     walked, general = both(schema, monkeypatch, property_order=order, max_digits=max_digits)
     assert walked is not None
-    assert shape(walked) == shape(general)
+    assert same(walked, general)
 
 
 @pytest.mark.parametrize("schema", NOT_PLAIN, ids=json.dumps)
@@ -172,7 +175,7 @@ def test_random_schemas(draft: str, monkeypatch: pytest.MonkeyPatch) -> None:
         if walked is not None:
             plain_ones += 1
             assert isinstance(general, ir.Grammar), schema
-            assert shape(walked) == shape(general), schema
+            assert same(walked, general), schema
     assert plain_ones
 
 
@@ -220,4 +223,48 @@ def test_scalars_are_shared_between_schemas_but_not_between_drafts() -> None:
         "6", type="string", format="idn-email"
     )
     assert member("7", type="number", minimum=1) is not member("7", type="number", minimum=True + 1)
-    assert len(plain._scalar_exprs) <= plain._MAX_SCALARS
+
+
+def test_names_beyond_ascii_and_common_beginnings(monkeypatch: pytest.MonkeyPatch) -> None:
+    letters = ["a", "b", '"', "/", "\\", "\n", "\x7f", "é", "😀", "~"]
+    for seed in range(examples(300)):
+        rng = random.Random(seed)
+        used = letters if seed % 3 == 0 else letters[:7]
+        names = {"".join(rng.choices(used, k=rng.randrange(4))) for _ in range(rng.randrange(1, 8))}
+        schema = {
+            "type": "object",
+            "properties": {name: {"enum": [name, "x"]} for name in sorted(names)},
+            "required": rng.sample(sorted(names), rng.randrange(len(names) + 1)),
+        }
+        walked, general = both(
+            schema, monkeypatch, property_order=ORDERS[seed % 2], whitespace=WHITESPACE[seed % 4]
+        )
+        assert walked is not None
+        assert same(walked, general), schema
+
+
+def check_real_schemas(every: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compares the two lowerings of each n-th schema of the development data."""
+    plain_ones = 0
+    with gzip.open(Path(_DATA or "") / "maskbench-dev.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for number, line in enumerate(lines):
+            if number % every != every - 1 or len(line) > 50_000:
+                continue
+            schema = json.loads(line)["schema"]
+            order = ORDERS[number // every % 2]
+            walked, general = both(schema, monkeypatch, property_order=order, max_digits=24)
+            if walked is not None:
+                plain_ones += 1
+                assert same(walked, general)
+    assert plain_ones > 1000 / every
+
+
+@pytest.mark.skipif(not _DATA, reason="CONSTRAINED_DATA is not set")
+def test_real_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_real_schemas(40, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not _DATA, reason="CONSTRAINED_DATA is not set")
+def test_all_real_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_real_schemas(2, monkeypatch)

@@ -1,0 +1,126 @@
+#include "json_text.hpp"
+
+#include <nanobind/nanobind.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace schemas {
+
+namespace nb = nanobind;
+
+namespace {
+
+void append_unit(uint32_t code, std::string& out) {
+    constexpr char digits[] = "0123456789abcdef";
+    out += "\\u";
+    for (int shift = 12; shift >= 0; shift -= 4) out += digits[code >> shift & 15];
+}
+
+/// The code point at `at` of valid UTF-8, and its length.
+std::pair<uint32_t, size_t> decode(std::string_view text, size_t at) {
+    const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<uint8_t>(text[at + i])); };
+    const uint32_t lead = byte(0);
+    if (lead < 0x80) return {lead, 1};
+    if (lead < 0xE0) return {(lead & 0x1F) << 6 | (byte(1) & 0x3F), 2};
+    if (lead < 0xF0) return {(lead & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F), 3};
+    return {(lead & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F), 4};
+}
+
+bool append_repr(PyObject* number, std::string& out) {
+    PyObject* const text = PyObject_Repr(number);
+    if (!text) {
+        PyErr_Clear();  // an integer with too many digits
+        return false;
+    }
+    const nb::object held = nb::steal(text);
+    Py_ssize_t size;
+    const char* const data = PyUnicode_AsUTF8AndSize(text, &size);
+    if (!data) throw nb::python_error();
+    out.append(data, size);
+    return true;
+}
+
+bool append_string(PyObject* value, std::string& out) {
+    Py_ssize_t size;
+    const char* const data = PyUnicode_AsUTF8AndSize(value, &size);
+    if (!data) {
+        PyErr_Clear();  // a lone surrogate
+        return false;
+    }
+    append_json_string({data, static_cast<size_t>(size)}, false, out);
+    return true;
+}
+
+bool append(PyObject* value, std::string& out, int depth) {
+    if (value == Py_None) return out += "null", true;
+    if (value == Py_True) return out += "true", true;
+    if (value == Py_False) return out += "false", true;
+    if (PyUnicode_CheckExact(value)) return append_string(value, out);
+    if (PyLong_CheckExact(value)) return append_repr(value, out);
+    if (PyFloat_CheckExact(value)) return std::isfinite(PyFloat_AsDouble(value)) && append_repr(value, out);
+    if (depth == kMaxNesting) return false;
+    if (PyList_CheckExact(value)) {
+        out += '[';
+        for (Py_ssize_t i = 0; i < NB_LIST_GET_SIZE(value); ++i) {
+            if (i) out += ", ";
+            if (!append(NB_LIST_GET_ITEM(value, i), out, depth + 1)) return false;
+        }
+        return out += ']', true;
+    }
+    if (!PyDict_CheckExact(value)) return false;
+    out += '{';
+    PyObject *key, *item;
+    bool first = true;
+    for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item); first = false) {
+        if (!first) out += ", ";
+        if (!PyUnicode_CheckExact(key) || !append_string(key, out)) return false;
+        out += ": ";
+        if (!append(item, out, depth + 1)) return false;
+    }
+    return out += '}', true;
+}
+
+}  // namespace
+
+bool is_plain_ascii(std::string_view text) {
+    return std::ranges::all_of(text, [](char c) { return static_cast<uint8_t>(c) < 0x7F; });
+}
+
+void append_json_string(std::string_view text, bool ascii, std::string& out) {
+    out += '"';
+    size_t begin = 0;  // of what stands as it is
+    for (size_t at = 0; at < text.size();) {
+        const auto lead = static_cast<uint8_t>(text[at]);
+        const bool as_it_is = lead >= 0x20 && lead != '"' && lead != '\\' && (lead < 0x7F || !ascii);
+        if (as_it_is) {
+            ++at;
+            continue;
+        }
+        out.append(text, begin, at - begin);
+        const auto [code, length] = decode(text, at);
+        at = begin = at + length;
+        switch (code) {
+            case '"': out += "\\\""; break;
+            case '\\': out += "\\\\"; break;
+            case '\b': out += "\\b"; break;
+            case '\f': out += "\\f"; break;
+            case '\n': out += "\\n"; break;
+            case '\r': out += "\\r"; break;
+            case '\t': out += "\\t"; break;
+            default:
+                if (code < 0x10000) {
+                    append_unit(code, out);
+                } else {
+                    append_unit(0xD800 + ((code - 0x10000) >> 10), out);
+                    append_unit(0xDC00 + ((code - 0x10000) & 0x3FF), out);
+                }
+        }
+    }
+    out.append(text, begin);
+    out += '"';
+}
+
+bool append_json(PyObject* value, std::string& out) { return append(value, out, 0); }
+
+}  // namespace schemas

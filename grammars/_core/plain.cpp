@@ -1,0 +1,702 @@
+#include "plain.hpp"
+
+#include <nanobind/stl/pair.h>
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <string_view>
+
+#include "flat_writer.hpp"
+#include "json_text.hpp"
+
+namespace schemas {
+
+namespace {
+
+constexpr int32_t kNone = -1;  // no node: what is asked for is not plain
+constexpr long long kMaxCount = (1LL << 31) - 2;  // `grammars.ir.MAX_COUNT`
+constexpr int kMaxReferences = 100;
+constexpr size_t kMaxScalars = 10'000, kLongestScalar = 1'000;
+
+/// The UTF-8 of a string, if it has one.
+std::optional<std::string_view> utf8(PyObject* text) {
+    Py_ssize_t size;
+    const char* const data = PyUnicode_AsUTF8AndSize(text, &size);
+    if (data) return std::string_view(data, static_cast<size_t>(size));
+    PyErr_Clear();
+    return std::nullopt;
+}
+
+bool is_ascii(std::string_view text) {
+    return std::ranges::all_of(text, [](char c) { return static_cast<uint8_t>(c) < 0x80; });
+}
+
+/// The parts of a concatenation: literals as bytes, other regular expressions as they are.
+std::vector<RegexPart> parts_of(const nb::tuple& parts) {
+    std::vector<RegexPart> found;
+    for (const nb::handle part : parts) {
+        char* data;
+        Py_ssize_t size;
+        if (!PyBytes_Check(part.ptr())) {
+            found.push_back({"", nb::borrow(part)});
+        } else if (PyBytes_AsStringAndSize(part.ptr(), &data, &size)) {
+            throw nb::python_error();
+        } else {
+            found.push_back({std::string(data, size), {}});
+        }
+    }
+    return found;
+}
+
+/// A count that passed its check; `kMaxCount` + 1 if it is greater.
+long long count_of(PyObject* value) {
+    if (PyFloat_Check(value)) return static_cast<long long>(std::min(PyFloat_AsDouble(value), static_cast<double>(kMaxCount + 1)));
+    int overflow;
+    const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    return overflow ? kMaxCount + 1 : std::min(number, kMaxCount + 1);
+}
+
+/// A token of a JSON Pointer, escaped.
+void append_token(std::string_view token, std::string& out) {
+    for (const char c : token) {
+        if (c == '~') {
+            out += "~0";
+        } else if (c == '/') {
+            out += "~1";
+        } else {
+            out += c;
+        }
+    }
+}
+
+std::string unescaped(std::string_view raw) {
+    std::string token;
+    for (size_t i = 0; i < raw.size(); ++i) {
+        const bool escaped = raw[i] == '~' && i + 1 < raw.size() && (raw[i + 1] == '0' || raw[i + 1] == '1');
+        token += escaped ? (raw[++i] == '0' ? '~' : '/') : raw[i];
+    }
+    return token;
+}
+
+/// Where a schema stands: below a rule, or at a pointer of its own.
+struct Place {
+    const std::string& base;
+    std::string_view keyword{}, name{};
+    bool named = false;
+
+    std::string pointer() const {
+        std::string text = base;
+        if (!keyword.empty()) text.append("/").append(keyword);
+        if (named) text += '/', append_token(name, text);
+        return text;
+    }
+};
+
+/// The keywords of a schema that limit its values.
+struct Limits {
+    std::array<PyObject*, kRoles> values{};
+    int count = 0;
+    bool scalar = false, other = false;
+
+    PyObject* operator[](Role role) const { return values[static_cast<size_t>(role)]; }
+    bool any(std::initializer_list<Role> roles) const {
+        return std::ranges::any_of(roles, [&](Role role) { return (*this)[role] != nullptr; });
+    }
+};
+
+constexpr auto kObjects = {Role::Properties, Role::Required, Role::AdditionalProperties};
+constexpr auto kArrays = {Role::Items, Role::MinItems, Role::MaxItems, Role::UniqueItems};
+
+class PlainLowering {
+public:
+    PlainLowering(nb::handle document, PlainTerminals& terminals, nb::callable scalar)
+        : root_(document.ptr()), terminals_(terminals), scalar_(std::move(scalar)) {
+        exprs_.fill(kNone), units_.fill(kNone);
+    }
+
+    nb::object run();
+
+private:
+    struct Rule {
+        std::string name;
+        PyObject* schema;  // nullptr: arrays and objects without constraints
+        uint32_t types;
+        ExprNode body = kNone;
+        int32_t needs_from = 0, needs_to = 0;  // in `needs_`: the rules that suffice for it to derive some text
+        bool known_needs = false;
+    };
+    struct Member {
+        std::string_view name;
+        bool required;
+        ExprNode value;
+    };
+    bool read_limits(PyObject* schema, Limits& limits);
+    ExprNode value(PyObject* schema, const Place& place);
+    ExprNode any_value();
+    ExprNode listed(PyObject* schema, const Limits& limits, uint32_t types);
+    ExprNode scalar(PyObject* schema);
+    ExprNode reference(PyObject* reference);
+    PyObject* resolve(PyObject* reference, std::string& pointer);
+    ExprNode container(PyObject* schema, const Place& place, uint32_t types, uint32_t scalar_types);
+    int32_t enqueue(std::string name, PyObject* schema, uint32_t types);
+    bool make_body(size_t rule);
+    ExprNode object(size_t rule);
+    ExprNode array(size_t rule);
+    ExprNode object_of(std::span<const Member> members, RegexNode keys, ExprNode other);
+    ExprNode uncounted(std::span<const Member> members, ExprNode more);
+    ExprNode interleaved(std::span<const Member> members, RegexNode keys, ExprNode other);
+    ExprNode array_of(ExprNode item, long long low, long long high);
+    bool all_productive();
+
+    ExprNode fixed(PlainTerminals::Fixed which) {
+        ExprNode& node = exprs_[which];
+        if (node == kNone) node = out_.expr_leaf(out_.leaf(terminals_.fixed[which]));
+        return node;
+    }
+    std::vector<ExprNode> scalars(uint32_t types);
+    RegexNode leaf(const nb::object& regex);
+    void append(const std::vector<RegexPart>& parts, std::vector<RegexNode>& nodes, std::string& text);
+    RegexNode concat(std::vector<RegexNode>& nodes, std::string& text);
+    RegexNode key_regex(std::string_view name, bool next);
+    void append_spellings(std::string_view text, std::vector<RegexNode>& spellings);
+    RegexNode other_keys(std::span<const Member> members);
+    RegexNode trie(std::span<const std::string_view> names);
+    RegexNode spelled(std::string_view text, RegexNode tail);
+    RegexNode union_of(std::span<const RegexNode> options);
+
+    PyObject* const root_;
+    PlainTerminals& terminals_;
+    const nb::callable scalar_;
+    FlatWriter out_;
+    std::deque<Rule> rules_;  // in order of discovery, which is that of the queue
+    std::unordered_map<std::string_view, int32_t> rule_at_;
+    std::vector<int32_t> needs_;
+    std::array<ExprNode, PlainTerminals::kFixed> exprs_;
+    std::unordered_map<PyObject*, RegexNode> regexes_;  // leaves
+    std::array<RegexNode, 128> units_;
+    std::unordered_map<RegexNode, uint8_t> unit_of_;
+    std::unordered_map<RegexNode, std::vector<RegexNode>> unions_;  // their parts
+    ExprNode any_ = kNone;
+    RegexNode empty_ = kNone;
+    std::vector<PyObject*> below_;
+};
+
+// ---------------------------------------------------------------- one schema
+
+bool PlainLowering::read_limits(PyObject* schema, Limits& limits) {
+    PyObject *key, *item;
+    for (Py_ssize_t at = 0; PyDict_Next(schema, &at, &key, &item);) {
+        const Keywords::Keyword* const keyword = terminals_.keywords->find(key);
+        if (!keyword || keyword->role == Role::Annotation) continue;
+        if (keyword->role == Role::Identifier) {
+            if (schema != root_) return false;  // references below it start there
+            continue;
+        }
+        below_.clear();
+        if (!is_valid_keyword_value(keyword->check, item, below_)) return false;  // the target of a reference may not be a schema
+        ++limits.count;
+        if (keyword->scalar) {
+            limits.scalar = true;
+        } else if (keyword->role == Role::OtherConstraint) {
+            limits.other = true;
+        } else {
+            limits.values[static_cast<size_t>(keyword->role)] = item;
+        }
+    }
+    return true;
+}
+
+ExprNode PlainLowering::value(PyObject* schema, const Place& place) {
+    if (schema == Py_True) return any_value();
+    if (!PyDict_Check(schema)) return kNone;
+    Limits limits;
+    if (!read_limits(schema, limits)) return kNone;
+    if (limits.count == 0) return any_value();
+    if (limits[Role::Ref]) {
+        if (limits.count > 1 && !terminals_.keywords->ref_alone) return kNone;
+        return reference(limits[Role::Ref]);
+    }
+    const bool object = limits.any(kObjects), array = limits.any(kArrays);
+    const bool listed = limits.any({Role::Enum, Role::Const});
+    if (limits.other || limits.any({Role::PrefixItems, Role::AdditionalItems, Role::AllOf, Role::AnyOf})) return kNone;
+    const uint32_t types = types_of(limits[Role::Type]);
+    const int others = limits.count - (limits[Role::Type] != nullptr);
+    if (listed) return object || array ? kNone : this->listed(schema, limits, types);
+    if (!(types & (kArray | kObject))) {
+        if (others == 0) return out_.choice(scalars(types));
+        return object || array ? kNone : scalar(schema);
+    }
+    if (limits.scalar) return kNone;
+    if (types == kEvery && !limits.any({Role::Properties, Role::AdditionalProperties, Role::Items})) return kNone;
+    if ((object && !(types & kObject)) || (array && !(types & kArray))) return kNone;
+    return container(schema, place, types, types);
+}
+
+/// Every value.
+ExprNode PlainLowering::any_value() {
+    if (any_ == kNone) {
+        const int32_t rule = enqueue("any value", nullptr, kArray | kObject);
+        using enum PlainTerminals::Fixed;
+        any_ = out_.choice({fixed(Null), fixed(Boolean), fixed(Number), fixed(String), out_.call(rule)});
+    }
+    return any_;
+}
+
+/// The scalars of some types, without other constraints.
+std::vector<ExprNode> PlainLowering::scalars(uint32_t types) {
+    using enum PlainTerminals::Fixed;
+    std::vector<ExprNode> found;
+    if (types & kNull) found.push_back(fixed(Null));
+    if (types & kBoolean) found.push_back(fixed(Boolean));
+    if (types & (kInteger | kFraction)) found.push_back(fixed(types & kFraction ? Number : Integer));
+    if (types & kString) found.push_back(fixed(String));
+    return found;
+}
+
+/// Enumerated values.
+ExprNode PlainLowering::listed(PyObject* schema, const Limits& limits, uint32_t types) {
+    PyObject* const list = limits[Role::Enum];
+    PyObject* const one = limits[Role::Const];
+    const bool alone = limits.count == 1 + (limits[Role::Type] != nullptr);
+    if (!alone || (types != kString && types != kEvery)) return scalar(schema);
+    const Py_ssize_t size = one ? 1 : NB_LIST_GET_SIZE(list);
+    std::vector<RegexNode> texts;
+    for (Py_ssize_t i = 0; i < size; ++i) {
+        PyObject* const text = one ? one : NB_LIST_GET_ITEM(list, i);
+        const auto data = PyUnicode_CheckExact(text) ? utf8(text) : std::nullopt;
+        if (!data) return scalar(schema);
+        append_spellings(*data, texts);
+    }
+    return size ? out_.terminal(union_of(texts)) : scalar(schema);
+}
+
+/// Scalars with constraints, and enumerated values of any type.
+ExprNode PlainLowering::scalar(PyObject* schema) {
+    std::string content;
+    PyObject *key, *item;
+    for (Py_ssize_t at = 0; PyDict_Next(schema, &at, &key, &item);) {
+        const Keywords::Keyword* const keyword = terminals_.keywords->find(key);
+        if (!keyword || keyword->role == Role::Annotation || keyword->role == Role::Identifier) continue;
+        if (!append_json(key, content)) return kNone;
+        if (!append_json(item, content)) return kNone;
+    }
+    nb::object expr;
+    if (const auto known = terminals_.scalars.find(content); known != terminals_.scalars.end()) {
+        expr = known->second;
+    } else {
+        expr = scalar_(nb::handle(schema));
+        if (expr.is_none()) return kNone;
+        if (content.size() <= kLongestScalar && terminals_.scalars.size() < kMaxScalars) terminals_.scalars.emplace(content, expr);
+    }
+    return out_.expr_leaf(out_.leaf(expr));
+}
+
+/// The values of the target of a reference, directly or through other references.
+ExprNode PlainLowering::reference(PyObject* reference) {
+    for (int i = 0; i < kMaxReferences; ++i) {
+        std::string pointer;
+        PyObject* const target = resolve(reference, pointer);
+        if (!target) return kNone;
+        if (!PyDict_Check(target)) return value(target, {pointer});
+        Limits limits;
+        if (!read_limits(target, limits)) return kNone;
+        if (!limits[Role::Ref]) return value(target, {pointer});
+        if (!terminals_.keywords->ref_alone && limits.count > 1) return kNone;
+        reference = limits[Role::Ref];
+    }
+    return kNone;
+}
+
+/// The target of a reference within the document, and its pointer; nullptr if it is not plain.
+PyObject* PlainLowering::resolve(PyObject* reference, std::string& pointer) {
+    const auto text = PyUnicode_Check(reference) ? utf8(reference) : std::nullopt;
+    pointer = "#";
+    if (!text) return nullptr;
+    if (*text == "#") return root_;
+    if (!text->starts_with("#/") || text->find('%') != text->npos) return nullptr;
+    PyObject* value = root_;
+    for (std::string_view rest = text->substr(1); !rest.empty();) {
+        rest.remove_prefix(1);
+        const std::string token = unescaped(rest.substr(0, rest.find('/')));
+        rest.remove_prefix(std::min(rest.find('/'), rest.size()));
+        if (!PyDict_CheckExact(value)) return nullptr;
+        if (value != root_ && PyDict_Contains(value, terminals_.keywords->identifier.ptr()) == 1) return nullptr;
+        value = PyDict_GetItem(value, nb::str(token.data(), token.size()).ptr());
+        if (!value) return nullptr;
+        pointer += '/', append_token(token, pointer);
+    }
+    return PyDict_Check(value) || PyBool_Check(value) ? value : nullptr;
+}
+
+// ---------------------------------------------------------------- rules
+
+/// Arrays and objects as a rule of their own, next to scalars.
+ExprNode PlainLowering::container(PyObject* schema, const Place& place, uint32_t types, uint32_t scalar_types) {
+    std::string pointer = place.pointer();
+    const auto known = rule_at_.find(pointer);
+    const int32_t rule = known != rule_at_.end() ? known->second : enqueue(std::move(pointer), schema, types);
+    const ExprNode call = out_.call(rule);
+    std::vector<ExprNode> parts = scalars(scalar_types);
+    parts.push_back(call);
+    return out_.choice(parts);
+}
+
+/// Queues a rule, whose body is made later.
+int32_t PlainLowering::enqueue(std::string name, PyObject* schema, uint32_t types) {
+    const auto rule = static_cast<int32_t>(rules_.size());
+    rules_.push_back({std::move(name), schema, types});
+    rule_at_.emplace(rules_.back().name, rule);
+    return rule;
+}
+
+nb::object PlainLowering::run() {
+    const std::string root = "#";
+    const ExprNode start = value(root_, {root});
+    if (start == kNone) return nb::none();
+    for (size_t rule = 0; rule < rules_.size(); ++rule) {
+        if (!make_body(rule)) return nb::none();
+    }
+    if (!all_productive()) return nb::none();
+    const int32_t called_rule = out_.called(start);
+    const bool own = called_rule == kNone;  // the start needs a rule of its own
+    std::vector<ExprNode> bodies;
+    nb::list names;
+    if (own) bodies.push_back(start), names.append("start");
+    for (const Rule& rule : rules_) bodies.push_back(rule.body), names.append(nb::str(rule.name.data(), rule.name.size()));
+    return nb::make_tuple(out_.pack(bodies, own ? 0 : called_rule, own), nb::tuple(out_.leaves()), nb::tuple(names));
+}
+
+bool PlainLowering::make_body(size_t at) {
+    Rule& rule = rules_[at];
+    if (!rule.schema) {  // any array or object
+        rule.known_needs = true;
+        const ExprNode objects = object_of({}, other_keys({}), any_value());
+        const ExprNode arrays = array_of(any_value(), 0, -1);
+        rule.body = out_.choice({objects, arrays});
+        return true;
+    }
+    std::array<ExprNode, 2> parts{};
+    size_t count = 0;
+    for (const uint32_t type : {kObject, kArray}) {
+        if (!(rule.types & type)) continue;
+        const ExprNode part = type == kObject ? object(at) : array(at);
+        if (part == kNone) return false;
+        parts[count++] = part;
+    }
+    rules_[at].body = out_.choice(std::span<const ExprNode>(parts.data(), count));
+    return true;
+}
+
+/// Whether each rule is known to derive some text: callers usually precede the rules that they call.
+bool PlainLowering::all_productive() {
+    std::vector<bool> productive(rules_.size());
+    for (size_t at = rules_.size(); at-- > 0;) {
+        const Rule& rule = rules_[at];
+        if (!rule.known_needs) return false;
+        for (int32_t i = rule.needs_from; i < rule.needs_to; ++i) {
+            if (!productive[needs_[i]]) return false;
+        }
+        productive[at] = true;
+    }
+    return true;
+}
+
+// ---------------------------------------------------------------- objects
+
+ExprNode PlainLowering::object(size_t at) {
+    Limits limits;
+    if (!read_limits(rules_[at].schema, limits)) return kNone;
+    PyObject* const properties = limits[Role::Properties];
+    PyObject* const required_list = limits[Role::Required];
+    PyObject* const additional = limits[Role::AdditionalProperties];
+    const nb::object required = nb::steal(PySet_New(required_list));
+    if (!required.is_valid()) throw nb::python_error();
+    const std::string& base = rules_[at].name;
+    const Place rest{base, "additionalProperties"};
+    const auto other_value = [&] { return additional ? value(additional, rest) : any_value(); };
+    std::vector<Member> members;
+    const auto add = [&](PyObject* name, bool is_required, PyObject* schema) {
+        const auto text = utf8(name);
+        if (!text) return false;
+        const ExprNode node = schema ? value(schema, {base, "properties", *text, true}) : other_value();
+        if (node == kNone) return false;
+        members.push_back({*text, is_required, node});
+        return true;
+    };
+    if (properties) {
+        PyObject *name, *schema;
+        for (Py_ssize_t i = 0; PyDict_Next(properties, &i, &name, &schema);) {
+            if (!add(name, PySet_Contains(required.ptr(), name) == 1, schema)) return kNone;
+        }
+    }
+    for (Py_ssize_t i = 0; required_list && i < NB_LIST_GET_SIZE(required_list); ++i) {
+        PyObject* const name = NB_LIST_GET_ITEM(required_list, i);
+        if (properties && PyDict_Contains(properties, name) == 1) continue;
+        if (!add(name, true, nullptr)) return kNone;
+    }
+    Rule& rule = rules_[at];
+    rule.needs_from = static_cast<int32_t>(needs_.size());
+    for (const Member& member : members) {
+        if (!member.required) continue;
+        if (const int32_t called = out_.called(member.value); called != kNone) needs_.push_back(called);
+    }
+    rule.needs_to = static_cast<int32_t>(needs_.size()), rule.known_needs = true;
+    if (additional == Py_False) return object_of(members, kNone, kNone);
+    const ExprNode other = other_value();
+    return other == kNone ? kNone : object_of(members, other_keys(members), other);
+}
+
+/// Objects with these members, then any number of others with `keys`, unless it is kNone.
+ExprNode PlainLowering::object_of(std::span<const Member> members, RegexNode keys, ExprNode other) {
+    if (!terminals_.ordered) return interleaved(members, keys, other);
+    return uncounted(members, keys == kNone ? kNone : out_.sequence({out_.terminal(keys), other}));
+}
+
+ExprNode PlainLowering::uncounted(std::span<const Member> members, ExprNode more) {
+    using enum PlainTerminals::Fixed;
+    const ExprNode comma = fixed(Comma), close = fixed(CloseObject);
+    ExprNode head = kNone;  // what follows where the next member has no comma
+    ExprNode tail = close;  // what follows a member
+    if (more != kNone) {
+        const ExprNode again = out_.loop(out_.sequence({comma, more}), 0, -1);
+        head = out_.sequence({more, again, close}), tail = out_.sequence({again, close});
+    }
+    const auto key = [&](const Member& member, bool next) { return out_.terminal(key_regex(member.name, next)); };
+    bool open_end = true, needed = false;  // whether no required member follows
+    for (size_t i = members.size(); i-- > 0;) {
+        const Member& member = members[i];
+        if (member.required) {
+            open_end = false, needed = true;
+            if (i == 0 || !members[i - 1].required) head = out_.sequence({key(member, false), member.value, tail});
+            if (i) tail = out_.sequence({key(member, true), member.value, tail});
+        } else {
+            const ExprNode present = out_.sequence({key(member, false), member.value, tail});
+            head = head == kNone ? present : out_.choice({present, head});
+            const ExprNode following = out_.sequence({comma, head});
+            tail = open_end ? out_.choice({close, following}) : following;
+        }
+    }
+    if (head == kNone) return fixed(EmptyObject);
+    const ExprNode full = out_.sequence({fixed(OpenObject), head});
+    return needed ? full : out_.choice({fixed(EmptyObject), full});
+}
+
+ExprNode PlainLowering::interleaved(std::span<const Member> members, RegexNode keys, ExprNode other) {
+    using enum PlainTerminals::Fixed;
+    std::vector<int32_t> required;
+    std::vector<int32_t> args{1, -1, 0, 0, fixed(Comma), static_cast<int32_t>(members.size() + (keys != kNone)), 0};
+    for (size_t slot = 0; slot < members.size(); ++slot) {
+        const Member& member = members[slot];
+        const ExprNode head = out_.terminal(key_regex(member.name, false));
+        args.insert(args.end(), {head, member.value, static_cast<int32_t>(slot), 0, 0});
+        if (member.required) required.push_back(static_cast<int32_t>(slot));
+    }
+    if (keys != kNone) {
+        const ExprNode head = out_.terminal(keys);
+        const ExprNode body = out_.sequence({fixed(Colon), other});
+        args.insert(args.end(), {head, body, -1, 0, 1});
+    }
+    if (args[5] == 0) return fixed(EmptyObject);
+    args[6] = static_cast<int32_t>(required.size());
+    args.insert(args.end(), required.begin(), required.end());
+    const ExprNode full = out_.sequence({fixed(OpenObject), out_.interleave(args), fixed(CloseObject)});
+    return required.empty() ? out_.choice({fixed(EmptyObject), full}) : full;
+}
+
+// ---------------------------------------------------------------- arrays
+
+ExprNode PlainLowering::array(size_t at) {
+    Limits limits;
+    if (!read_limits(rules_[at].schema, limits)) return kNone;
+    PyObject* const items = limits[Role::Items];
+    PyObject* const least = limits[Role::MinItems];
+    PyObject* const most = limits[Role::MaxItems];
+    if ((items && PyList_Check(items)) || limits[Role::UniqueItems] == Py_True) return kNone;
+    const long long low = least ? count_of(least) : 0, high = most ? count_of(most) : -1;
+    if (low > kMaxCount || (most && low > high)) return kNone;
+    ExprNode item = kNone;
+    if (!most || high > 0) {
+        item = items ? value(items, {rules_[at].name, "items"}) : any_value();
+        if (item == kNone) return kNone;
+    }
+    Rule& rule = rules_[at];
+    if (low == 0) {
+        rule.needs_from = rule.needs_to = 0;
+    } else if (!rule.known_needs) {
+        rule.needs_from = static_cast<int32_t>(needs_.size());
+        if (const int32_t called = out_.called(item); called != kNone) needs_.push_back(called);
+        rule.needs_to = static_cast<int32_t>(needs_.size());
+    }
+    rule.known_needs = true;
+    return array_of(item, low, high > kMaxCount ? -1 : high);
+}
+
+/// Arrays of `low` to `high` items (-1: no bound).
+ExprNode PlainLowering::array_of(ExprNode item, long long low, long long high) {
+    using enum PlainTerminals::Fixed;
+    const ExprNode empty = fixed(EmptyArray), close = fixed(CloseArray);
+    if (high == 0) return empty;
+    const long long least = std::max(0LL, low - 1), most = high < 0 ? -1 : high - 1;
+    ExprNode tail = close;
+    if (most != 0) {
+        const ExprNode following = out_.sequence({fixed(Comma), item});
+        const bool once = least == 1 && most == 1;
+        const ExprNode more = once ? following : out_.loop(following, static_cast<int32_t>(least), static_cast<int32_t>(most));
+        tail = out_.sequence({more, close});
+    }
+    const ExprNode full = out_.sequence({fixed(OpenArray), item, tail});
+    return low == 0 ? out_.choice({empty, full}) : full;
+}
+
+// ---------------------------------------------------------------- regular expressions
+
+RegexNode PlainLowering::leaf(const nb::object& regex) {
+    const auto [at, fresh] = regexes_.try_emplace(regex.ptr(), kNone);
+    if (fresh) at->second = out_.regex_leaf(out_.leaf(regex));
+    return at->second;
+}
+
+/// Appends parts to the nodes of a concatenation that ends with a literal `text`, which may be empty.
+void PlainLowering::append(const std::vector<RegexPart>& parts, std::vector<RegexNode>& nodes, std::string& text) {
+    for (const RegexPart& part : parts) {
+        if (!part.regex.is_valid()) {
+            text += part.text;
+            continue;
+        }
+        if (!text.empty()) nodes.push_back(out_.literal(text)), text.clear();
+        nodes.push_back(leaf(part.regex));
+    }
+}
+
+RegexNode PlainLowering::concat(std::vector<RegexNode>& nodes, std::string& text) {
+    if (!text.empty() || nodes.empty()) nodes.push_back(out_.literal(text));
+    return nodes.size() == 1 ? nodes[0] : out_.regex_of(flat::Op::Concat, nodes);
+}
+
+/// A key and its colon; `next`: after a comma.
+RegexNode PlainLowering::key_regex(std::string_view name, bool next) {
+    std::vector<RegexNode> nodes;
+    std::string text;
+    if (next) append(terminals_.comma, nodes, text);
+    if (is_plain_ascii(name)) {
+        append_json_string(name, false, text);
+    } else {
+        if (!text.empty()) nodes.push_back(out_.literal(text)), text.clear();
+        std::vector<RegexNode> spellings;
+        append_spellings(name, spellings);
+        nodes.push_back(union_of(spellings));
+    }
+    append(terminals_.colon, nodes, text);
+    return concat(nodes, text);
+}
+
+/// Appends the JSON strings of a text, as `json.dumps` writes it with and without ``ensure_ascii``.
+void PlainLowering::append_spellings(std::string_view text, std::vector<RegexNode>& spellings) {
+    for (const bool ascii : {false, true}) {
+        if (ascii && is_plain_ascii(text)) break;
+        std::string spelled;
+        append_json_string(text, ascii, spelled);
+        spellings.push_back(out_.literal(spelled));
+    }
+}
+
+/// The keys of members that are not declared; with the colon where members are ordered. kNone if a name has no UTF-8.
+RegexNode PlainLowering::other_keys(std::span<const Member> members) {
+    std::vector<RegexNode> nodes;
+    std::string text;
+    if (members.empty()) {
+        append(terminals_.any_string, nodes, text);
+    } else if (std::ranges::all_of(members, [](const Member& member) { return is_ascii(member.name); })) {
+        std::vector<std::string_view> names;
+        for (const Member& member : members) names.push_back(member.name);
+        std::ranges::sort(names);
+        const RegexNode body[] = {leaf(terminals_.string_body), out_.complement(trie(names))};
+        nodes = {out_.literal("\""), out_.regex_of(flat::Op::Intersection, body)};
+        text = "\"";
+    } else {
+        nb::list names;
+        for (const Member& member : members) names.append(nb::str(member.name.data(), member.name.size()));
+        append(parts_of(nb::cast<nb::tuple>(terminals_.strings_excluding(names))), nodes, text);
+    }
+    if (terminals_.ordered) append(terminals_.colon, nodes, text);
+    return concat(nodes, text);
+}
+
+/// A trie of sorted names, each character in every encoding; common prefixes are written once.
+RegexNode PlainLowering::trie(std::span<const std::string_view> names) {
+    if (empty_ == kNone) empty_ = out_.literal("");
+    // Branching points along the current name: depth, and the suffixes that may follow there.
+    std::vector<std::pair<size_t, std::vector<RegexNode>>> places{{0, {}}};
+    for (size_t i = 0; i < names.size(); ++i) {
+        const std::string_view name = names[i], following = i + 1 < names.size() ? names[i + 1] : std::string_view();
+        const size_t shared = std::ranges::mismatch(name, following).in1 - name.begin();
+        size_t end = name.size();
+        RegexNode tail = empty_;
+        while (places.back().first > shared) {  // no later name passes through this branching point
+            auto [depth, options] = std::move(places.back());
+            places.pop_back();
+            options.push_back(spelled(name.substr(depth, end - depth), tail));
+            tail = union_of(options);
+            end = depth;
+        }
+        if (places.back().first < shared) places.emplace_back(shared, std::vector<RegexNode>());
+        places.back().second.push_back(spelled(name.substr(shared, end - shared), tail));
+    }
+    return union_of(places[0].second);
+}
+
+/// A text in every encoding, then `tail`.
+RegexNode PlainLowering::spelled(std::string_view text, RegexNode tail) {
+    if (text.empty()) return tail;
+    std::vector<RegexNode> units;
+    for (const char c : text) {
+        RegexNode& node = units_[static_cast<uint8_t>(c)];
+        if (node == kNone) {
+            node = leaf(terminals_.units[static_cast<uint8_t>(c)].regex);
+            unit_of_.emplace(node, c);
+        }
+        units.push_back(node);
+    }
+    if (tail != empty_) units.push_back(tail);
+    return units.size() == 1 ? units[0] : out_.regex_of(flat::Op::Concat, units);
+}
+
+/// The union of one expression or more; flat.
+RegexNode PlainLowering::union_of(std::span<const RegexNode> options) {
+    std::vector<RegexNode> parts;
+    for (const RegexNode option : options) {
+        if (const auto unit = unit_of_.find(option); unit != unit_of_.end()) {
+            for (const nb::object& alternative : terminals_.units[unit->second].alternatives) parts.push_back(leaf(alternative));
+        } else if (const auto made = unions_.find(option); made != unions_.end()) {
+            parts.insert(parts.end(), made->second.begin(), made->second.end());
+        } else {
+            parts.push_back(option);
+        }
+    }
+    if (parts.size() == 1) return parts[0];
+    const RegexNode node = out_.regex_of(flat::Op::Union, parts);
+    unions_.emplace(node, std::move(parts));
+    return node;
+}
+
+}  // namespace
+
+PlainTerminals::PlainTerminals(std::shared_ptr<const Keywords> keywords, nb::tuple exprs, nb::tuple comma_parts, nb::tuple colon_parts,
+                               nb::tuple any_string_parts, nb::object body, nb::tuple encodings, nb::callable excluding, bool in_order)
+    : keywords(std::move(keywords)), comma(parts_of(comma_parts)), colon(parts_of(colon_parts)), any_string(parts_of(any_string_parts)),
+      string_body(std::move(body)), strings_excluding(std::move(excluding)), ordered(in_order) {
+    if (nb::len(exprs) != kFixed || nb::len(encodings) != 128) throw nb::value_error("malformed table");
+    for (size_t i = 0; i < kFixed; ++i) fixed[i] = exprs[i];
+    for (const nb::handle unit : encodings) {
+        const auto [regex, alternatives] = nb::cast<std::pair<nb::object, nb::tuple>>(unit);
+        units.push_back({regex, {}});
+        for (const nb::handle alternative : alternatives) units.back().alternatives.push_back(nb::borrow(alternative));
+    }
+}
+
+nb::object lower_plain(nb::handle document, PlainTerminals& terminals, nb::callable scalar) {
+    return PlainLowering(document, terminals, std::move(scalar)).run();
+}
+
+}  // namespace schemas
