@@ -14,7 +14,7 @@ import pytest
 
 LAYERS: dict[str, tuple[set[str], ...]] = {
     "constrained": (
-        {"errors", "extras", "lru_cache", "_core"},
+        {"errors", "extras", "lru_cache", "native_modules", "_core"},
         {"predicates", "prompting", "vocabulary"},
         {"constraint"},
         {"automaton"},

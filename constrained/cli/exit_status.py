@@ -21,6 +21,7 @@ from constrained.errors import (
     UnsupportedConstraint,
 )
 from constrained.extras import MissingExtra
+from constrained.native_modules import native_problem
 
 NOT_ENFORCEABLE = 1
 BAD_INPUT = 2
@@ -129,10 +130,13 @@ def report_errors(*, traceback: bool) -> Iterator[None]:
         if traceback or type(error).__module__.startswith(("typer", "click")):
             raise
         reason = " ".join(str(error).split())
-        _print_error(
-            f"error: unexpected {type(error).__name__}: {reason}\n"
-            "  -> run it again as `constrained --traceback ...`, and report the traceback"
-        )
+        if (stale := native_problem()) is not None:
+            _print_error(f"error: {stale}\n  it failed with {type(error).__name__}: {reason}")
+        else:
+            _print_error(
+                f"error: unexpected {type(error).__name__}: {reason}\n"
+                "  -> run it again as `constrained --traceback ...`, and report the traceback"
+            )
         raise SystemExit(INTERNAL) from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -120,13 +121,33 @@ def invalid_field_error(param: str, what: str) -> ApiError:
     return ApiError(400, f"{param}: {what}", code="invalid_value", param=param)
 
 
+_BRANCH = re.compile(r"(str|bool|int|float|none)$|(list|dict|function-\w+|constrained-\w+)\[")
+"""How pydantic names a branch of a union in the location of an error."""
+
+
 def _malformed(error: ValidationError) -> ApiError:
-    """Error 400 for the first validation error of a body, with its location."""
-    first = error.errors(include_url=False, include_context=False)[0]
+    """Error 400 for the first validation error of a body, with its location.
+
+    Of a union it is that of the branch that got furthest; where none got anywhere, what each of them wants.
+    """
+    errors = error.errors(include_url=False, include_context=False)
+    first = errors[0]
+    branch = next((i for i, part in enumerate(first["loc"]) if i and _BRANCH.match(str(part))), None)
+    message = first["msg"]
+    if branch is not None:
+        siblings = [one for one in errors if one["loc"][:branch] == first["loc"][:branch]]
+        deepest = max(siblings, key=lambda one: len(one["loc"]))
+        if len(deepest["loc"]) > branch + 1:
+            first, message = deepest, deepest["msg"]
+        else:
+            message = ", or ".join(dict.fromkeys(one["msg"] for one in siblings))
     place = ""
-    for part in first["loc"]:
-        place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else str(part)
+    for i, part in enumerate(first["loc"]):
+        if isinstance(part, int):
+            place += f"[{part}]"
+        elif not (i and _BRANCH.match(part)):
+            place += f".{part}" if place else part
     if first["type"] == "extra_forbidden":
         return ApiError(400, f"{place}: is unknown", code="unknown_parameter", param=place)
     code = "invalid_json" if first["type"] == "json_invalid" else "invalid_value"
-    return ApiError(400, f"{place or 'body'}: {first['msg']}", code=code, param=place or None)
+    return ApiError(400, f"{place or 'body'}: {message}", code=code, param=place or None)

@@ -222,7 +222,9 @@ def _bias(request: ApiRequest, tokens: int) -> dict[int, float]:
     for name, value in (request.logit_bias or {}).items():
         if not (name.isascii() and name.isdecimal() and len(name) < 10 and int(name) < tokens):
             raise invalid_field_error("logit_bias", f"{name!r:.40} is no token id below {tokens}")
-        bias[int(name)] = value
+        if isinstance(value, bool) or not isinstance(value, int | float) or not -100 <= value <= 100:
+            raise invalid_field_error(f"logit_bias.{name}", "is no number from -100 to 100")
+        bias[int(name)] = float(value)
     return bias
 
 

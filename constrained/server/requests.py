@@ -10,6 +10,9 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
+_Item = TypeVar("_Item")
+Items = Annotated[list[_Item], Field(fail_fast=True)]
+"""A list whose check ends at its first error: one of all would take a second for a body of half a MiB."""
 
 
 class StrictModel(BaseModel):
@@ -39,7 +42,7 @@ class StructuredOutputs(StrictModel):
 
     json_: Any = Field(default=None, alias="json")
     regex: str | None = None
-    choice: list[str] | None = None
+    choice: Items[str] | None = None
     grammar: str | None = None
     structural_tag: Any = None
     json_object: bool | None = None
@@ -80,8 +83,8 @@ class ApiRequest(StrictModel):
     model: str
     n: Annotated[int, Field(ge=1, le=128)] | None = None
     seed: int | None = None
-    stop: str | list[str] | None = None
-    stop_token_ids: list[int] | None = None
+    stop: str | Items[str] | None = None
+    stop_token_ids: Items[int] | None = None
     temperature: Annotated[float, Field(ge=0, le=100)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     top_k: int | None = None
@@ -93,14 +96,16 @@ class ApiRequest(StrictModel):
     # The constraint under the names of older vLLM, SGLang and llama.cpp:
     guided_json: Any = None
     guided_regex: str | None = None
-    guided_choice: list[str] | None = None
+    guided_choice: Items[str] | None = None
     guided_grammar: str | None = None
     json_schema: Any = None
     regex: str | None = None
     ebnf: str | None = None
     grammar: str | None = None
     structural_tag: Any = None
-    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    logit_bias: dict[str, Any] | None = (
+        None  # its numbers are checked in `prepare`: here all of them would have an error
+    )
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     repetition_penalty: Annotated[float, Field(gt=0, le=100)] | None = None
@@ -145,9 +150,9 @@ class ChatMessage(LenientModel):
     """A message of a chat."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[ContentPart] | None = None
+    content: str | Items[ContentPart] | None = None
     name: str | None = None
-    tool_calls: list[MessageToolCall] | None = None
+    tool_calls: Items[MessageToolCall] | None = None
     tool_call_id: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
@@ -156,15 +161,15 @@ class ChatMessage(LenientModel):
 class ChatRequest(ApiRequest):
     """The body of ``POST /v1/chat/completions``."""
 
-    messages: Annotated[list[ChatMessage], Field(min_length=1)]
+    messages: Annotated[Items[ChatMessage], Field(min_length=1)]
     max_completion_tokens: Annotated[int, Field(ge=0)] | None = None
     response_format: ResponseFormat | None = None
-    tools: list[dict[str, Any]] | None = None
+    tools: Items[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    modalities: list[str] | None = None
+    modalities: Items[str] | None = None
     reasoning_effort: str | None = None
     verbosity: str | None = None
     enable_thinking: bool | None = None
@@ -178,7 +183,7 @@ class ChatRequest(ApiRequest):
 class CompletionRequest(ApiRequest):
     """The body of ``POST /v1/completions``."""
 
-    prompt: str | list[str] | list[int] | list[list[int]]
+    prompt: str | Items[str] | Items[int] | Items[Items[int]]
     logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     echo: bool | None = None
     best_of: int | None = None

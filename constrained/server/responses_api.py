@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field
 
 from constrained.chat.reply_parser import ReplyDelta as Part
 from constrained.server.errors import ApiError, invalid_field_error, unsupported_field_error
-from constrained.server.requests import ChatRequest, LenientModel, StrictModel, checked
+from constrained.server.requests import ChatRequest, Items, LenientModel, StrictModel, checked
 from constrained.server.responses import Json, ResponseBuilder, chat_tokens
 from constrained.server.sequence_stream import SequenceDelta, TokenLogprob
 
@@ -57,16 +57,16 @@ class ResponsesRequest(StrictModel):
     model_config = ConfigDict(extra="allow", strict=True)
 
     model: str
-    input: str | list[dict[str, Any]]
+    input: str | Items[dict[str, Any]]
     instructions: str | None = None
     text: TextOptions | None = None
-    tools: list[dict[str, Any]] | None = None
+    tools: Items[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
     max_output_tokens: Annotated[int, Field(ge=0)] | None = None
     reasoning: ReasoningOptions | None = None
     stream: bool | None = None
     stream_options: Any = None
-    include: list[str] | None = None
+    include: Items[str] | None = None
     previous_response_id: str | None = None
     conversation: Any = None
     background: bool | None = None

@@ -78,6 +78,7 @@ def serve(
     models: ServedModels = app.state.service.models
     shown = f"[{host}]" if ":" in host else host
     with listening, logging_as_json(requests=settings.log_requests), _handled_signals(), _prompt_threads():
+        app.state.service.start()  # its errors are the caller's here, and lines of a log in the application
         if not settings.api_keys and not _is_loopback(host):
             _log.warning("everybody who reaches %s can use the server: it has no API key", host)
         where = f"http://{shown}:{listening.getsockname()[1]}"

@@ -65,10 +65,14 @@ class Service:
         self.metrics = Metrics({one.name: one.scheduler for one in self.models.distinct}, self.memory)
         self.admission = Admission(settings, self.memory, len(self.models.distinct))
         self._bodies = Bodies(settings)
+        self._started = False
         self._created = int(time.time())
 
     def start(self) -> None:
-        """Loads what the first requests need, and starts the threads."""
+        """Loads what the first requests need, and starts the threads; a second call does nothing."""
+        if self._started:
+            return
+        self._started = True
         self.memory.start()
         self.models.start()
 

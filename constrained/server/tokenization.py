@@ -10,7 +10,7 @@ from constrained.chat.tools import parse_tools
 from constrained.models import LanguageModel
 from constrained.server.errors import invalid_field_error
 from constrained.server.reasoning import template_variables
-from constrained.server.requests import ChatMessage, ChatRequest, StrictModel
+from constrained.server.requests import ChatMessage, ChatRequest, Items, StrictModel
 
 
 class TokenizeRequest(StrictModel):
@@ -19,8 +19,8 @@ class TokenizeRequest(StrictModel):
     model: str | None = None
     prompt: str | None = None
     content: str | None = None
-    messages: list[ChatMessage] | None = None
-    tools: list[dict[str, Any]] | None = None
+    messages: Items[ChatMessage] | None = None
+    tools: Items[dict[str, Any]] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     add_special_tokens: bool | None = None
     add_generation_prompt: bool | None = None
@@ -32,7 +32,7 @@ class DetokenizeRequest(StrictModel):
     """The body of ``POST /detokenize``."""
 
     model: str | None = None
-    tokens: list[int]
+    tokens: Items[int]
 
 
 def tokenize(request: TokenizeRequest, model: LanguageModel) -> dict[str, Any]:

@@ -1,0 +1,65 @@
+"""Compiled modules that are missing, or older than their sources, are named where something failed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+
+PACKAGES = ("constrained", "grammars", "spec")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """The packages with their sources and without their compiled modules."""
+    for package in PACKAGES:
+        shutil.copytree(
+            ROOT / package,
+            tmp_path / package,
+            ignore=shutil.ignore_patterns("_core.*", "__pycache__", "weights", "*.gz"),
+        )
+    return tmp_path
+
+
+def run(tree: Path, *arguments: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "constrained", *arguments],
+        env={**os.environ, "PYTHONPATH": str(tree)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return done.returncode, done.stderr
+
+
+def test_modules_that_are_not_compiled(tree: Path) -> None:
+    code, err = run(tree, "check", "{}")
+    assert code == 70
+    assert err.startswith("error: ")
+    assert "_core is not compiled\n  -> build them again" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.ci
+def test_modules_that_are_older_than_their_sources(tree: Path) -> None:
+    """The one in the tree lacks everything; so does one that another release left there."""
+    for package in PACKAGES:
+        old = tree / package / "_core.py"  # stands for a compiled module
+        old.write_text("")
+        os.utime(old, (1, 1))
+        shutil.rmtree(tree / package / "_core" / "__pycache__", ignore_errors=True)
+    for package in PACKAGES:  # a module comes before a folder without __init__
+        assert not (tree / package / "_core" / "__init__.py").exists()
+    for command in (["check", "{}"], ["serve", "--port", "0"]):
+        code, err = run(tree, *command)
+        assert code == 70, err
+        assert "was compiled before" in err
+        assert "it failed with" in err
+        assert "Traceback" not in err
