@@ -2,10 +2,13 @@
 //
 // Invariant: an id never names two masks.
 // Thread safety: may be used from any thread; reads are lock-free, `intern` takes the store's lock.
-// Small sets are sorted lists: four out of five distinct masks contain at most 64 tokens.
+// Small sets are sorted lists: four out of five distinct masks contain at most 64 tokens. Most others differ in few words from a
+// set that many masks share, such as the tokens of a string: they are these words over the shared row, which is in the cache
+// when it is copied.
 #pragma once
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "common.hpp"
 #include "read_epoch.hpp"
@@ -22,7 +25,7 @@ public:
 
     MaskStore(uint32_t vocabulary_size, size_t limit, ReadEpoch& epoch)
         : words_((vocabulary_size + 31) / 32),
-          limit_(std::max(limit, kMinMasks * (words_ * sizeof(uint32_t) + sizeof(Mask)))),
+          limit_(std::max(limit, kMinMasks * (words_ * sizeof(uint32_t) + sizeof(Mask) + sizeof(Row)))),
           epoch_(epoch),
           table_(std::make_unique<Table>(0)),
           current_(table_.get()) {}
@@ -38,14 +41,14 @@ public:
     uint32_t intern(TokenSet& tokens) {
         tokens.canonicalize();
         if (!tokens.dense()) return intern_list(tokens.list());
-        const auto row = tokens.bits();
-        return intern_row(tokens.row_hash(), [&](std::span<const uint32_t> other) { return std::ranges::equal(other, row); },
-                          [&](std::vector<uint32_t>& made) { made.assign(row.begin(), row.end()); });
+        return intern_bits(Bits{mix(tokens.row_hash()), 0, {}, [&] { return std::vector(tokens.bits().begin(), tokens.bits().end()); }});
     }
     uint32_t intern(RowBuilder& row) {
         if (const auto list = row.list()) return intern_list(*list);
-        return intern_row(row.row_hash(), [&](std::span<const uint32_t> other) { return row.equals(other); },
-                          [&](std::vector<uint32_t>& made) { row.write(made); });
+        const std::span<const uint32_t> changes = row.changes();
+        const uint64_t hash = mix(row.row_hash(changes));
+        if (!row.base() || changes.size() > words_ / 2) return intern_bits(Bits{hash, 0, {}, [&] { return row.words(); }});
+        return intern_bits(Bits{hash, row.base()->serial(), changes, [&] { return std::vector(row.base()->bits().begin(), row.base()->bits().end()); }});
     }
 
     /// Writes `words()` words; returns false if the mask is evicted.
@@ -59,14 +62,21 @@ public:
         if (id >= end()) return false;
         const Table& table = *current_.load(std::memory_order_acquire);
         if (id < table.first) return false;
-        const Mask& mask = table.masks[id - table.first];
-        if (mask.dense) {
-            std::memcpy(out, mask.data.data(), words_ * sizeof(uint32_t));
-        } else {
-            std::memset(out, 0, words_ * sizeof(uint32_t));
-            for (const uint32_t token : mask.data) out[token / 32] |= 1u << (token % 32);
-        }
+        table.copy(id - table.first, out, words_);
         return true;
+    }
+
+    /// Whether the mask has the token; true if it is evicted.
+    bool allows(uint32_t id, uint32_t token) const {
+        const ReadEpoch::ReadGuard read(epoch_);
+        const Table& table = *current_.load(std::memory_order_acquire);
+        if (id >= end() || id < table.first) return true;
+        const Mask& mask = table.masks[id - table.first];
+        if (mask.row == kList) return std::ranges::binary_search(mask.data, token);
+        for (size_t i = 0; i < mask.data.size(); i += 2) {
+            if (mask.data[i] == token / 32) return mask.data[i + 1] >> (token % 32) & 1;
+        }
+        return table.rows[mask.row].words[token / 32] >> (token % 32) & 1;
     }
 
     size_t bytes() const {
@@ -75,39 +85,86 @@ public:
     }
 
 private:
+    static constexpr uint32_t kList = UINT32_MAX;
     struct Mask {
-        bool dense = false;
-        std::vector<uint32_t> data;
+        uint32_t row = kList;
+        std::vector<uint32_t> data;  // the tokens; or the words that differ from the row: (place, word)
+    };
+    struct Row {
+        uint64_t serial = 0;  // of the `TokenSet`; 0: of no other mask
+        std::vector<uint32_t> words;
     };
     struct Table {
         explicit Table(uint32_t first) : first(first) {}
+        void copy(uint32_t at, uint32_t* out, size_t words) const {
+            const Mask& mask = masks[at];
+            if (mask.row == kList) {
+                std::memset(out, 0, words * sizeof(uint32_t));
+                for (const uint32_t token : mask.data) out[token / 32] |= 1u << (token % 32);
+            } else {
+                std::memcpy(out, rows[mask.row].words.data(), words * sizeof(uint32_t));
+                for (size_t i = 0; i < mask.data.size(); i += 2) out[mask.data[i]] = mask.data[i + 1];
+            }
+        }
         const uint32_t first;  // id of the mask at index 0
         StableArray<Mask> masks;
+        StableArray<Row> rows;
+        std::unordered_map<uint64_t, uint32_t> row_of;  // by serial number
     };
+    /// A mask as bits: a row, and the words that differ from it.
+    template <class Words>
+    struct Bits {
+        uint64_t hash, serial;
+        std::span<const uint32_t> changes;
+        Words words;  // of the row
+    };
+    template <class Words>
+    Bits(uint64_t, uint64_t, std::span<const uint32_t>, Words) -> Bits<Words>;
 
     uint32_t intern_list(std::span<const uint32_t> list) {
-        return intern(hash_words(list, 0), false, list.size(), [&](std::span<const uint32_t> other) { return std::ranges::equal(other, list); },
-                      [&](std::vector<uint32_t>& made) { made.assign(list.begin(), list.end()); });
+        return find_or_make(
+            hash_words(list, 0), list.size(), [&](const Mask& other) { return other.row == kList && std::ranges::equal(other.data, list); },
+            [&](Mask& made) { made.data.assign(list.begin(), list.end()); });
     }
-    template <class Same, class Write>
-    uint32_t intern_row(uint64_t hash, Same&& same, Write&& write) {
-        return intern(mix(hash), true, words_, same, write);
+    template <class Words>
+    uint32_t intern_bits(const Bits<Words>& bits) {
+        const auto same = [&](const Mask& other) {
+            if (other.row == kList) return false;
+            if (bits.serial && table_->rows[other.row].serial == bits.serial) return std::ranges::equal(other.data, bits.changes);
+            std::vector<uint32_t> words = bits.words(), others(table_->rows[other.row].words);
+            for (size_t i = 0; i < bits.changes.size(); i += 2) words[bits.changes[i]] = bits.changes[i + 1];
+            for (size_t i = 0; i < other.data.size(); i += 2) others[other.data[i]] = other.data[i + 1];
+            return words == others;
+        };
+        return find_or_make(bits.hash, words_ + bits.changes.size(), same, [&](Mask& made) {
+            made.row = row(bits);
+            made.data.assign(bits.changes.begin(), bits.changes.end());
+        });
     }
-    /// The id of the mask with this content, of `size` words; `write` writes it if it is new.
-    template <class Same, class Write>
-    uint32_t intern(uint64_t hash, bool dense, size_t size, Same&& same, Write&& write) {
+    template <class Words>
+    uint32_t row(const Bits<Words>& bits) {
+        const auto known = table_->row_of.find(bits.serial);
+        if (bits.serial && known != table_->row_of.end()) return known->second;
+        const uint32_t made = table_->rows.push();
+        table_->rows[made].serial = bits.serial;
+        table_->rows[made].words = bits.words();
+        bytes_ += sizeof(Row) + words_ * sizeof(uint32_t);
+        if (bits.serial) table_->row_of.emplace(bits.serial, made);
+        return made;
+    }
+    /// The id of the mask with this content; `make` makes it if it is new, of at most `size` words.
+    template <class Same, class Make>
+    uint32_t find_or_make(uint64_t hash, size_t size, Same&& same, Make&& make) {
         const std::lock_guard guard(lock_);
-        const size_t bytes = size * sizeof(uint32_t) + sizeof(Mask);
-        if (bytes_ + bytes > limit_) drop();
+        if (bytes_ + sizeof(Mask) + sizeof(Row) + size * sizeof(uint32_t) > limit_) drop();
         StableArray<Mask>& masks = table_->masks;
         return table_->first + index_.find_or_insert(
-            hash, [&](uint32_t at) { return masks[at].dense == dense && same(masks[at].data); },
+            hash, [&](uint32_t at) { return same(masks[at]); },
             [&] {
                 if (end() >= UINT32_MAX - 1) throw TooLarge("the mask ids are exhausted");
                 const uint32_t at = masks.push();
-                masks[at].dense = dense;
-                write(masks[at].data);
-                bytes_ += bytes;
+                make(masks[at]);
+                bytes_ += sizeof(Mask) + masks[at].data.size() * sizeof(uint32_t);
                 end_.store(table_->first + at + 1, std::memory_order_release);
                 return at;
             });

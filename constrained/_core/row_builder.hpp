@@ -1,8 +1,8 @@
 // The tokens of one mask while it is made.
 //
 // Most rows are a known set, such as the tokens of a string, and a few tokens more. The known set is left where it is, and
-// the words of the others lie over it: the hash of the row is that of the known set, corrected at these words, and the
-// words of a row that the store already has are never written. Tokens come out in order, so nothing is sorted.
+// the words of the others lie over it: the hash of the row is that of the known set, corrected at these words. Tokens come
+// out in order, so nothing is sorted.
 // Not thread-safe: the shard's lock guards it.
 #pragma once
 
@@ -57,24 +57,24 @@ public:
         if (list_.size() > TokenSet::kListLimit) return std::nullopt;
         return list_;
     }
-    /// `hash_row` of the row as bits.
-    uint64_t row_hash() const {
-        uint64_t hash = base_ ? base_->row_hash() : 0;
+    /// The known set below the row, or nullptr.
+    const TokenSet* base() const { return base_; }
+    /// The words in which the row differs from the known set, or that are not empty: (place, word). Valid until the row changes.
+    std::span<const uint32_t> changes() {
+        list_.clear();
         for_each_touched([&](size_t word) {
-            const uint32_t below = base_ ? base_->bits()[word] : 0;
-            hash += hash_word(word, below | bits_[word]) - hash_word(word, below);
+            const uint32_t below = base_ ? base_->bits()[word] : 0, made = below | bits_[word];
+            if (made != below) list_.insert(list_.end(), {static_cast<uint32_t>(word), made});
         });
-        return hash;
+        return list_;
     }
-    bool equals(std::span<const uint32_t> row) const {
-        constexpr size_t kBlock = 64;  // words that are compared at once
-        const uint32_t* below = base_ ? base_->bits().data() : bits_.data();
-        for (size_t begin = 0; begin < row.size(); begin += kBlock) {
-            uint32_t different = 0;
-            for (size_t word = begin; word < std::min(begin + kBlock, row.size()); ++word) different |= row[word] ^ (below[word] | bits_[word]);
-            if (different) return false;
+    /// `hash_row` of the row as bits.
+    uint64_t row_hash(std::span<const uint32_t> changes) const {
+        uint64_t hash = base_ ? base_->row_hash() : 0;
+        for (size_t i = 0; i < changes.size(); i += 2) {
+            hash += hash_word(changes[i], changes[i + 1]) - hash_word(changes[i], base_ ? base_->bits()[changes[i]] : 0);
         }
-        return true;
+        return hash;
     }
     /// Makes a set of the row.
     void write(TokenSet& tokens) {
@@ -83,13 +83,11 @@ public:
         if (base_) tokens.add(*base_);
         tokens.add_bits(bits_);
     }
-    void write(std::vector<uint32_t>& row) const {
-        if (!base_) {
-            row.assign(bits_.begin(), bits_.end());
-            return;
-        }
-        row.assign(base_->bits().begin(), base_->bits().end());
-        for_each_touched([&](size_t word) { row[word] |= bits_[word]; });
+    /// All words of the row.
+    std::vector<uint32_t> words() const {
+        std::vector<uint32_t> made(bits_);
+        for (size_t word = 0; base_ && word < made.size(); ++word) made[word] |= base_->bits()[word];
+        return made;
     }
 
 private:

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 
 #include "common.hpp"
 
@@ -107,7 +108,7 @@ public:
             large_ = count > kListLimit;
         }
         if (large_) {
-            if (!hashed_) hash_ = hash_row(bits_);
+            if (!hashed_) hash_ = hash_row(bits_), serial_ = next_serial();
             hashed_ = true;
             return;
         }
@@ -119,6 +120,8 @@ public:
     bool dense() const { return !bits_.empty(); }
     /// `hash_row` of the bits. The set is dense and in canonical form.
     uint64_t row_hash() const { return hash_; }
+    /// Sets with the same number have the same tokens. The set is dense and in canonical form.
+    uint64_t serial() const { return serial_; }
     std::span<const uint32_t> list() const { return list_; }
     std::span<const uint32_t> bits() const { return bits_; }
     void shrink() {
@@ -128,6 +131,10 @@ public:
     size_t bytes() const { return sizeof *this + 4 * (list_.capacity() + bits_.capacity()); }
 
 private:
+    static uint64_t next_serial() {
+        static std::atomic<uint64_t> last{0};
+        return last.fetch_add(1, std::memory_order_relaxed) + 1;
+    }
     void spill() {
         bits_.assign(words_, 0);
         for (const uint32_t token : list_) bits_[token / 32] |= 1u << (token % 32);
@@ -136,8 +143,8 @@ private:
 
     uint32_t words_;
     bool large_ = false;   // contains more than `kListLimit` tokens
-    bool hashed_ = false;  // `hash_` is that of the bits
-    uint64_t hash_ = 0;
+    bool hashed_ = false;  // `hash_` and `serial_` are those of the bits
+    uint64_t hash_ = 0, serial_ = 0;
     std::vector<uint32_t> list_;
     std::vector<uint32_t> bits_;
 };

@@ -237,7 +237,19 @@ void UniqueAutomaton::walk_close(uint32_t state, std::vector<uint32_t>& dead, st
     }
 }
 
+/// Where no token reaches a mark, and no item may become equal, the mask is that of the inner state.
+bool UniqueAutomaton::share_mask(uint32_t state) {
+    const uint32_t id = held(state)[0], inner = readings_[id].inner;
+    if (state_of(state).count != 1 || !differs(id) || !touching(inner).empty()) return false;
+    if (inner_->find_mask_id(inner) == kUnset) inner_->compute_mask(inner);
+    const uint32_t mask = inner_->heads_[inner].mask.load(std::memory_order_relaxed);
+    if (std::ranges::any_of(mark_tokens_, [&](uint32_t token) { return shard_->masks.allows(mask, token); })) return false;
+    publish_mask(state, mask, inner_->heads_[inner].max_remaining);
+    return true;
+}
+
 void UniqueAutomaton::compute_mask(uint32_t state) {
+    if (share_mask(state)) return;
     std::vector<uint32_t> bits(shard_->masks.words(), 0), base(bits.size()), dead, close;
     uint32_t worst = 0;
     for (uint32_t i = 0; i < state_of(state).count; ++i) {

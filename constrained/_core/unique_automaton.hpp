@@ -85,6 +85,7 @@ private:
     uint32_t byte_next(uint32_t state, uint8_t byte) final;
     ByteSet first_bytes(uint32_t state) final;
     void compute_mask(uint32_t state) final;
+    bool share_mask(uint32_t state);
     std::pair<uint8_t, uint32_t> step_nearer(uint32_t state) final;
     const TokenSet* within_budget(uint32_t state, uint32_t budget) final;
     void keep_within(uint32_t state, uint32_t budget, std::span<const uint32_t> places, uint32_t* out) final;
