@@ -436,11 +436,26 @@ def test_every_mask_is_put_down_to_the_memo_that_answered() -> None:
     assert memos.hit_rates[-1][1] == 1 - memos.rows / memos.masks
 
 
+def test_the_slowest_masks_have_their_schema_place_and_cause() -> None:
+    schema = json.dumps({"type": "object", "properties": {"a": {"type": "string"}}})
+    values = [workload.Instance(True, BYTES.encode('{"a": "xyz"}'))]
+    cases = [workload.SchemaCase(name, schema, values) for name in "ab"]
+    memos = measure(cases, Vocabulary.from_bytes(TOKENS, [256]), slowest=7)
+    assert len(memos.slowest) == 7
+    times = sorted((took for every in memos.nanoseconds.values() for took in every), reverse=True)
+    assert [mask.nanoseconds for mask in memos.slowest] == times[:7]
+    for mask in memos.slowest:
+        assert mask.schema in "ab"
+        assert mask.nanoseconds in memos.nanoseconds[mask.kind]
+        assert b"".join(TOKENS[token] for token in values[0].tokens[: mask.position]).endswith(mask.text)
+
+
 def test_the_command_lists_where_masks_come_from(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["bench", "memos", "--data", str(DATA), "--sample", "0", "--quiet"])
+        main(["bench", "memos", "--data", str(DATA), "--sample", "0", "--slowest", "3", "--quiet"])
     assert not ended.value.code
     out = capsys.readouterr().out
+    assert "slowest, us" in out
     assert KINDS[0] in out
     assert "keys of rows" in out
 

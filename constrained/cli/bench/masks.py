@@ -111,7 +111,7 @@ def masks(
 @bench.command(
     epilog="""\b
 Example:
-  constrained bench memos --sample 300 --seed 1
+  constrained bench memos --sample 300 --seed 1 --slowest 20
 """
 )
 def memos(
@@ -121,6 +121,15 @@ def memos(
     ] = 300,
     seed: Seed = 0,
     vocabulary: Vocabulary = "tekken",
+    slowest: Annotated[
+        int,
+        typer.Option(
+            "--slowest",
+            metavar="N",
+            min=0,
+            help="Also list the N slowest masks, with schema, place and cause.",
+        ),
+    ] = 0,
     quiet: Quiet = False,
 ) -> None:
     """Replay recorded JSON with this library alone: which cache has a mask, and the cost of a miss."""
@@ -131,5 +140,5 @@ def memos(
     tokens, _ = load_bench_vocabulary(vocabulary)
     with ProgressBar(quiet) as bar:
         cases = [prepare(row, tokens) for row in draw(data_file(data), sample, seed)]
-        measured = measure(cases, tokens, lambda done, total: bar("replaying", done, total))
+        measured = measure(cases, tokens, lambda done, total: bar("replaying", done, total), slowest)
     emit("\n".join(format_memo_stats(measured)))

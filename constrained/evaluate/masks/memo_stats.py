@@ -7,8 +7,9 @@ by all schemas.
 
 from __future__ import annotations
 
+import heapq
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns as clock
 from typing import TYPE_CHECKING
@@ -29,8 +30,32 @@ KINDS = (
     "new parts, known residuals",
     "new residuals, known row",
     "new residuals, new row",
+    "bodies of deferred rules",
 )
 """How a mask came about, by the outermost memo that answered."""
+
+_SHOWN = 40
+"""Bytes of text before a slow mask."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlowMask:
+    """A mask that took long.
+
+    Attributes:
+        nanoseconds: that it took.
+        kind: of `KINDS`.
+        schema: id.
+        instance, position: of the value in the schema's, and of the token in the value.
+        text: the last bytes before it.
+    """
+
+    nanoseconds: int
+    kind: str
+    schema: str
+    instance: int
+    position: int
+    text: bytes
 
 
 @dataclass(slots=True)
@@ -44,6 +69,7 @@ class MemoStats:
         states, mask_keys: of each automaton after its values.
         residuals: lexicon entries made, over all schemas.
         rows: distinct rows over all schemas.
+        slowest: masks, the slowest first; as many as were asked for.
     """
 
     schemas: int = 0
@@ -53,13 +79,14 @@ class MemoStats:
     mask_keys: list[int] = field(default_factory=list)
     residuals: int = 0
     rows: int = 0
+    slowest: list[SlowMask] = field(default_factory=list)
 
     @property
     def hit_rates(self) -> list[tuple[str, float]]:
         """Share of all masks that were answered at a level or further out."""
         total = max(1, self.masks)
         rates, answered = [], 0
-        for kind in KINDS[:-2]:
+        for kind in KINDS[:-3]:
             answered += len(self.nanoseconds[kind])
             rates.append((kind, answered / total))
         rates.append(("the row as a set of tokens was there", 1 - self.rows / total))
@@ -70,6 +97,7 @@ def measure(
     cases: Sequence[SchemaCase],
     vocabulary: Vocabulary,
     progress: Callable[[int, int], None] = lambda *_: None,
+    slowest: int = 0,
 ) -> MemoStats:
     """Replays every value of every schema on one vocabulary, cold, one thread.
 
@@ -77,6 +105,7 @@ def measure(
         cases: schemas with values as token ids.
         vocabulary: of these ids; its memos should be empty.
         progress: called with the number of schemas done, and of all schemas.
+        slowest: masks to list.
     """
     memos = MemoStats()
     core = vocabulary.core
@@ -88,8 +117,10 @@ def measure(
         except ConstraintError:
             continue
         memos.schemas += 1
-        for instance in case.instances:
-            _replay(automaton, instance.tokens, memos)
+        masks = list(memos.slowest)
+        for number, instance in enumerate(case.instances):
+            masks += _replay(automaton, instance.tokens, memos, case.id, number)
+        memos.slowest = heapq.nlargest(slowest, masks, key=lambda mask: mask.nanoseconds)
         memos.states.append(automaton.memory["states"])
         memos.mask_keys.append(automaton.memory["mask_keys"])
     memos.residuals = core.memory["lexicon_entries"] - entries
@@ -97,18 +128,23 @@ def measure(
     return memos
 
 
-def _replay(automaton: Automaton, tokens: Sequence[int], memos: MemoStats) -> None:
+def _replay(
+    automaton: Automaton, tokens: Sequence[int], memos: MemoStats, schema: str, instance: int
+) -> Iterator[SlowMask]:
     core, row, state = automaton.vocabulary.core, automaton.new_mask(), automaton.start
-    for token in (*tokens, None):
-        before, keys = core.memory, automaton.memory["mask_keys"]
+    text = b""
+    for position, token in enumerate((*tokens, None)):
+        before, own = core.memory, automaton.memory
         known = automaton.has_mask(state)
         begun = clock()
         automaton.fill_mask(state, row)
         took = clock() - begun
         after = core.memory
-        if known:
+        if automaton.memory["rules"] != own["rules"]:
+            kind = KINDS[5]
+        elif known:
             kind = KINDS[0]
-        elif automaton.memory["mask_keys"] == keys:
+        elif automaton.memory["mask_keys"] == own["mask_keys"]:
             kind = KINDS[1]
         elif after["lexicon_entries"] == before["lexicon_entries"]:
             kind = KINDS[2]
@@ -118,8 +154,10 @@ def _replay(automaton: Automaton, tokens: Sequence[int], memos: MemoStats) -> No
             kind = KINDS[4]
         memos.masks += 1
         memos.nanoseconds[kind].append(took)
+        yield SlowMask(took, kind, schema, instance, position, text)
         if token is None or not (state := automaton.next(state, token)):
             return
+        text = (text + automaton.vocabulary.tokens[token])[-_SHOWN:]
 
 
 def format_memo_stats(memos: MemoStats) -> list[str]:
@@ -146,4 +184,14 @@ def format_memo_stats(memos: MemoStats) -> list[str]:
         if counts:
             quantiles = np.percentile(counts, [50, 90, 99, 100])
             out.append(f"| {name} | " + " | ".join(f"{value:,.0f}" for value in quantiles) + " |")
+    if memos.slowest:
+        out += [
+            "",
+            "| slowest, us | because | schema | value | token | behind |",
+            "|---:|---|---|---:|---:|---|",
+        ]
+    for mask in memos.slowest:
+        text = mask.text.decode("utf-8", "replace").replace("|", "\\|")
+        place = f"{mask.schema} | {mask.instance} | {mask.position} | {text}"
+        out.append(f"| {mask.nanoseconds / 1e3:,.1f} | {mask.kind} | {place} |")
     return out
