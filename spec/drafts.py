@@ -6,8 +6,9 @@ two node by node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from spec import _core
@@ -195,12 +196,18 @@ class DrafterFactory:
             self._chains,
         )
 
-    def prime(self, tokens: Sequence[int], openings: Sequence[Sequence[int]] = ()) -> None:
+    def prime(
+        self,
+        tokens: Sequence[int],
+        openings: Sequence[Sequence[int]] = (),
+        objects: Mapping[str, Sequence[tuple[str, bool]]] = MappingProxyType({}),
+    ) -> None:
         """Learns the order of names from an example completion, once for each constraint.
 
         Args:
             tokens: the example.
             openings: completions up to the values of members: what probes ask the model about.
+            objects: names of members, see `spec.rehearsal.SchemaWarmup`.
         """
         scope = self._memory.for_constraint(self._constraint)
         if not scope.primed:
@@ -208,6 +215,8 @@ class DrafterFactory:
             drafter = self._new_drafter(())
             drafter.prime(list(tokens))
             drafter.set_openings([list(opening) for opening in openings])
+            for opening, members in objects.items():
+                drafter.set_members(opening, list(members))
 
 
 class LazyDrafter:

@@ -7,6 +7,8 @@ prompt_lookup    bytes of the prompt that continue the value being written
 suffix           long repetitions of past outputs (SuffixDecoding, SAM-Decoding)
 token_recycling  tokens that the model ranked high after the last token (Token Recycling, Luo et al. 2024)
 slot_favourites  tokens that the model ranked high in this slot: asked for ahead, or behind a draft token that was refused
+names            names that the schema declares, of those that can still come in an object
+spans            at the start of a value, words and numbers of the prompt that no value has used yet
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ DRAFT_SOURCES = (
     "suffix",
     "token_recycling",
     "slot_favourites",
+    "names",
+    "spans",
 )
 """Names of all sources. The index of a name is the source's number; enum Source in spec/_core/drafter.hpp has that order."""
 

@@ -31,6 +31,8 @@ _LOOKS: dict[TokenSource, tuple[str, str]] = {
     "ngram": ("bright_yellow", "rgba(219, 171, 9, .22)"),
     "token_recycling": ("bright_magenta", "rgba(163, 113, 247, .25)"),
     "slot_favourites": ("bright_cyan", "rgba(57, 197, 207, .25)"),
+    "spans": ("red", "rgba(218, 54, 51, .25)"),
+    "names": ("bright_blue", "rgba(121, 192, 255, .25)"),
 }
 """By source, in the order of the legend: style in terminals, background colour in notebooks."""
 
@@ -41,6 +43,8 @@ _DRAFTED: tuple[TokenSource, ...] = (
     "ngram",
     "token_recycling",
     "slot_favourites",
+    "spans",
+    "names",
 )
 _SHOWN = 5  # alternative tokens
 

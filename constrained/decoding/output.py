@@ -35,6 +35,8 @@ TokenSource = Literal[
     "ngram",
     "token_recycling",
     "slot_favourites",
+    "names",
+    "spans",
 ]
 """``model``: the model chose the token among others, and it was not drafted; ``forced``: the constraint allows no other
 characters; ``literal``: the constraint allows few, and all of them were drafted; the other names are the draft sources
@@ -52,7 +54,7 @@ class Stats:
         drafted: draft tokens that the model verified for it.
         accepted: draft tokens that were accepted.
         sources: per draft source: (drafted, accepted); a token that two sources drafted counts for both.
-        draft_origins: a byte for each token: bit i is set if the i-th of `spec.sources.SOURCES` drafted it and the model had
+        draft_origins: by token: bit i is set if the i-th of `spec.sources.SOURCES` drafted it and the model had
             read it when it was drawn; 0 where it was drawn without a draft token.
         passes: for each token, the number of the pass it was drawn from, of those that this text itself took part in;
             0 where it was taken over from another text.
@@ -74,7 +76,7 @@ class Stats:
     drafted: int = 0
     accepted: int = 0
     sources: dict[str, tuple[int, int]] = field(default_factory=dict)
-    draft_origins: bytes = b""
+    draft_origins: tuple[int, ...] = ()
     passes: tuple[int, ...] = ()
     draft_seconds: float = 0.0
     forward_seconds: float = 0.0

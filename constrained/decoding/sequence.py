@@ -220,7 +220,7 @@ class TokenSequence:
     def close(self) -> None:
         """Records in the stats the source of each token and the counts of drafted and accepted tokens."""
         self.tree_logits = None  # it holds the logits of a pass
-        self.stats.draft_origins = bytes(origin for origin, _ in self.draft_origins)
+        self.stats.draft_origins = tuple(origin for origin, _ in self.draft_origins)
         self.stats.passes = tuple(number for _, number in self.draft_origins)
         if self.drafter is not None:
             self.stats.drafted, self.stats.accepted, self.stats.sources = self.drafter.counts()

@@ -179,11 +179,14 @@ def prime_with_schema(drafts: DrafterFactory, constraint: Constraint, vocabulary
     spaced = getattr(constraint, "whitespace", "bounded") != "none"
     named = dict(getattr(constraint, "options", {})).get("separators")
     separators = tuple(named) if named else (", ", ": ") if spaced else (",", ":")
-    example = SchemaWarmup(schema).example_value()
+    warmup = SchemaWarmup(schema)
+    example = warmup.example_value()
     made = json.dumps(example, ensure_ascii=False, separators=separators)
     with contextlib.suppress(VocabularyError, UnicodeError):  # names that the vocabulary cannot write
         places = islice(value_openings(example, separators[1]), MAX_OPENINGS)
-        drafts.prime(vocabulary.encode(made), [_opening_tokens(vocabulary, *place) for place in places])
+        drafts.prime(
+            vocabulary.encode(made), [_opening_tokens(vocabulary, *place) for place in places], warmup.objects
+        )
 
 
 def _opening_tokens(vocabulary: Vocabulary, opening: str, value: str) -> list[int]:

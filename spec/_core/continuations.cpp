@@ -9,6 +9,7 @@ namespace spec {
 namespace {
 
 constexpr std::string_view kProbes = "aeT1 \xc3", kClosing = ",}]", kNumber = "0123456789.eE+-";
+constexpr uint32_t kCopied = 1 << 14;  // kinds of ends of values that are copied from a document
 constexpr size_t kFew = 12, kBranches = 24, kLongest = 48, kMemo = 1 << 16;
 constexpr uint32_t kChoices = 2;  // with several outcomes, in one continuation
 
@@ -190,7 +191,7 @@ void AutomatonView::walk(Walk walk, const Layout& layout, bool is_json, std::vec
     end();
 }
 
-void propose_forced(AutomatonView& automaton, const DraftContext& context, const Layout& layout, bool is_json, DraftTokens& out) {
+void propose_forced(AutomatonView& automaton, const DraftContext& context, const Layout& layout, bool is_json, Following following, DraftTokens& out) {
     const Retokenizer& retokenizer = automaton.retokenizer();
     const size_t begin = out.size();
     for (const Continuation& one : automaton.continuations(context, layout, is_json)) {
@@ -205,14 +206,19 @@ void propose_forced(AutomatonView& automaton, const DraftContext& context, const
         }
         const auto last = std::find_if_not(bytes.rbegin(), bytes.rend(), is_space);
         const size_t closing = last == bytes.rend() ? std::string_view::npos : std::string_view(",}]\":").find(*last);
+        constexpr double kPriors[] = {0.5, 0.9, 0.1, 0.3, 0.4};
+        double prior = one.choice > Continuation::kLiteral ? 1.0 / (one.choice - Continuation::kLiteral) : kPriors[one.choice];
         uint32_t kind = one.choice * 8 + static_cast<uint32_t>(closing == std::string_view::npos ? 5 : closing);
-        if (one.choice == Continuation::kStringEnd || one.choice == Continuation::kNumberEnd) {
+        const bool ends = one.choice == Continuation::kStringEnd || one.choice == Continuation::kNumberEnd;
+        if (ends && following != Following::kUnknown) {
+            constexpr double kEnds[] = {0.0, 0.02, 0.2, 0.4, 0.1};
+            prior = kEnds[static_cast<uint32_t>(following)];
+            kind = kCopied + (kind * 8 + static_cast<uint32_t>(following)) * 8 + byte_class(context.text.view().back());
+        } else if (ends) {
             kind = (kind * 8 + length_class(context.path.partial_size)) * 8 + byte_class(context.text.view().back()) + 1;
         } else {
             kind = kind * 64 + token->certain * 8u;
         }
-        constexpr double kPriors[] = {0.5, 0.9, 0.1, 0.3, 0.4};
-        const double prior = one.choice > Continuation::kLiteral ? 1.0 / (one.choice - Continuation::kLiteral) : kPriors[one.choice];
         out.push_back({token->token, prior, kind + 2});
     }
 }

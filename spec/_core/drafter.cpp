@@ -92,16 +92,18 @@ Drafter::Drafter(std::shared_ptr<AutomatonView> automaton, std::shared_ptr<Memor
     const size_t skipped = prompt.size() > kPrompt ? prompt.size() - kPrompt : 0;
     std::string text;
     for (size_t i = 0; i < prompt.size(); ++i) {
-        if (has(kPromptLookup)) text += automaton_->retokenizer().token(prompt[i]);
+        if (has(kPromptLookup) || has(kSpans)) text += automaton_->retokenizer().token(prompt[i]);
         if (i > skipped && has(kNgram)) learn_ngrams(*own_, context_, context_hashes(context_), prompt[i]);
         if (i >= skipped) context_.append(prompt[i]);
     }
-    prompt_suffix_array_ = std::make_shared<const PromptSuffixArray>(std::move(text));
+    if (has(kSpans) && is_json_) spans_ = DocumentSpans(text);
+    prompt_suffix_array_ = std::make_shared<const PromptSuffixArray>(has(kPromptLookup) ? std::move(text) : std::string());
 }
 
 void Drafter::propose(uint32_t source, const DraftContext& context, DraftTokens& out) {
     switch (source) {
-        case kForced: return propose_forced(*automaton_, context, layout_, is_json_, out);
+        case kForced: return propose_forced(*automaton_, context, layout_, is_json_,
+                                             is_json_ ? prompt_suffix_array_->following(context) : Following::kUnknown, out);
         case kNgram: return propose_ngrams(*own_, 0, context, context_hashes_, out);
         case kSlotNgram: return propose_slots({&constraint_memory_->paths, &constraint_memory_->states, &memory_->slots}, context, is_json_, out);
         case kPromptLookup: return prompt_suffix_array_->propose(automaton_->retokenizer(), context, is_json_, out);
@@ -116,6 +118,10 @@ void Drafter::propose(uint32_t source, const DraftContext& context, DraftTokens&
             return;
         }
         case kSlotFavourites: return favourites_.propose(context, out);
+        case kNames:
+            if (is_json_) constraint_memory_->names.propose(automaton_->retokenizer(), context, layout_, out);
+            return;
+        case kSpans: return spans_.propose(automaton_->retokenizer(), memory_->value_shapes, context, layout_, out);
         case kNgramConstraint: return propose_ngrams(constraint_memory_->ngrams, 1, context, context_hashes_, out);
         case kNgramVocabulary: return propose_ngrams(memory_->ngrams, 2, context, context_hashes_, out);
     }
@@ -288,6 +294,7 @@ void Drafter::learn(const DraftContext& context, uint32_t token) {
     if (has(kSlotNgram)) learn_slots({&constraint_memory_->paths, &constraint_memory_->states, &memory_->slots}, context, is_json_, token);
     if (has(kSuffix)) constraint_memory_->output_history.learn(context, token);
     if (is_json_) learn_layout(context, token);
+    if (has(kSpans) && is_json_) spans_.learn(memory_->value_shapes, context, automaton_->retokenizer().token(token));
 }
 
 void Drafter::learn_layout(const DraftContext& context, uint32_t token) {
@@ -316,6 +323,11 @@ void Drafter::set_openings(std::vector<std::vector<uint32_t>> openings) {
     }
     const std::lock_guard<std::mutex> held(memory_->lock);
     constraint_memory_->openings = std::move(openings);
+}
+
+void Drafter::set_members(const std::string& opening, MemberNames::Members members) {
+    const std::lock_guard<std::mutex> held(memory_->lock);
+    constraint_memory_->names.set(opening, std::move(members));
 }
 
 void Drafter::observe_top_tokens(std::vector<uint32_t> top_tokens) {

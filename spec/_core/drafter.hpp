@@ -10,13 +10,15 @@
 #include <memory>
 #include <mutex>
 
+#include "document_spans.hpp"
 #include "mixer.hpp"
+#include "names.hpp"
 #include "sources.hpp"
 
 namespace spec {
 
 /// Numbers of the sources; the last two are kNgram with other tables.
-enum Source : uint32_t { kForced, kNgram, kSlotNgram, kPromptLookup, kSuffix, kTokenRecycling, kSlotFavourites, kNgramConstraint, kNgramVocabulary, kSources };
+enum Source : uint32_t { kForced, kNgram, kSlotNgram, kPromptLookup, kSuffix, kTokenRecycling, kSlotFavourites, kNames, kSpans, kNgramConstraint, kNgramVocabulary, kSources };
 inline constexpr uint32_t kNamedSources = kNgramConstraint;
 static_assert(kSources == Mixer::kSources);
 
@@ -48,6 +50,7 @@ struct ConstraintMemory {
     ContextCounts ngrams{1 << 17}, paths{1 << 17}, states{1 << 17};
     Layout layout;  // of the last text
     std::vector<std::vector<uint32_t>> openings;  // texts up to the values of members: what probes ask the model about
+    MemberNames names;
     OutputHistory output_history;
 };
 
@@ -58,6 +61,7 @@ struct Memory {
     Mixer mixer;
     ContextCounts ngrams{1 << 18}, slots{1 << 18};
     std::unordered_map<uint32_t, std::vector<uint32_t>> recycled_tokens;
+    ValueShapes value_shapes;
 
     Memory() = default;
     /// Begins with what another one knows, whose tables must not change any more.
@@ -66,7 +70,8 @@ struct Memory {
           mixer(from->mixer),
           ngrams(std::shared_ptr<const ContextCounts>(from, &from->ngrams)),
           slots(std::shared_ptr<const ContextCounts>(from, &from->slots)),
-          recycled_tokens(from->recycled_tokens) {}
+          recycled_tokens(from->recycled_tokens),
+          value_shapes(from->value_shapes) {}
 };
 
 struct Tree {
@@ -102,6 +107,8 @@ public:
     void prime(const std::vector<uint32_t>& tokens);
     /// Texts of the constraint up to the values of members; checked ids.
     void set_openings(std::vector<std::vector<uint32_t>> openings);
+    /// The members of the object that a JSON text opens with its last byte, see `MemberNames`.
+    void set_members(const std::string& opening, MemberNames::Members members);
     /// The top tokens of the model after the last token, best first.
     void observe_top_tokens(std::vector<uint32_t> top_tokens);
 
@@ -142,6 +149,7 @@ private:
     std::vector<Proposal> proposals_;    // in ascending order of nodes
     std::vector<Candidate> candidates_;  // likewise
     SlotFavourites favourites_;
+    DocumentSpans spans_;
     std::vector<uint64_t> slots_, probed_slots_;  // of the nodes of the last tree and of the last probe
     bool begun_ = false;                          // a token was committed
     int32_t node_ = 0;

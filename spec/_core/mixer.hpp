@@ -14,7 +14,7 @@ namespace spec {
 
 class Mixer {
 public:
-    static constexpr uint32_t kSources = 9, kClasses = 8;
+    static constexpr uint32_t kSources = 11, kClasses = 8;
     /// For each source its logit and whether it proposed the token; the surest logit, that of the surest competitor, the
     /// logit of all competitors together, a constant; the depth in the tree, and how improbable the way to the node was: as
     /// one feature if a source that proposed the node proposes the token, too (it was right), as another if not.

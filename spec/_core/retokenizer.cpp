@@ -1,5 +1,7 @@
 #include "retokenizer.hpp"
 
+#include <algorithm>
+
 #include "context_counts.hpp"
 
 namespace spec {
@@ -54,7 +56,13 @@ Retokenizer::Retokenizer(std::string blob, std::vector<int64_t> offsets)
     : blob_(std::move(blob)), offsets_(std::move(offsets)), cached_(kMaxCached) {
     ids_.reserve(size());
     for (uint32_t id = 0; id < size(); ++id) {
-        if (!token(id).empty()) ids_.emplace(token(id), id);
+        const std::string_view piece = token(id);
+        if (piece.empty()) continue;
+        ids_.emplace(piece, id);
+        if (word_end(piece, 0) < piece.size()) {
+            crossing_.emplace(piece, id);
+            longest_crossing_ = std::max(longest_crossing_, piece.size());
+        }
     }
     for (size_t byte = 0; byte < bytes_.size(); ++byte) {
         const char text = static_cast<char>(byte);
@@ -102,9 +110,20 @@ std::optional<Retokenizer::Next> Retokenizer::find(std::string_view window, size
             }
         }
         const size_t from = std::max(begin, cut);
+        if (const auto across = crossing(window.substr(from), end - from)) {
+            return Next{*across, cut_off || from + token(*across).size() < window.size()};
+        }
         const std::vector<uint32_t> ids = word(window.substr(from, end - from));
         if (ids.empty()) return std::nullopt;
         return Next{ids[0], inside || ids.size() > 1};
+    }
+    return std::nullopt;
+}
+
+std::optional<uint32_t> Retokenizer::crossing(std::string_view text, size_t word) const {
+    for (size_t length = std::min(longest_crossing_, text.size()); length > word; --length) {
+        const auto found = crossing_.find(text.substr(0, length));
+        if (found != crossing_.end()) return found->second;
     }
     return std::nullopt;
 }

@@ -14,6 +14,13 @@ bool word_byte(char byte) {
     return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z');
 }
 
+/// The part of a value that is compared with a document.
+std::string_view copied(const JsonPath& path) {
+    std::string_view partial = path.partial();
+    if (!partial.empty() && std::string_view("\":,[").find(partial[0]) != std::string_view::npos) partial.remove_prefix(1);
+    return partial;
+}
+
 }  // namespace
 
 ContextHashes context_hashes(const DraftContext& context) {
@@ -128,8 +135,7 @@ void PromptSuffixArray::propose(const Retokenizer& retokenizer, const DraftConte
     std::string_view partial = context.text.view();
     if (is_json) {
         if (context.path.kind != JsonPath::kValue) return;
-        partial = context.path.partial();
-        if (!partial.empty() && std::string_view("\":,[").find(partial[0]) != std::string_view::npos) partial.remove_prefix(1);
+        partial = copied(context.path);
     }
     const std::string_view whole = text_;
     for (uint32_t level = 0; level < std::size(kLengths); ++level) {
@@ -172,6 +178,30 @@ void PromptSuffixArray::propose(const Retokenizer& retokenizer, const DraftConte
         }
         return;
     }
+}
+
+Following PromptSuffixArray::following(const DraftContext& context) const {
+    std::string_view value = copied(context.path);
+    if (!context.path.quoted) value.remove_prefix(std::min(value.find_first_not_of(" \n\t\r"), value.size()));
+    if (context.path.kind != JsonPath::kValue || value.empty() || context.path.partial_size == JsonPath::kLongest) return Following::kUnknown;
+    const std::string_view whole = text_;
+    const auto low = std::lower_bound(order_.begin(), order_.end(), value, [whole](uint32_t at, std::string_view key) {
+        return whole.substr(at, key.size()) < key;
+    });
+    const auto inside = [&](size_t at) { return at < whole.size() && (word_byte(whole[at]) || static_cast<unsigned char>(whole[at]) >= 0x80); };
+    Following found = Following::kUnknown;
+    size_t hits = 0;
+    for (auto one = low; one != order_.end() && hits < kCompared && whole.substr(*one, value.size()) == value; ++one, ++hits) {
+        if (*one && inside(*one - 1) && inside(*one)) continue;
+        const size_t next = *one + value.size();
+        const bool ended = next >= whole.size();
+        const Following here = !ended && (inside(next) || (!is_space(whole[next]) && inside(next + 1))) ? Following::kWord
+                               : !ended && is_space(whole[next])                                         ? Following::kSpace
+                                                                                                         : Following::kEnd;
+        if (found != Following::kUnknown && found != here) return Following::kMixed;
+        found = here;
+    }
+    return found;
 }
 
 void OutputHistory::learn(const DraftContext& context, uint32_t token) {

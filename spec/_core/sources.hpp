@@ -53,7 +53,12 @@ private:
 
 using DraftTokens = std::vector<DraftToken>;
 
-void propose_forced(AutomatonView& automaton, const DraftContext& context, const Layout& layout, bool is_json, DraftTokens& out);
+/// What stands in a document behind a value that is being copied from it: nothing is known; the word goes on; white space; another
+/// end of a word; several of these.
+enum class Following : uint32_t { kUnknown, kWord, kSpace, kEnd, kMixed };
+
+/// `following`: see `PromptSuffixArray::following`.
+void propose_forced(AutomatonView& automaton, const DraftContext& context, const Layout& layout, bool is_json, Following following, DraftTokens& out);
 
 /// Hashes of the last tokens of a context: entry i of i + 1 tokens. Computed once for all tables.
 inline constexpr uint32_t kLongestOrder = 6;
@@ -98,6 +103,8 @@ class PromptSuffixArray {
 public:
     explicit PromptSuffixArray(std::string text);
     void propose(const Retokenizer& retokenizer, const DraftContext& context, bool is_json, DraftTokens& out) const;
+    /// What stands behind the whole of the value that is being written.
+    Following following(const DraftContext& context) const;
 
 private:
     std::string text_;

@@ -27,7 +27,14 @@ from tests.reference.spec.layout import USUAL, LayoutReader, read_layout
 from tests.reference.spec.memory import ReferenceMemory
 from tests.reference.spec.mixer import Mixer
 from tests.reference.spec.retokenizer import Retokenizer
-from tests.reference.spec.sources import DraftSource, ForcedTokens, PromptLookup, TokenNGrams
+from tests.reference.spec.sources import (
+    DocumentSpans,
+    DraftSource,
+    ForcedTokens,
+    MemberNames,
+    PromptLookup,
+    TokenNGrams,
+)
 from tests.reference.spec.sources.counts import ContextCounts, witten_bell_blend
 from tests.reference.spec.tree import ReferenceDraftTree
 from tests.spec.speculating import draft_passes
@@ -213,6 +220,55 @@ def test_copied_text_is_escaped(automaton) -> None:
     assert automaton.vocabulary.tokens[draft_tokens[0][0]].startswith(b"\\")
 
 
+def test_names_are_those_that_can_still_come(automaton) -> None:
+    objects = {(b"",): [(b'"city"', True), (b'"name"', False), (b'"visits"', True), (b'"note"', False)]}
+    source = MemberNames(objects, lambda: USUAL)
+    for text, wanted in (
+        ('{"', ["city", "name", "visits", "note"]),
+        ('{"city": "x", "', ["name", "visits", "note"]),
+        ('{"city": "x", "n', ["ame", "ote"]),
+        ('{"other": "x", "', ["city", "name", "visits", "note"]),
+        ('{"city": "x"', []),
+        ('{"visits": [{"', []),
+    ):
+        found = [
+            automaton.vocabulary.tokens[token].decode()
+            for token, _, _ in source.propose(place(automaton, text))
+        ]
+        assert len(found) <= len(wanted)
+        assert all(any(name.startswith(one) for name in wanted) for one in found), (text, found)
+        assert bool(found) == bool(wanted)
+        assert not wanted or wanted[0].startswith(found[0])
+
+
+def test_spans_are_words_that_no_value_has_used(automaton) -> None:
+    vocabulary, shapes = automaton.vocabulary, {}
+    source = DocumentSpans(
+        b"Zoe went to Bonn on 2004-01-02 and paid 1,234 to xyz@example.org.", shapes, lambda: USUAL
+    )
+
+    def found(text: str) -> list[bytes]:
+        return [vocabulary.tokens[token] for token, _, _ in source.propose(place(automaton, text))]
+
+    def write(text: str, more: str) -> None:
+        here = place(automaton, text)
+        for token in vocabulary.encode(more):
+            source.learn(here, token)
+            here = here.advance(token, here.state)
+
+    assert b"Zoe".startswith(found('{"city": "')[0])
+    assert all(
+        b"1234 ".lstrip().startswith(one.strip()) for one in found('{"city": "x", "visits": [{"year":')
+    )
+    assert not found('{"ci')
+    assert not found('{"city": "Z')
+    write('{"city": "', 'Zoe"')
+    assert shapes == {b'"city"': [0, 0, 0, 0, 0, 1, 0]}
+    assert b"Bonn".startswith(found('{"city": "')[0])  # the other capitalised word
+    write('{"city": "x", "visits": [{"year": ', "1234}")
+    assert not found('{"city": "x", "visits": [{"year":')
+
+
 def test_ngrams_prefer_the_longest_context(automaton) -> None:
     source = TokenNGrams(ContextCounts())
     source.learn_prompt([1, 2, 3, 9, 2, 3, 8, 1, 2, 3])
@@ -298,9 +354,17 @@ def test_native_trees_are_those_of_the_python_drafter(automaton, names, chains) 
     rng = random.Random(1)
     openings = [vocabulary.encode(text) for text in ('{"city": "', '{"country": "', '{"visits": [{"year": ')]
     reference_memory.constraint.openings = openings
-    factory.prime(vocabulary.encode("{"), openings)
+    objects = SchemaWarmup(SCHEMA)
+    objects.example_value()
+    factory.prime(vocabulary.encode("{"), openings, objects.objects)
+    reference_memory.constraint.names = {
+        advance(JSON_START, opening.encode()).names: [(name.encode(), required) for name, required in members]
+        for opening, members in objects.objects.items()
+    }
     reference_memory.constraint.layout = ReferenceMemory().constraint.layout
-    prompt = vocabulary.encode("Berlin, Germany: a visit in 1999, and Berlin-Mitte.")
+    prompt = vocabulary.encode(
+        "Berlin, Germany: a visit in 1999, on 2004-01-02 (1,234 km), and Berlin-Mitte."
+    )
     compared = 0
     for round_ in range(3):
         for value in VALUES:
@@ -418,11 +482,14 @@ def test_a_memory_is_kept_in_a_file(automaton, tmp_path) -> None:
 
 def test_the_names_of_a_schema_are_rehearsed_in_their_order() -> None:
     schema = {
-        "$defs": {"place": {"properties": {"lat": {}, "lon": {}}}},
+        "$defs": {"place": {"properties": {"lat": {}, "lon": {}}, "required": ["lat"]}},
         "allOf": [{"$ref": "#/$defs/place"}, {"properties": {"name": {}}}],
         "properties": {"tags": {"items": {"anyOf": [{"properties": {"t": {}}}]}}, "again": {"$ref": "#"}},
     }
-    value = SchemaWarmup(schema).example_value()
+    warmup = SchemaWarmup(schema)
+    value = warmup.example_value()
+    assert warmup.objects['{"tags":[{'] == [('"t"', False)]
+    assert dict(warmup.objects["{"])['"lat"']
     assert list(value) == ["tags", "again", "lat", "lon", "name"]
     assert value["tags"] == [{"t": 0}, {"t": 0}]
     assert list(value["again"]) == list(value)

@@ -9,7 +9,7 @@ import pytest
 from constrained.automaton import compile
 from constrained.constraint import json_schema
 from constrained.evaluate.prior.counts import common_counts, events
-from constrained.evaluate.prior.slots import ORDERS, openings
+from constrained.evaluate.slots import ORDERS, openings
 from spec import _core
 from spec.drafts import DrafterFactory
 from spec.memory import DraftMemory, retokenizer

@@ -1,6 +1,5 @@
 """`bench prior`: what drafters can know before the first completion, from recorded texts.
 
-slots.py   the slots of a JSON text, as short texts
 counts.py  what follows in them, under several schemas
 fit.py     the counts, and how reliable draft tokens made of them are
 """

@@ -8,7 +8,7 @@ from zlib import crc32
 
 import numpy as np
 
-from constrained.evaluate.prior.slots import openings
+from constrained.evaluate.slots import openings
 from spec.prior import ngram_key
 
 LONGEST_NGRAM = 4

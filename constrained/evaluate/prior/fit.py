@@ -12,7 +12,6 @@ from constrained.errors import InvalidArgument
 from constrained.evaluate.harness.settings import Progress, no_progress
 from constrained.evaluate.masks.workload import load_bench_vocabulary, sample
 from constrained.evaluate.prior.counts import NGRAMS, common_counts
-from constrained.evaluate.prior.slots import ORDERS
 from constrained.evaluate.replay.run import (
     WITHOUT_MEMORY,
     DraftConfiguration,
@@ -21,6 +20,7 @@ from constrained.evaluate.replay.run import (
     replay_case,
     replay_cases,
 )
+from constrained.evaluate.slots import ORDERS
 from spec.memory import DraftMemory
 from spec.prior import DraftPrior, row_key
 from spec.sources import DRAFT_SOURCES

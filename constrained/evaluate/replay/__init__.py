@@ -3,6 +3,7 @@
     document.py   a document that a recorded value could have been extracted from
     tools.py      rows that call a tool, and earlier calls of it
     baselines.py  what others do: prompt lookup
+    places.py     the class of the token at which a pass ended
     measure.py    one text: passes, nodes, time
     run.py        a sample under every scenario and every configuration
     report.py     tables, plot

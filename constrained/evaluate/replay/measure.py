@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 from constrained.automaton import NO_LIMIT, Automaton
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.evaluate.replay.baselines import prompt_lookup
+from constrained.evaluate.replay.places import PLACES, token_class
 from spec.drafts import LazyDrafter
 
 _END = -1
@@ -26,6 +27,8 @@ class ReplayCounts:
         accepted: draft tokens that were accepted.
         drafting: seconds of processor time for drafting.
         walking: the same, on following and learning.
+        texts: that were replayed.
+        ends: by class of token (`places.PLACES`): passes that ended with one that was not in the tree.
     """
 
     draws: int = 0
@@ -35,11 +38,16 @@ class ReplayCounts:
     accepted: int = 0
     drafting: float = 0.0
     walking: float = 0.0
+    texts: int = 1
+    ends: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PLACES, 0))
 
     def add(self, other: ReplayCounts) -> None:
         """Adds up."""
         for one in fields(self):
-            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+            if one.name != "ends":
+                setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+        for place, count in other.ends.items():
+            self.ends[place] += count
 
 
 def required_draws(automaton: Automaton, tokens: Sequence[int]) -> list[int] | None:
@@ -51,13 +59,16 @@ def required_draws(automaton: Automaton, tokens: Sequence[int]) -> list[int] | N
     return list(tokens) if ends else [*tokens, _END]
 
 
-def replay(draws: Sequence[int], drafter: LazyDrafter, nodes: int) -> ReplayCounts:
+def replay(
+    draws: Sequence[int], drafter: LazyDrafter, nodes: int, pieces: Sequence[bytes] | None = None
+) -> ReplayCounts:
     """Passes with trees of so many nodes.
 
     Args:
         draws: what comes, see `required_draws`.
         drafter: proposes draft tokens, and learns from the sequence.
         nodes: of a tree, at most.
+        pieces: bytes by token, to tell where passes end.
     """
     done, at = ReplayCounts(len(draws)), 0
     while at < len(draws):
@@ -74,10 +85,14 @@ def replay(draws: Sequence[int], drafter: LazyDrafter, nodes: int) -> ReplayCoun
             token = draws[at]
             at += 1
             if token == _END:
+                done.ends["end of the text"] += pieces is not None
                 break
             drafter.commit(token)
             node = tree.child(node, token)
             done.accepted += node > 0
+        if pieces is not None and node < 0:
+            before = b"".join(pieces[token] for token in draws[: at - 1]).decode(errors="replace")
+            done.ends[token_class(before, pieces[token].decode(errors="replace"))] += 1
         done.walking += time.process_time() - begun
     return done
 

@@ -10,6 +10,7 @@ from constrained.evaluate.harness.machine import summarise_machine
 from constrained.evaluate.harness.report import markdown_page, save_plot
 from constrained.evaluate.harness.results import RunRecord, make_folder
 from constrained.evaluate.harness.tables import ReportTable
+from constrained.evaluate.replay.places import PLACES
 from constrained.evaluate.replay.run import ReplayResults
 
 
@@ -38,8 +39,34 @@ def sections(results: ReplayResults) -> list[ReportTable]:
             )
         )
         nodes.append((name, [f"{row.nodes / max(1, row.passes):.1f}" for row in rows]))
+    passes = [
+        (
+            name,
+            [
+                f"{one.passes / max(1, one.texts):.1f}"
+                for one in (rows[name] for rows in results.by_scenario.values())
+            ],
+        )
+        for name in names
+    ]
+    whole = [results.by_scenario[scenario][names[-1]] for scenario in scenarios]
+    ends = [
+        (place, [f"{100 * one.ends[place] / max(1, one.passes):.1f}" for one in whole])
+        for place in PLACES
+        if any(one.ends[place] for one in whole)
+    ]
     return [
         ReportTable("tokens per forward pass", heads, tokens),
+        ReportTable("passes per text", heads, passes),
+        *(
+            [
+                ReportTable(
+                    f"% of passes that end with a token not drafted, by its place: {names[-1]}", heads, ends
+                )
+            ]
+            if ends
+            else []
+        ),
         ReportTable("nodes per pass", heads, nodes),
         ReportTable("draft tokens per pass: promised / accepted", heads, promised),
         ReportTable("host ms per pass (processor time: draft, follow, learn)", heads, drafting),

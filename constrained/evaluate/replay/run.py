@@ -188,7 +188,7 @@ def run(settings: ReplaySettings, progress: Progress = no_progress) -> ReplayRes
                 if scenario == WITHOUT_MEMORY:
                     memories[key] = begin[way.prior].fork()
                 one = replay_case(case, scenario, way, memories[key], vocabulary)
-                by_way.setdefault(way.name, ReplayCounts()).add(one)
+                by_way.setdefault(way.name, ReplayCounts(texts=0)).add(one)
         done += 1
         progress("replaying", done, settings.sample)
     return results
@@ -218,13 +218,13 @@ def replay_case(
     drafts = DrafterFactory(
         case.automaton, memory, case.name, source_names=way.sources, chain_drafts=way.chains
     )
-    if "slot_ngrams" in way.sources:
+    if {"slot_ngrams", "names"} & set(way.sources):
         assert case.automaton.constraint is not None
         prime_with_schema(drafts, case.automaton.constraint, vocabulary)
     if scenario.startswith("repeated"):
         for text in case.texts[:-1]:
             replay(text, drafts.lazy_drafter([]), way.nodes)
-    return replay(case.texts[-1], drafts.lazy_drafter(prompt), way.nodes)
+    return replay(case.texts[-1], drafts.lazy_drafter(prompt), way.nodes, vocabulary.tokens)
 
 
 def replay_cases(

@@ -14,8 +14,10 @@ from tests.reference.spec.memory import ReferenceMemory
 from tests.reference.spec.protocols import DEAD, Automaton
 from tests.reference.spec.retokenizer import Retokenizer
 from tests.reference.spec.sources import (
+    DocumentSpans,
     DraftSource,
     ForcedTokens,
+    MemberNames,
     PromptLookup,
     SlotFavourites,
     SlotNGrams,
@@ -81,15 +83,22 @@ class ReferenceDrafter:
         if "ngram" in self.source_names:
             own.learn_prompt(prompt[-MAX_PROMPT:])
         tokens = self.context.request.automaton.vocabulary.tokens
-        document = b"".join(tokens[id] for id in prompt) if "prompt_lookup" in self.source_names else b""
+        document = b"".join(tokens[id] for id in prompt)
         numbered: list[tuple[str, DraftSource]] = [
-            ("forced", ForcedTokens(constraint_memory.layout)),
+            (
+                "forced",
+                ForcedTokens(
+                    constraint_memory.layout, document if "prompt_lookup" in self.source_names else b""
+                ),
+            ),
             ("ngram", own),
             ("slot_ngrams", SlotNGrams(constraint_memory.slots, memory.slots)),
-            ("prompt_lookup", PromptLookup(document)),
+            ("prompt_lookup", PromptLookup(document if "prompt_lookup" in self.source_names else b"")),
             ("suffix", SuffixLookup(constraint_memory.output_history)),
             ("token_recycling", TokenRecycling(memory.recycled_tokens)),
             ("slot_favourites", self.favourites),
+            ("names", MemberNames(constraint_memory.names, lambda: self.layout)),
+            ("spans", DocumentSpans(document, memory.value_shapes, lambda: self.layout)),
             ("ngram", TokenNGrams(constraint_memory.ngrams, 1)),
             ("ngram", TokenNGrams(memory.ngrams, 2)),
         ]

@@ -6,6 +6,8 @@ from tests.reference.spec.calibration import AcceptanceCalibration
 from tests.reference.spec.layout import USUAL, Layout
 from tests.reference.spec.mixer import Mixer
 from tests.reference.spec.sources.counts import ContextCounts
+from tests.reference.spec.sources.names import DeclaredNames
+from tests.reference.spec.sources.spans import ValueShapes
 from tests.reference.spec.sources.suffix import OutputHistory
 from tests.reference.spec.sources.token_recycling import RecycledTokens
 
@@ -19,6 +21,7 @@ class ReferenceConstraintMemory:
         output_history: completions.
         layout: of the last text.
         openings: texts up to the values of members, as tokens.
+        names: that the schema declares.
     """
 
     def __init__(self) -> None:
@@ -27,6 +30,7 @@ class ReferenceConstraintMemory:
         self.output_history = OutputHistory()
         self.layout: Layout = USUAL
         self.openings: list[list[int]] = []
+        self.names: DeclaredNames = {}
 
 
 class ReferenceMemory:
@@ -38,6 +42,7 @@ class ReferenceMemory:
         ngrams: token n-grams of all constraints.
         slots: n-grams by slot of a JSON value, of all constraints.
         recycled_tokens: tokens that the model ranked high, by the token before.
+        value_shapes: how values began, by name.
         constraint: what was learned under the constraint of the test.
     """
 
@@ -47,4 +52,5 @@ class ReferenceMemory:
         self.ngrams = ContextCounts()
         self.slots = ContextCounts()
         self.recycled_tokens: RecycledTokens = {}
+        self.value_shapes: ValueShapes = {}
         self.constraint = ReferenceConstraintMemory()

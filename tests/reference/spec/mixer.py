@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import exp, log, sqrt
 
-SOURCES, PLACES = 9, 8
+SOURCES, PLACES = 11, 8
 SUREST = 2 * SOURCES
 COMPETITOR, OTHERS, CONSTANT, DEPTH, TRUSTED, DOUBTED, FEATURES = range(SUREST + 1, SUREST + 8)
 BOUND = 7.0

@@ -1,8 +1,8 @@
 """How a vocabulary would write bytes as tokens, near enough to guess by, without asking a tokenizer.
 
 Merges of byte-pair vocabularies were made in the order of their ids, so that merging the pair with the lowest id first
-gives the tokens a tokenizer gives within a word. Where words end is taken from what common tokenizers agree on. A
-wrong split costs a guess and nothing else.
+gives the tokens a tokenizer gives within a word. Where words end is taken from what common tokenizers agree on; a token
+that is longer than a word comes first, as its tokenizer ends words elsewhere. A wrong split costs a guess and nothing else.
 """
 
 from __future__ import annotations
@@ -30,6 +30,11 @@ class Retokenizer:
         self.tokens = words.tokens
         self.ids = words.ids_by_bytes
         self.word = lru_cache(1 << 16)(self._word)
+        words_of = {piece: match for piece in self.ids if piece and (match := _WORD.match(piece))}
+        self._crossing = {
+            piece: self.ids[piece] for piece, word in words_of.items() if word.end() < len(piece)
+        }
+        self._longest = max(map(len, self._crossing), default=0)
 
     def split(self, text: bytes) -> list[int]:
         """Tokens of a text; bytes that no token spells are left out with all that follows."""
@@ -66,10 +71,21 @@ class Retokenizer:
                     if at == cut:
                         return id, inside or at + len(self.tokens[id]) < end
                     at += len(self.tokens[id])
-            ids = self.word(window[max(begin, cut) : end])
+            begin = max(begin, cut)
+            across = self._across(window[begin:], end - begin)
+            if across is not None:
+                return across, len(after) > 40 or begin + len(self.tokens[across]) < len(window)
+            ids = self.word(window[begin:end])
             if not ids:
                 return None
             return ids[0], inside or len(ids) > 1
+        return None
+
+    def _across(self, text: bytes, word: int) -> int | None:
+        """The longest token that a text begins with and that is longer than its first word: some tokenizers have `", "`."""
+        for length in range(min(self._longest, len(text)), word, -1):
+            if text[:length] in self._crossing:
+                return self._crossing[text[:length]]
         return None
 
     def _word(self, word: bytes) -> tuple[int, ...] | None:

@@ -15,6 +15,7 @@ from tests.reference.spec.context import DraftContext
 from tests.reference.spec.layout import OTHER, SPACE, USUAL, Layout, LayoutReader
 from tests.reference.spec.protocols import DEAD
 from tests.reference.spec.sources.base import DraftSource, DraftToken
+from tests.reference.spec.sources.prompt_lookup import what_follows
 
 _PROBES = b"aeT1 \xc3"
 _FEW = 12  # bytes that are worth telling apart
@@ -23,6 +24,8 @@ _CHOICES = 2  # with several outcomes, in one continuation
 _LONGEST = 48
 _DIGITS = b"0123456789"
 
+_COPIED = 1 << 14
+_COPIED_PRIORS = (0.0, 0.02, 0.2, 0.4, 0.1)
 NO_CHOICE, LAYOUT, STRING_END, NUMBER_END, SEPARATOR, LITERAL = range(6)
 _PRIORS = (0.5, 0.9, 0.1, 0.3, 0.4)
 
@@ -64,8 +67,9 @@ class ForcedTokens(DraftSource):
         layout: of the last text; the drafter keeps it.
     """
 
-    def __init__(self, layout: Layout = USUAL) -> None:
+    def __init__(self, layout: Layout = USUAL, document: bytes = b"") -> None:
         self.layout = layout
+        self._document = document
 
     def propose(self, place: DraftContext) -> list[DraftToken]:
         """The first token of each continuation."""
@@ -81,14 +85,21 @@ class ForcedTokens(DraftSource):
                 continue
             last = written.rstrip(SPACE)[-1:]
             kind = one.choice * 8 + (b',}]":'.index(last) if last and last in b',}]":' else 5)
+            literals = one.choice - LITERAL
+            prior = 1 / literals if literals > 0 else _PRIORS[one.choice]
+            following = 0
             if one.choice in (STRING_END, NUMBER_END):
+                following = what_follows(self._document, place)
+            if following:
+                prior = _COPIED_PRIORS[following]
+                kind = _COPIED + (kind * 8 + following) * 8 + byte_class(place.recent_bytes[-1])
+            elif one.choice in (STRING_END, NUMBER_END):
                 assert place.json_path is not None
                 length = length_class(len(place.json_path.partial))
                 kind = (kind * 8 + length) * 8 + byte_class(place.recent_bytes[-1]) + 1
             else:
                 kind = kind * 64 + token[1] * 8
-            literals = one.choice - LITERAL
-            found[token[0]] = (token[0], 1 / literals if literals > 0 else _PRIORS[one.choice], kind + 2)
+            found[token[0]] = (token[0], prior, kind + 2)
         return list(found.values())
 
     def continuations(self, place: DraftContext) -> list[Continuation]:

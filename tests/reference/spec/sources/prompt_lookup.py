@@ -7,15 +7,13 @@ would write it.
 
 from __future__ import annotations
 
-import re
-
 from tests.reference.spec.context import DraftContext
+from tests.reference.spec.layout import SPACE
 from tests.reference.spec.sources.base import DraftSource, DraftToken
 
 _LENGTHS = (24, 16, 12, 8, 6, 5, 4, 3, 2, 1)
 _AHEAD = 40
 _OCCURRENCES = 3
-_SPAN = re.compile(rb"[0-9][0-9.,:/-]*[0-9]|[0-9]|[A-Za-z\x80-\xff][^\s,;:!?\"()]*")
 
 
 class PromptLookup(DraftSource):
@@ -62,6 +60,31 @@ class PromptLookup(DraftSource):
                     for rank, token in enumerate(ranked)
                 ]
         return []
+
+
+def what_follows(document: bytes, place: DraftContext) -> int:
+    """What stands in a document behind the value that is being written.
+
+    0: it is not there; 1: the word goes on; 2: white space; 3: another end of a word; 4: several of these.
+    """
+    path, value = place.json_path, _value(place)
+    if path is None or value is None or len(path.partial) == 48:
+        return 0
+    value = value if path.quoted else value.lstrip(SPACE)
+    found: set[int] = set()
+    at, hits = (document.find(value), 0) if value else (-1, 0)
+    while at >= 0 and hits < 64:
+        hits += 1
+        rest = document[at + len(value) :]
+        if not (at and _in_word(document[at - 1 :]) and _in_word(document[at:])):
+            goes_on = _in_word(rest) or (rest[:1] not in b" \n\t\r" and _in_word(rest[1:]))
+            found.add(1 if goes_on else 2 if rest and rest[:1] in SPACE else 3)
+        at = document.find(value, at + 1)
+    return 0 if not found else 4 if len(found) > 1 else found.pop()
+
+
+def _in_word(text: bytes) -> bool:
+    return bool(text) and (text[:1].isalnum() or text[0] >= 0x80)
 
 
 def _value(place: DraftContext) -> bytes | None:

@@ -28,77 +28,84 @@ def words(text: str) -> list[str]:
 
 def openings(text: str) -> Iterator[tuple[str, dict[int, str]]]:
     """Each word of a JSON text, and the slot before it: by order, an opening that ends there."""
-    reader = _SlotReader()
+    reader = SlotReader()
     for word in words(text):
         yield word, reader.openings()
         for character in word:
             reader.read(character)
 
 
-class _SlotReader:
-    """Where a JSON text stands; names are written with their quotes, and `_ARRAY` stands for an array."""
+class SlotReader:
+    """Where a JSON text stands; names are written with their quotes, and `_ARRAY` stands for an array.
+
+    Attributes:
+        kind: ``key``, ``colon``, ``value``, or ``after`` one.
+        partial: what was written since the last turn.
+        quoted: inside a string.
+        escaped: after a backslash in it.
+    """
 
     def __init__(self) -> None:
         self._names: list[str] = []
         self._name = ""
-        self._kind = "value"
-        self._partial = ""
-        self._quoted = self._escaped = False
+        self.kind = "value"
+        self.partial = ""
+        self.quoted = self.escaped = False
         self._last = ""
 
     def read(self, character: str) -> None:
         """One more character."""
         self._last = character
-        if self._quoted:
-            self._partial += character
-            if self._escaped:
-                self._escaped = False
+        if self.quoted:
+            self.partial += character
+            if self.escaped:
+                self.escaped = False
             elif character == "\\":
-                self._escaped = True
+                self.escaped = True
             elif character == '"':
-                self._quoted = False
-                if self._kind == "key":
-                    self._name, self._kind = self._partial, "colon"
+                self.quoted = False
+                if self.kind == "key":
+                    self._name, self.kind = self.partial, "colon"
                 else:
-                    self._kind = "after"
-                self._partial = ""
+                    self.kind = "after"
+                self.partial = ""
         elif character == '"':
-            self._quoted, self._partial = True, character
+            self.quoted, self.partial = True, character
         elif character in "{[":
             self._names.append(self._name)
-            self._name, self._kind = ("", "key") if character == "{" else (_ARRAY, "value")
-            self._partial = character
+            self._name, self.kind = ("", "key") if character == "{" else (_ARRAY, "value")
+            self.partial = character
         elif character in "}]":
             self._name = self._names.pop() if self._names else ""
-            self._kind, self._partial = "after", ""
+            self.kind, self.partial = "after", ""
         elif character == ",":
-            self._kind, self._partial = ("value" if self._name == _ARRAY else "key"), character
+            self.kind, self.partial = ("value" if self._name == _ARRAY else "key"), character
         elif character == ":":
-            self._kind, self._partial = "value", character
+            self.kind, self.partial = "value", character
         else:
-            self._partial += character
+            self.partial += character
 
     def openings(self) -> dict[int, str]:
         """By order; none where a drafter's slots are cut off."""
         found = {5: self._shape()}
-        if len(self._partial.encode()) > _LONGEST or not self._names:
+        if len(self.partial.encode()) > _LONGEST or not self._names:
             return found
         parent = self._names[-1]
         around = _ARRAY if parent == _ARRAY else f"{{{parent}:" if parent else ""
-        named = self._opening(self._name, self._partial)
+        named = self._opening(self._name, self.partial)
         found[2], found[3] = around + named, named
         unnamed = self._opening(
-            _ARRAY if self._kind == "value" and self._partial[:1] != ":" else '""', self._partial
+            _ARRAY if self.kind == "value" and self.partial[:1] != ":" else '""', self.partial
         )
         found[4] = _ARRAY * (len(self._names) > 1) + unnamed
         return found
 
     def _opening(self, name: str, partial: str) -> str:
-        if name == _ARRAY and self._kind == "after":
+        if name == _ARRAY and self.kind == "after":
             return '[""' + partial
         if name == _ARRAY:
             return {"[": "", ",": "[0", '"': "["}[partial[0]] + partial
-        if self._kind == "key":
+        if self.kind == "key":
             return (
                 partial
                 if partial[0] == "{"
@@ -107,31 +114,31 @@ class _SlotReader:
             )
         return (
             f"{{{name}"
-            + {"colon": "", "after": ':""', "value": ":" * (partial[:1] == '"')}[self._kind]
+            + {"colon": "", "after": ':""', "value": ":" * (partial[:1] == '"')}[self.kind]
             + partial
         )
 
     def _shape(self) -> str:
         if not self._last:
             return ""
-        size = len(self._partial.encode()[: _LONGEST + 1])
+        size = len(self.partial.encode()[: _LONGEST + 1])
         size = 1 << (size.bit_length() - 1) if size else 0
         in_array = self._name == _ARRAY
-        if self._kind == "after":
+        if self.kind == "after":
             return ('[""' if in_array else '{"":""') + " " * size
-        if self._kind == "colon":
+        if self.kind == "colon":
             return '{""' + " " * size
-        if self._kind == "key":
-            opened = '{"' if self._quoted else "{"
+        if self.kind == "key":
+            opened = '{"' if self.quoted else "{"
         else:
-            opened = ("[" if in_array else '{"":') + ('"' if self._quoted else "")
+            opened = ("[" if in_array else '{"":') + ('"' if self.quoted else "")
         return opened + self._filler(size - 1)
 
     def _filler(self, size: int) -> str:
         if size <= 0:
             return ""
-        last = "\\" if self._escaped else _FILLERS[_byte_class(self._last)]
-        return ("a" if self._quoted else " ") * (size - 1) + last
+        last = "\\" if self.escaped else _FILLERS[_byte_class(self._last)]
+        return ("a" if self.quoted else " ") * (size - 1) + last
 
 
 def _byte_class(character: str) -> int:
