@@ -23,6 +23,12 @@ def copy_document(schema: object) -> Any:
     Copies the dicts and lists of a document; None if one of them occurs twice or is an instance of a subclass.
     """
 
+def copy_json(value: object) -> tuple[Any, str] | None:
+    """
+    A copy of a value in new dicts and lists, and its text as `json.dumps` with ``ensure_ascii=False``; None if part of it is no
+    plain dict, list, str, int, finite float, bool or None, has no UTF-8, or is nested over 200 deep.
+    """
+
 class PlainTerminals:
     """What the grammars of plain schemas have in common; see plain.hpp."""
 

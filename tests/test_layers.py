@@ -31,7 +31,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
     "grammars": (
         {"errors", "garbage", "json_pointer", "_core"},
         {"ir"},
-        {"lexer", "visit", "content"},
+        {"lexer", "visit", "content", "packed"},
         {"regex"},
         {"transform"},
         {"text"},

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from constrained.errors import InvalidConstraint, Problem, RejectedValue
+from grammars._core import copy_json
 from grammars.json_pointer import escape
 
 _DIGITS = 4000  # int() of more digits is refused by default
@@ -115,6 +116,9 @@ def copy_schema(schema: Any) -> tuple[Any, str]:
     Raises:
         InvalidConstraint: part of it is not a JSON value; the JSON Pointer is in the message.
     """
+    copied = copy_json(schema)
+    if copied is not None:
+        return copied
     try:
         # Written and read by the native code of `json`, which is several times as fast as a walk. What does not come
         # back equal (a key that is not a string, a tuple) is for the walk to judge.

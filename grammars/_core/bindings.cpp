@@ -3,6 +3,7 @@
 #include <nanobind/stl/shared_ptr.h>
 
 #include "deferral_analysis.hpp"
+#include "json_text.hpp"
 #include "plain.hpp"
 
 namespace nb = nanobind;
@@ -33,6 +34,10 @@ NB_MODULE(_core, m) {
         "copy_document", [](nb::handle schema) { return schemas::copy_document(schema.ptr()); }, "schema"_a,
         nb::sig("def copy_document(schema: object) -> typing.Any"),
         "Copies the dicts and lists of a document; None if one of them occurs twice or is an instance of a subclass.");
+
+    m.def("copy_json", &schemas::copy_json, "value"_a.none(), nb::sig("def copy_json(value: object) -> tuple[typing.Any, str] | None"),
+          "A copy of a value in new dicts and lists, and its text as `json.dumps` with ``ensure_ascii=False``; None if part of it is no\n"
+          "plain dict, list, str, int, finite float, bool or None, has no UTF-8, or is nested over 200 deep.");
 
     nb::class_<PlainTerminals>(m, "PlainTerminals", "What the grammars of plain schemas have in common; see plain.hpp.")
         .def(nb::init<std::shared_ptr<Keywords>, nb::tuple, nb::tuple, nb::tuple, nb::tuple, nb::object, nb::tuple, nb::callable, bool>(),

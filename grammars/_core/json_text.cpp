@@ -1,7 +1,5 @@
 #include "json_text.hpp"
 
-#include <nanobind/nanobind.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -81,7 +79,34 @@ bool append(PyObject* value, std::string& out, int depth) {
     return out += '}', true;
 }
 
+/// A copy of what `append` has written: without subclasses, and not deep.
+nb::object copied(PyObject* value) {
+    if (PyList_Check(value)) {
+        const Py_ssize_t size = NB_LIST_GET_SIZE(value);
+        const nb::object made = nb::steal(PyList_New(size));
+        if (!made.is_valid()) throw nb::python_error();
+        for (Py_ssize_t i = 0; i < size; ++i) PyList_SetItem(made.ptr(), i, copied(NB_LIST_GET_ITEM(value, i)).release().ptr());
+        return made;
+    }
+    if (!PyDict_Check(value)) return nb::borrow(value);
+    const nb::object made = nb::steal(PyDict_Copy(value));
+    if (!made.is_valid()) throw nb::python_error();
+    PyObject *key, *item;
+    for (Py_ssize_t at = 0; PyDict_Next(made.ptr(), &at, &key, &item);) {
+        if (!PyList_Check(item) && !PyDict_Check(item)) continue;
+        // Replaces a value, so iteration stays valid.
+        if (PyDict_SetItem(made.ptr(), key, copied(item).ptr())) throw nb::python_error();
+    }
+    return made;
+}
+
 }  // namespace
+
+nb::object copy_json(nb::handle value) {
+    std::string text;
+    if (!append_json(value.ptr(), text)) return nb::none();
+    return nb::make_tuple(copied(value.ptr()), nb::str(text.data(), text.size()));
+}
 
 bool is_plain_ascii(std::string_view text) {
     return std::ranges::all_of(text, [](char c) { return static_cast<uint8_t>(c) < 0x7F; });
