@@ -3,6 +3,7 @@
 #include <nanobind/stl/shared_ptr.h>
 
 #include "deferral_analysis.hpp"
+#include "equal_parts.hpp"
 #include "json_text.hpp"
 #include "plain.hpp"
 
@@ -38,6 +39,12 @@ NB_MODULE(_core, m) {
     m.def("copy_json", &schemas::copy_json, "value"_a.none(), nb::sig("def copy_json(value: object) -> tuple[typing.Any, str] | None"),
           "A copy of a value in new dicts and lists, and its text as `json.dumps` with ``ensure_ascii=False``; None if part of it is no\n"
           "plain dict, list, str, int, finite float, bool or None, has no UTF-8, or is nested over 200 deep.");
+
+    m.def(
+        "equal_parts", [](nb::handle document) { return schemas::equal_parts(document.ptr()); }, "document"_a,
+        nb::sig("def equal_parts(document: object) -> dict[int, int]"),
+        "By `id` of each dict that has the text of another one, a number that dicts of the same text share. `document`: from\n"
+        "`copy_document`. Dicts that contain an identifier, an anchor or a dynamic reference are left out.");
 
     nb::class_<PlainTerminals>(m, "PlainTerminals", "What the grammars of plain schemas have in common; see plain.hpp.")
         .def(nb::init<std::shared_ptr<Keywords>, nb::tuple, nb::tuple, nb::tuple, nb::tuple, nb::object, nb::tuple, nb::callable, bool>(),

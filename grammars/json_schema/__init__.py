@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from grammars import ir
-from grammars._core import copy_document
+from grammars._core import copy_document, equal_parts
 from grammars.errors import (
     MISSING,
     InvalidConstraint,
@@ -206,9 +206,9 @@ def lower_schema(
 
     table = None if contents is None else ContentTable(schema, contents, KINDS, json_text)
 
-    def lowering_of(schema: Any) -> SchemaLowering:
+    def lowering_of(schema: Any, equal: Mapping[int, int] | None = None) -> SchemaLowering:
         return SchemaLowering(
-            SchemaDocument(schema, dialect, documents, require_valid_schema, table, source_text),
+            SchemaDocument(schema, dialect, documents, require_valid_schema, table, source_text, equal),
             punctuation,
             ordered=property_order == "schema",
             closed=not additional_properties_default,
@@ -231,7 +231,7 @@ def lower_schema(
         and not (strict or excludes or ensure_ascii is not None)
         and dialect is SCHEMA_DIALECTS.get(dialect.name)
     ):
-        grammar = lower_plain(
+        plain = lower_plain(
             schema,
             dialect,
             punctuation,
@@ -239,29 +239,46 @@ def lower_schema(
             max_digits=max_digits,
             general=lambda: lowering_of(schema),
         )
-        if grammar is not None:
+        if plain is not None:
             return LoweredSchema(
-                grammar, KeywordReport(lambda: rows_of(lowering_of(schema)), ()), (), dialect.name
+                plain, KeywordReport(lambda: rows_of(lowering_of(schema)), ()), (), dialect.name
             )
 
     eager = strict or ensure_ascii is not None or markup is not None or bool(excludes)
     copy = None if eager or size < LAZY_RULES_THRESHOLD else copy_document(schema)
-    lowering = lowering_of(schema if copy is None else copy)
-    lazy_rules = (
-        None if copy is None else LazySchemaRules(lowering.document, dialect.native_keywords, punctuation)
-    )
-    if markup is None:
-        grammar = lowering.run(lazy_rules)
-    else:
-        gap = gap_of(whitespace, max_whitespace)
-        grammar = ParameterLowering(
-            lowering,
-            markup,
-            gap,
-            excluded,
-            ordered=property_order == "schema",
-            closed=not additional_properties_default,
-        ).run()
+    equal = {} if copy is None else equal_parts(copy)
+
+    def lower() -> tuple[SchemaLowering, LazySchemaRules | None, ir.Grammar, bool]:
+        """With the grammar of the schema: whether it has a text."""
+        lowering = lowering_of(schema if copy is None else copy, equal)
+        lazy_rules = (
+            None if copy is None else LazySchemaRules(lowering.document, dialect.native_keywords, punctuation)
+        )
+        if markup is None:
+            grammar = lowering.run(lazy_rules)
+        else:
+            gap = gap_of(whitespace, max_whitespace)
+            grammar = ParameterLowering(
+                lowering,
+                markup,
+                gap,
+                excluded,
+                ordered=property_order == "schema",
+                closed=not additional_properties_default,
+            ).run()
+        productive = productive_rules(rules_built_so_far(grammar), lowering.productive())
+        return lowering, lazy_rules, grammar, grammar.start in productive
+
+    try:
+        lowering, lazy_rules, grammar, productive = lower()
+        again = bool(equal) and not (productive and not lowering.diagnostics.problems)
+    except (InvalidConstraint, UnsupportedConstraint):
+        if not equal:
+            raise
+        again = True
+    if again:  # an error names every place, not only the first of those with one text
+        equal = {}
+        lowering, lazy_rules, grammar, productive = lower()
     unchecked = tuple(
         sorted(
             lowering.diagnostics.problems.values(), key=lambda problem: document_order(schema, problem.place)
@@ -269,7 +286,7 @@ def lower_schema(
     )
 
     deferred = lazy_rules is not None and bool(lazy_rules.lengths)
-    report = KeywordReport(lambda: rows_of(lowering_of(copy) if deferred else lowering), unchecked)
+    report = KeywordReport(lambda: rows_of(lowering_of(copy) if deferred or equal else lowering), unchecked)
     if unchecked and unsupported == "refuse":
         raise _unsupported(unchecked, "remove them, rewrite them, or pass unsupported='check'")
     unknown = [
@@ -279,7 +296,7 @@ def lower_schema(
     ]
     if unknown:
         raise _unsupported(unknown, "correct or remove them, or leave strict out")
-    if grammar.start not in productive_rules(rules_built_so_far(grammar), lowering.productive()):
+    if not productive:
         conflicts = list(lowering.diagnostics.conflicts.values())[:_MAX_CONFLICTS]
         conflicts = conflicts or [
             Problem(

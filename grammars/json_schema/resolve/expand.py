@@ -325,7 +325,9 @@ class DnfExpansion:
             for first, second in combinations(overlapping, 2):
                 if not self.prover.are_disjoint(first, second):
                     overlapping[first][second] = overlapping[second][first] = None
-            for branch in branches:
+            for branch in overlapping:
+                if len(overlapping) < len(key) and key.count(branch) > 1:
+                    continue  # its values match two branches
                 others = [negation_of(other) for other in overlapping[branch]]
                 options.append(
                     constraint_schema(self.document, branch, "alone", TypeConstraints(), [branch, *others])

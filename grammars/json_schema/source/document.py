@@ -150,6 +150,8 @@ class SchemaDocument:
         check: called with each other document and its dialect; raises if it is malformed.
         contents: what strings may contain by `grammars.content.CONTENT_KEYWORD`; None: the keyword is unknown.
         source_text: the text that values are extracted from, for ``x-span``; None: it is not known.
+        equal: which schemas of the document have the same text (`grammars._core.equal_parts`): each of them is the node of
+            the first one, with its place.
     """
 
     def __init__(
@@ -160,8 +162,11 @@ class SchemaDocument:
         check: Callable[[Any, SchemaDialect], object] = lambda schema, dialect: None,
         contents: ContentTable | None = None,
         source_text: str | None = None,
+        equal: Mapping[int, int] | None = None,
     ) -> None:
         self.source_text = source_text
+        self._equal = equal or {}
+        self._first: dict[tuple[int, SchemaNode, str], SchemaNode] = {}
         self.dialect = dialect
         self.contents = contents
         self.nodes: dict[str, SchemaNode] = {}
@@ -206,7 +211,11 @@ class SchemaDocument:
     def _node(self, value: Any, pointer: str, parent: SchemaNode) -> SchemaNode:
         identifier = parent.dialect.identifier_of(value) if isinstance(value, dict) else None
         if identifier is None:
-            return SchemaNode(value, pointer, parent.resource, parent.base)
+            node = SchemaNode(value, pointer, parent.resource, parent.base)
+            number = self._equal.get(id(value))
+            return (
+                node if number is None else self._first.setdefault((number, node.resource, node.base), node)
+            )
         node = SchemaNode(value, pointer, None, _join(parent.base, identifier, pointer))
         node.dialect = parent.dialect.dialect_of(value)
         node.parent_resource = parent.resource

@@ -1,0 +1,94 @@
+"""Schemas with the same text in several places are lowered once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import grammars.json_schema
+from constrained.automaton import compile_grammar
+from grammars._core import copy_document, equal_parts
+from grammars.errors import UnsatisfiableConstraint, UnsupportedConstraint
+from grammars.json_schema import lower_schema
+from grammars.transform.lazy_rules import rules_built_so_far
+from tests.grammars.json_schema.test_random_schemas import JUDGES, accepts, judge_all
+from tests.support.examples import examples
+from tests.support.finite import byte_vocabulary
+
+
+@pytest.fixture(autouse=True)
+def even_in_small_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grammars.json_schema, "LAZY_RULES_THRESHOLD", 1)
+
+
+def groups(*values: Any) -> list[list[int]]:
+    """The places of the values that are said to be equal."""
+    document = copy_document(list(values))
+    numbers = equal_parts(document)
+    places: dict[int, list[int]] = {}
+    for place, value in enumerate(document):
+        if id(value) in numbers:
+            places.setdefault(numbers[id(value)], []).append(place)
+    return sorted(places.values())
+
+
+def test_equal_are_dicts_of_the_same_text() -> None:
+    assert groups({"a": 1}, {"a": 1.0}, {"a": True}, {"a": "1"}, {"a": [1]}, {"a": 1}) == [[0, 5]]
+    assert groups({"a": 1, "b": {}}, {"b": {}, "a": 1}, {"a": 1, "b": {}}) == [[0, 2]]
+    assert groups({"a": 10**30}, {"a": 10**30}, {"a": None}, {"a": None}, {"a": False}) == [[0, 1], [2, 3]]
+    assert groups({"ab": "c"}, {"a": "bc"}, {"a": ["b", "c"]}, {"a": ["bc"]}) == []
+    assert groups({"a": "\ud800"}, {"a": "\ud800"}) == []  # no UTF-8
+    assert groups({"x": [{"$ref": "#/0"}]}, {"x": [{"$ref": "#/0"}]}) == [[0, 1]]
+
+
+@pytest.mark.parametrize(
+    "key", ["$id", "id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveRef", "$schema"]
+)
+def test_what_depends_on_its_place_is_equal_to_nothing(key: str) -> None:
+    assert groups({"deep": [{key: "a"}]}, {"deep": [{key: "a"}]}) == []
+
+
+def test_each_text_is_lowered_once() -> None:
+    """Where titles make the texts differ, every place has rules of its own."""
+
+    def rules(titled: bool) -> int:
+        def part(i: int) -> dict[str, Any]:
+            title = {"title": str(i)} if titled else {}
+            branches = [{"type": "array", **title}, {"minItems": 3, **title}]
+            return {"type": "object", "properties": {"x": {"oneOf": branches}}, "required": ["x"]}
+
+        schema = {"type": "array", "prefixItems": [part(i) for i in range(6)], "minItems": 6}
+        return len(rules_built_so_far(lower_schema(schema).grammar))
+
+    assert rules(titled=False) < rules(titled=True) / 3
+
+
+def test_a_branch_that_stands_twice_in_one_of_is_none() -> None:
+    schema = {
+        "oneOf": [{"type": "integer"}, {"type": "integer"}, {"type": ["integer", "null"]}, {"type": "string"}]
+    }
+    automaton = compile_grammar(lower_schema(schema).grammar, byte_vocabulary())
+    assert [accepts(automaton, text) for text in ["1", "null", '"a"', "true"]] == [False, True, True, False]
+    with pytest.raises(UnsatisfiableConstraint):
+        lower_schema({"oneOf": [{"type": "null"}, {"type": "null"}]})
+
+
+def test_errors_and_reports_name_every_place() -> None:
+    part = {"pattern": "(a)\\1"}
+    with pytest.raises(UnsupportedConstraint) as caught:
+        lower_schema({"properties": {"a": dict(part), "b": dict(part)}})
+    assert [problem.place for problem in caught.value.problems] == [
+        "#/properties/a/pattern",
+        "#/properties/b/pattern",
+    ]
+    report = lower_schema({"properties": {"a": {"minimum": 1}, "b": {"minimum": 1}}}).report
+    assert [entry.pointer for entry in report.entries if entry.keyword == "minimum"] == [
+        "#/properties/a/minimum",
+        "#/properties/b/minimum",
+    ]
+
+
+@pytest.mark.parametrize("draft", JUDGES)
+def test_random_schemas_admit_what_two_validators_admit(draft: str) -> None:
+    assert judge_all(draft, range(500, 500 + examples(240)))["compiled"] > 15
