@@ -229,7 +229,8 @@ std::shared_ptr<Tree> Drafter::draft(size_t max_nodes, size_t depth) {
     }
     if (has(kSlotFavourites) && is_json_) {
         for (const DraftContext& context : contexts) {
-            if (context.path.kind == JsonPath::kValue) tree.asked.push_back(static_cast<int32_t>(slots_.size()));
+            const bool names = context.path.kind == JsonPath::kKey && context.path.quoted;
+            if (names || context.path.kind == JsonPath::kValue) tree.asked.push_back(static_cast<int32_t>(slots_.size()));
             slots_.push_back(slot_key(context));
         }
     }
@@ -246,14 +247,16 @@ std::shared_ptr<Tree> Drafter::probe(size_t max_nodes) {
         size_t shared = 0;
         for (int32_t child = 0; shared < opening.size() && (child = tree->child(node, opening[shared])) >= 0; ++shared) node = child;
         if (tree->size() + opening.size() - shared > max_nodes + 1) continue;
+        if (shared == opening.size()) tree->asked.push_back(node);
         DraftContext context = context_;
         for (size_t i = 0; i < opening.size(); ++i) {
             context = after(context, opening[i], 0);
             if (i < shared) continue;
             node = tree->add(node, opening[i], 0, 0.0, 0);
             probed_slots_.push_back(slot_key(context));
+            const bool names = context.path.kind == JsonPath::kKey && context.path.partial() == "\"";
+            if (names || i + 1 == opening.size()) tree->asked.push_back(node);  // the first name of an object costs nothing to ask
         }
-        tree->asked.push_back(node);
     }
     return tree;
 }

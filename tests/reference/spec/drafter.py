@@ -119,7 +119,9 @@ class ReferenceDrafter:
         if "slot_favourites" in self.source_names and self.context.json_path is not None:
             paths = [place.json_path for place in self._draft.places]
             self._draft.tree.asked = [
-                node for node, path in enumerate(paths) if path is not None and path.kind == "value"
+                node
+                for node, path in enumerate(paths)
+                if path is not None and (path.kind == "value" or (path.kind == "key" and path.quoted))
             ]
         return self._draft.tree
 
@@ -138,11 +140,16 @@ class ReferenceDrafter:
             if len(tree) + len(missing) > nodes + 1:
                 continue
             node = known[-1]
+            if not missing:
+                tree.asked.append(node)
             for token in missing:
                 node = tree.add(node, token, DEAD, 0.0)
                 text = b"".join(pieces[tree.token[one]] for one in tree.path(node))
-                self._probed.append(advance(path, text))
-            tree.asked.append(node)
+                here = advance(path, text)
+                self._probed.append(here)
+                begins_name = here.kind == "key" and here.partial == b'"'
+                if begins_name or len(tree.path(node)) == len(opening):
+                    tree.asked.append(node)
         return tree
 
     def observe_slot(self, node: int, top_tokens: list[int], probed: bool) -> None:
