@@ -10,8 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator
 
 _RARE = 50_000
 """Containers made before the next collection, meanwhile: some megabytes, if all of them were garbage."""
@@ -60,11 +59,11 @@ class _Thresholds:
 _thresholds = _Thresholds()
 
 
-@contextmanager
-def rare_collections() -> Iterator[None]:
+class rare_collections(ContextDecorator):  # noqa: N801  used as a function, like those of contextlib
     """Garbage collections are rare inside, in all threads; may be nested, in any number of threads. Also a decorator."""
-    _thresholds.raise_()
-    try:
-        yield
-    finally:
+
+    def __enter__(self) -> None:
+        _thresholds.raise_()
+
+    def __exit__(self, *error: object) -> None:
         _thresholds.lower()

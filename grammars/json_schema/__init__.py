@@ -41,7 +41,7 @@ from grammars.json_schema.source.metaschema import require_valid_schema
 from grammars.json_schema.source.registry import SchemaRegistry
 from grammars.json_schema.source.report import KeywordEntry, KeywordReport, noting_digits
 from grammars.json_schema.text.ensure_ascii import restrict_escapes
-from grammars.json_schema.text.excluded_substrings import ExcludedSubstrings
+from grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
 from grammars.json_schema.text.punctuation import Separators, Whitespace, gap_of, punctuation_for
 from grammars.json_schema.text.python import KINDS
 from grammars.transform.lazy_rules import rules_built_so_far
@@ -63,6 +63,7 @@ __all__ = [
 
 PropertyOrder = Literal["schema", "any"]
 UnsupportedKeywordPolicy = Literal["refuse", "check"]
+_ORDERS, _POLICIES = get_args(PropertyOrder), get_args(UnsupportedKeywordPolicy)
 
 LAZY_RULES_THRESHOLD = 150
 """Number of subschemas from which on rules are deferred: see `grammars.json_schema.emit.lazy_rules`."""
@@ -160,7 +161,7 @@ def lower_schema(
         UnsatisfiableConstraint: no value satisfies the schema; names the contradictions.
         ConstraintTooLarge: too many alternatives, counts or rules; names the place.
     """
-    if unsupported not in get_args(UnsupportedKeywordPolicy):
+    if unsupported not in _POLICIES:
         raise InvalidConstraint(f"unsupported={unsupported!r} is not known", action="use 'refuse' or 'check'")
     if require_grounding and source_text:
         schema = grounded_schema(schema, source_text)
@@ -169,14 +170,14 @@ def lower_schema(
     if not formats:
         dialect = replace(dialect, formats={})
     size = require_valid_schema(schema, dialect)
-    if property_order not in get_args(PropertyOrder):
+    if property_order not in _ORDERS:
         raise InvalidConstraint(
             f"property_order={property_order!r} is not known", action="use 'schema' or 'any'"
         )
     if max_whitespace is not None:
         max_whitespace = min(max_whitespace, _MOST_WHITESPACE)
     punctuation = punctuation_for(whitespace, separators, max_whitespace)
-    excluded = ExcludedSubstrings(excludes)
+    excluded = ExcludedSubstrings(excludes) if excludes else NOTHING_EXCLUDED
     markup = parameter_style(style)
 
     def json_text(inner: Any) -> ir.Grammar:
