@@ -221,6 +221,8 @@ class SchemaLowering:
         """Queues a rule, whose body is lowered later."""
         self.rules[name] = ir.EMPTY_LANGUAGE  # keeps the order of discovery; the body comes from the queue
         self.queue.append((name, disjunct, constraints))
+        if constraints.negated_objects and constraints.types & f.OBJECT:
+            self.objects.count_negated_object(disjunct[0].pointer)
         if len(self.rules) > MAX_RULES:
             raise ConstraintTooLarge(
                 "the schema needs too many rules",

@@ -114,8 +114,8 @@ class ObjectLowering:
         """`object_expr` in the order and punctuation of this document."""
         return object_expr(members, others, low, high, self.punctuation, ordered=self.ordered_members)
 
-    def negated_object_expr(self, disjunct: Conjunction, constraints: TypeConstraints, place: str) -> ir.Expr:
-        """The objects of a disjunct that must violate at least one constraint of each `NegatedObject`."""
+    def count_negated_object(self, place: str) -> None:
+        """Counts a disjunct with a `NegatedObject`, before anything is made of it."""
         self.negated_object_count += 1
         if self.negated_object_count > MAX_NEGATED_OBJECTS:
             raise ConstraintTooLarge(
@@ -123,6 +123,9 @@ class ObjectLowering:
                 Problem(place, f"more than {MAX_NEGATED_OBJECTS} objects that must violate a schema"),
                 action="simplify oneOf, not or if",
             )
+
+    def negated_object_expr(self, disjunct: Conjunction, constraints: TypeConstraints, place: str) -> ir.Expr:
+        """The objects of a disjunct that must violate at least one constraint of each `NegatedObject`."""
         obligations = collect_obligations(constraints, self.oracle, place)
         if obligations is None:
             self.diagnostics.conflict(disjunct, "every object matches the schema under `not`")

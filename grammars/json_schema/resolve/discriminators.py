@@ -42,6 +42,8 @@ class Discriminators(NamedTuple):
     def is_contradiction(self) -> bool:
         """Whether no value is left for a required member."""
         left = {name: values for name, values in self.listed.items() if name in self.required}
+        if not self.excluded:
+            return not all(left.values())
         for name, values, others in self.excluded:
             if name in left and self.required.issuperset(others):
                 left[name] -= values

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import reduce
+from itertools import chain
 from typing import Any
 
 from grammars.errors import Problem
@@ -160,15 +162,21 @@ class TypeConstraints:
 
     def conjoin(self, *others: TypeConstraints) -> TypeConstraints:
         """The conjunction with others."""
-        result = TypeConstraints(**self.__dict__)
+        values: dict[str, list[Any]] = {}
+        for one in (self, *others):
+            for name, value in one.__dict__.items():
+                values.setdefault(name, []).append(value)
+        result = TypeConstraints()
         present = result.__dict__
-        for other in others:
-            for name, value in other.__dict__.items():
-                if name in present:
-                    both = _CONJOIN.get(name)
-                    present[name] = present[name] + value if both is None else both(present[name], value)
-                else:
-                    present[name] = value
+        for name, parts in values.items():
+            if len(parts) == 1:
+                present[name] = parts[0]
+            elif name == "required":
+                present[name] = tuple(dict.fromkeys(chain.from_iterable(parts)))
+            elif name in _CONJOIN:
+                present[name] = reduce(_CONJOIN[name], parts)
+            else:
+                present[name] = tuple(chain.from_iterable(parts))
         return result
 
 
@@ -198,11 +206,10 @@ _CONJOIN: dict[str, Callable[[Any, Any], Any]] = {
     "min_items": max,
     "max_items": _least,
     "unique_items": lambda a, b: a or b,
-    "required": lambda a, b: tuple(dict.fromkeys(a + b)),
     "min_properties": max,
     "max_properties": _least,
 }
-"""How two values of an attribute of `TypeConstraints` are conjoined; attributes not listed here are concatenated."""
+"""How two values of an attribute of `TypeConstraints` are conjoined; other attributes are concatenated, required names each once."""
 
 
 class ParsedSchema:
