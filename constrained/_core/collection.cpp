@@ -193,7 +193,7 @@ void Gss::collect(Survivors& continuations) {
     std::vector<Node> nodes;
     std::vector<Frame> kept;
     index_ = InternTable();
-    joined_ = {};
+    clear_join_memo();
     for (uint32_t id = 0; id < continuations.size(); ++id) {
         if (!continuations.kept(id)) continue;
         Node node = nodes_[id];

@@ -408,6 +408,7 @@ RegexStore::Relaxed RegexStore::relax(RegexId id, uint32_t from) {
     const uint64_t key = uint64_t{id.value} << 32 | from;
     if (const auto at = relaxed_.find(key); at != relaxed_.end()) return at->second;
     const Node node = nodes_[id.value];
+    work_.spend(1 + width(id) / 32);
     Relaxed result{id, kInfinite};
     const auto part = [&](RegexId child) {
         const Relaxed relaxed = relax(child, from);

@@ -70,6 +70,14 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         "items": False,
         "uniqueItems": True,
     },
+    "one contained": array({"type": "object", "maxProperties": 1}, contains=members(a={"const": 1})),
+    "one contained of few": array(
+        {"enum": [1, 2, [1], [1.0, 1]]}, contains={"type": "array"}, minItems=1, maxContains=1
+    ),
+    "two contained": array(
+        {"type": ["object", "boolean"]},
+        allOf=[{"contains": {"required": ["a"]}}, {"contains": {"required": ["b"]}}],
+    ),
     "beside an array without": {
         "anyOf": [
             array({"type": "object", "maxProperties": 1}, maxItems=3),
@@ -184,7 +192,29 @@ def test_an_item_begins_only_if_one_is_left() -> None:
     assert automaton.forced(automaton.next(second, ord("f"))) == b"alse"
 
 
+CONTAINED: list[dict[str, Any]] = [
+    {"contains": {"type": "object"}},
+    {"contains": {"required": ["a"]}, "maxContains": 1},
+    {"contains": {"type": "number"}, "minContains": 0, "maxContains": 1},
+    {"contains": {"type": "object", "required": ["b"]}, "minItems": 1, "items": {"type": ["object", "array"]}},
+]
+
+
+@pytest.mark.parametrize("number", range(len(CONTAINED)))
+def test_arrays_that_contain_something_are_those_of_jsonschema(number: int) -> None:
+    schema = array(True) | CONTAINED[number]
+    automaton, judge = automaton_of(schema), jsonschema.Draft202012Validator(schema)
+    for count in range(4):
+        for items in itertools.product(VALUES[:7], repeat=count):
+            text = f"[{','.join(items)}]"
+            assert accepts(automaton, text) == judge.is_valid(json.loads(text)), text
+
+
 def test_two_items_that_are_required_are_refused() -> None:
+    with pytest.raises(UnsupportedConstraint, match="minItems over 1 next to contains"):
+        _ = json_schema(array(True, minItems=2, contains={"const": 1})).grammar
+    with pytest.raises(UnsupportedConstraint, match="minContains over 1"):
+        _ = json_schema(array(True, minContains=2, contains={"type": "object"})).grammar
     with pytest.raises(UnsupportedConstraint, match="minItems over 1"):
         _ = json_schema(array({"type": "object"}, minItems=2)).grammar
 

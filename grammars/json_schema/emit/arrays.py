@@ -50,10 +50,19 @@ class ArrayLowering:
             return ir.EMPTY_LANGUAGE
         unique = constraints.unique_items and (constraints.max_items is None or constraints.max_items > 1)
         if constraints.contains_constraints:
+            signs = self.punctuation.array
             if unique:
-                self.diagnostics.note_unique_unsupported(disjunct, "next to contains")
-                return ir.EMPTY_LANGUAGE
-            expr = contains_array_expr(constraints, self.conjunction_expr, self.known_empty, self.punctuation)
+                self.unique_items.check_contains(disjunct, constraints)
+                assert self.punctuation.distinct is not None, "markup refuses uniqueItems"
+                signs = self.punctuation.distinct
+            expr = contains_array_expr(
+                constraints,
+                self.conjunction_expr,
+                self.known_empty,
+                signs,
+                self.punctuation.empty_array,
+                exact=unique,
+            )
             if expr is ir.EMPTY_LANGUAGE:
                 self.diagnostics.conflict(disjunct, "no array satisfies the counts of contains")
             return expr

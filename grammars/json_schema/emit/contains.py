@@ -2,7 +2,7 @@
 
 A state is the number of items so far, and for each ``contains`` the number of matching items, both capped where more makes
 no difference. Every item either matches or does not match each ``contains``; where only a minimum is required, a match
-may go uncounted. Each state has one expression for the rest of the array, shared by all transitions to it.
+may go uncounted, unless the items must differ. Each state has one expression for the rest of the array, shared by all transitions to it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from grammars import ir
 from grammars.errors import ConstraintTooLarge, Problem
 from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
 from grammars.json_schema.source.synthetic import negation_of
-from grammars.json_schema.text.punctuation import JsonPunctuation
+from grammars.json_schema.text.punctuation import ArraySigns
 
 MAX_COUNT_STATES = 20_000
 """Maximum number of states of one array."""
@@ -26,7 +26,10 @@ def contains_array_expr(
     constraints: TypeConstraints,
     conjunction_expr: Callable[[Conjunction], ir.Expr],
     known_empty: Callable[[Conjunction], bool],
-    punctuation: JsonPunctuation,
+    signs: ArraySigns,
+    empty: ir.Expr,
+    *,
+    exact: bool,
 ) -> ir.Expr:
     """The arrays of constraints with ``contains``.
 
@@ -34,7 +37,8 @@ def contains_array_expr(
         constraints: with at least one `TypeConstraints.contains_constraints`.
         conjunction_expr: the expression of the values of a conjunction.
         known_empty: whether a conjunction is known to have no values.
-        punctuation: terminals of the punctuation.
+        signs, empty: what stands around and between the items, and the array without items.
+        exact: every match is counted, so that a required item matches what no item before it does, and differs from all of them.
 
     Raises:
         ConstraintTooLarge: there are more than `MAX_COUNT_STATES` states.
@@ -58,7 +62,12 @@ def contains_array_expr(
             split = []
             for nodes, reached in options:
                 split.append(
-                    (nodes if part.max_contains is None else (*nodes, *map(negation_of, wanted)), reached)
+                    (
+                        (*nodes, *map(negation_of, wanted))
+                        if exact or part.max_contains is not None
+                        else nodes,
+                        reached,
+                    )
                 )
                 if part.max_contains is None or counts[k] < part.max_contains:
                     chosen = (*nodes, *wanted) if counts[k] < part.min_contains else nodes
@@ -110,32 +119,32 @@ def contains_array_expr(
             continue
         stack.pop()
         if state not in tails:
-            tails[state] = _tail(state, known[state], tails, punctuation, end=may_end(state))
+            tails[state] = _tail(state, known[state], tails, signs, end=may_end(state))
     first = [
         ir.sequence(
             ir.choice(*items),
             tails[other]
             if other != start
-            else _tail(start, known[start], tails, punctuation, end=may_end(start)),
+            else _tail(start, known[start], tails, signs, end=may_end(start)),
         )
         for other, items in known[start].items()
     ]
-    full = ir.sequence(punctuation.open_array, ir.choice(*first))
-    return ir.choice(punctuation.empty_array, full) if may_end(start) else full
+    full = ir.sequence(signs.open, ir.choice(*first))
+    return ir.choice(empty, full) if may_end(start) else full
 
 
 def _tail(
     state: CountState,
     edges: CountTransitions,
     tails: dict[CountState, ir.Expr],
-    punctuation: JsonPunctuation,
+    signs: ArraySigns,
     *,
     end: bool,
 ) -> ir.Expr:
     """The expression of the rest of an array, after an item that led to `state`."""
-    options_at = [punctuation.close_array] if end else []
+    options_at = [signs.close] if end else []
     for other, items in edges.items():
         if other != state:
-            options_at.append(ir.sequence(punctuation.comma, ir.choice(*items), tails[other]))
-    again = ir.loop(ir.sequence(punctuation.comma, ir.choice(*edges.get(state, ()))), 0, None)
+            options_at.append(ir.sequence(signs.comma, ir.choice(*items), tails[other]))
+    again = ir.loop(ir.sequence(signs.comma, ir.choice(*edges.get(state, ()))), 0, None)
     return ir.sequence(again, ir.choice(*options_at))

@@ -104,6 +104,13 @@ class UniqueItemsLowering:
             )
         return expr
 
+    def check_contains(self, disjunct: Conjunction, constraints: TypeConstraints) -> None:
+        """Notes what marks cannot enforce next to ``contains``: a required item that may be equal to an earlier one."""
+        if constraints.min_items > 1:
+            self.diagnostics.note_unique_unsupported(disjunct, "with minItems over 1 next to contains")
+        elif any(part.min_contains > 1 for part in constraints.contains_constraints):
+            self.diagnostics.note_unique_unsupported(disjunct, "with minContains over 1")
+
     def distinct_items(self, conjunction: Conjunction) -> tuple[list[ir.Expr], list[ir.Regex]] | str:
         """Enumerated values and languages of scalars of a conjunction; or why equality of its values cannot be decided."""
         values: dict[Hashable, list[Any]] = {}
