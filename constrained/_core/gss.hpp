@@ -156,6 +156,8 @@ public:
     uint32_t min_length(ContinuationId id) const { return nodes_[id.value].min_length; }
     /// Frames of the highest stack: what joining it with another one may cost.
     uint32_t height(ContinuationId id) const { return nodes_[id.value].height; }
+    /// Levels of the stacks with several frames, each of which is joined with another one: none as long as a text is unambiguous.
+    uint32_t forks(ContinuationId id) const { return nodes_[id.value].forks; }
     /// The state or parser state that the automaton assigned to this continuation.
     uint32_t& closure(ContinuationId id) { return nodes_[id.value].closure; }
 
@@ -174,7 +176,7 @@ private:
     struct Node {
         uint32_t at, count;
         uint32_t min_length;
-        uint32_t height;
+        uint32_t height, forks;
         bool tracks_distinct;
         uint32_t closure = UINT32_MAX;
     };
@@ -233,15 +235,18 @@ private:
                 return std::equal(held.begin(), held.end(), frames.begin(), frames.end());
             },
             [&] {
-                uint32_t least = kInfinite, height = 0;
+                uint32_t least = kInfinite, height = 0, forks = 0;
                 bool tracks_distinct = false;
                 for (const Frame& frame : frames) {
                     tracks_distinct |= exprs_.tracks_distinct(frame.expr);
-                    if (frame.after.value != 0) height = std::max(height, nodes_[frame.after.value].height + 1);
+                    if (frame.after.value != 0) {
+                        height = std::max(height, nodes_[frame.after.value].height + 1);
+                        forks = std::max(forks, nodes_[frame.after.value].forks + (frames.size() > 1));
+                    }
                     const uint32_t rest = frame.after.value == 0 ? 0 : min_length(frame.after);
                     least = std::min(least, add_lengths(exprs_.min_length(frame.expr), rest));
                 }
-                nodes_.push_back({static_cast<uint32_t>(frames_.size()), static_cast<uint32_t>(frames.size()), least, height, tracks_distinct});
+                nodes_.push_back({static_cast<uint32_t>(frames_.size()), static_cast<uint32_t>(frames.size()), least, height, forks, tracks_distinct});
                 frames_.insert(frames_.end(), frames.begin(), frames.end());
                 return static_cast<uint32_t>(nodes_.size() - 1);
             })};

@@ -377,12 +377,14 @@ uint32_t Automaton::step_cost(uint32_t id, uint32_t length) const {
     return cost;
 }
 
-/// Inside the words of an enumeration a byte only makes them shorter. Elsewhere it may leave a loop, or enter rules.
+/// Inside the words of an enumeration a byte only makes them shorter. Elsewhere it may leave a loop, or enter rules; where
+/// texts are ambiguous, it joins stacks at every level.
 uint32_t Automaton::counting_cost(uint32_t id) const {
     uint32_t parts = 0;
     bool inside = true;
     for (const Item& item : items(id)) {
-        parts += shard_->regexes.width(item.residual) / 16 + gss_.height(item.after) / 32;
+        const uint32_t forks = gss_.forks(item.after);
+        parts += shard_->regexes.width(item.residual) / 16 + gss_.height(item.after) / 32 + std::min<uint64_t>(forks + uint64_t{forks} * forks / 16, kFewBytes);
         inside = inside && shard_->regexes.finite(item.residual) && shard_->regexes.min_length(item.residual) > 1;
     }
     return (inside ? 1 : kPlainCost) * (1 + parts);

@@ -196,7 +196,11 @@ CONTAINED: list[dict[str, Any]] = [
     {"contains": {"type": "object"}},
     {"contains": {"required": ["a"]}, "maxContains": 1},
     {"contains": {"type": "number"}, "minContains": 0, "maxContains": 1},
-    {"contains": {"type": "object", "required": ["b"]}, "minItems": 1, "items": {"type": ["object", "array"]}},
+    {
+        "contains": {"type": "object", "required": ["b"]},
+        "minItems": 1,
+        "items": {"type": ["object", "array"]},
+    },
 ]
 
 

@@ -123,9 +123,7 @@ def contains_array_expr(
     first = [
         ir.sequence(
             ir.choice(*items),
-            tails[other]
-            if other != start
-            else _tail(start, known[start], tails, signs, end=may_end(start)),
+            tails[other] if other != start else _tail(start, known[start], tails, signs, end=may_end(start)),
         )
         for other, items in known[start].items()
     ]
