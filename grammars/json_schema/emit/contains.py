@@ -37,7 +37,8 @@ def contains_array_expr(
         constraints: with at least one `TypeConstraints.contains_constraints`.
         conjunction_expr: the expression of the values of a conjunction.
         known_empty: whether a conjunction is known to have no values.
-        signs, empty: what stands around and between the items, and the array without items.
+        signs: what stands around and between the items.
+        empty: the array without items.
         exact: every match is counted, so that a required item matches what no item before it does, and differs from all of them.
 
     Raises:
