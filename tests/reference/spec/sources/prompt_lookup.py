@@ -14,6 +14,7 @@ from tests.reference.spec.sources.base import DraftSource, DraftToken
 _LENGTHS = (24, 16, 12, 8, 6, 5, 4, 3, 2, 1)
 _AHEAD = 40
 _OCCURRENCES = 3
+_PRIORS = (0.6, 0.6, 0.4, 0.2, 0.3)
 
 
 class PromptLookup(DraftSource):
@@ -55,8 +56,10 @@ class PromptLookup(DraftSource):
             if found:
                 ranked = sorted(found, key=lambda token: -found[token])
                 kind = level * 16 + whole * 8
+                ends = what_follows(document, place) if whole else 0
+                kind += 256 * ends if ends > 1 else 0
                 return [
-                    (token, 0.6 / (rank + 1), kind + min(rank, 3) + 4 * (hits > 1))
+                    (token, _PRIORS[ends] / (rank + 1), kind + min(rank, 3) + 4 * (hits > 1))
                     for rank, token in enumerate(ranked)
                 ]
         return []
