@@ -168,15 +168,22 @@ def _type_constraint(name: str, arguments: dict[str, Any], max_digits: int | Non
     return constraint.python_type(target, **arguments)
 
 
+_SOME_SCHEMA = "give JSON, such as {}, or a file of JSON"
+
+
 def _schema_constraint(schema: str, arguments: dict[str, Any], max_digits: int | None) -> Constraint:
     from constrained import constraint
 
+    if not schema.strip():
+        raise BadInput("the schema is empty", action=_SOME_SCHEMA)
     inline = schema.lstrip().startswith("{")
     if not inline and Path(schema).suffix == ".lark":
         _refuse_json_options(arguments, "a Lark grammar")
         path = Path(schema)
         return constraint.lark(_decoded(read_file(path), schema), import_paths=[str(path.parent)])
     source: str | bytes = _checked(schema, "schema") if inline else read_file(Path(schema))
+    if not source.strip():
+        raise BadInput(f"{schema} is empty", action=_SOME_SCHEMA)
     with contextlib.nullcontext() if inline else _error_prefix(schema):
         return constraint.json_schema(source, max_digits=max_digits, **arguments)
 

@@ -72,6 +72,9 @@ MISTAKES: list[tuple[int, tuple[str, ...], tuple[str, ...]]] = [
         ("needs.py needs nothing_like_it, which is not installed",),
     ),
     (1, ("extract", "x", "--type", "kinds.py:Person"), ("Person.born", "slice")),
+    (2, ("check", ""), ("the schema is empty",)),
+    (2, ("check", "empty.txt"), ("empty.txt is empty", "JSON")),
+    (2, ("extract", "x", "--schema", " "), ("the schema is empty",)),
     # the text
     (2, ("extract", "", *PERSON), ("the text is empty",)),
     (2, ("extract", " \n ", *PERSON), ("the text is empty",)),

@@ -55,11 +55,12 @@ def with_children(process: int) -> int:
     return found
 
 
-async def ask(target: Target, client: httpx.AsyncClient, schema: Any) -> str:
-    """One request; its outcome in a word."""
+async def ask(target: Target, client: httpx.AsyncClient, schema: Any, seed: int) -> str:
+    """One request; its outcome in a word. An invalid answer is printed with its schema."""
     try:
         answer = await client.post(
-            f"{target.url}/v1/chat/completions", json=target.body(schema, max_tokens=64, temperature=1.0)
+            f"{target.url}/v1/chat/completions",
+            json=target.body(schema, max_tokens=64, temperature=1.0, seed=seed),
         )
     except httpx.HTTPError as error:
         return type(error).__name__
@@ -71,7 +72,8 @@ async def ask(target: Target, client: httpx.AsyncClient, schema: Any) -> str:
         return "ok, cut"
     try:
         jsonschema.validators.validator_for(schema)(schema).validate(json.loads(choice["message"]["content"]))
-    except jsonschema.ValidationError:
+    except jsonschema.ValidationError as error:
+        print(json.dumps({"schema": schema, "text": choice["message"]["content"], "error": error.message}))
         return "INVALID"
     except Exception:  # the judge cannot read the schema, as with references to the network
         return "ok, not judged"
@@ -93,7 +95,7 @@ async def run(target: Target, options: argparse.Namespace) -> None:
                     return
                 done += 1
                 began = time.perf_counter()
-                outcomes[await ask(target, client, schema)] += 1
+                outcomes[await ask(target, client, schema, done)] += 1
                 times.append(time.perf_counter() - began)
                 if len(times) % options.every == 0:
                     row()
