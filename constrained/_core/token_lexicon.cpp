@@ -144,15 +144,20 @@ void TokenLexicon::trim(size_t limit) {
 
 void TokenLexicon::index_boundary(LexiconEntry& entry) const {
     if (entry.boundary_nodes.empty()) return;
-    std::array<std::vector<uint32_t>, 256> by_byte;
-    for (const uint32_t exit : entry.boundary_nodes) {
-        for (uint32_t child = trie_.children_begin(exit); child < trie_.children_end(exit); ++child) {
-            by_byte[trie_.byte(child)].push_back(child);
+    const auto for_each_child = [&](auto&& visit) {
+        for (const uint32_t exit : entry.boundary_nodes) {
+            for (uint32_t child = trie_.children_begin(exit); child < trie_.children_end(exit); ++child) visit(trie_.byte(child), child);
         }
+    };
+    std::array<uint16_t, 256> place;  // by byte: in `boundary_children`, where it is in `possible`
+    ByteSet possible;
+    for_each_child([&](uint8_t byte, uint32_t) { possible.set(byte); });
+    entry.boundary_children.reserve(possible.count());
+    for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte)) {
+        place[byte] = static_cast<uint16_t>(entry.boundary_children.size());
+        entry.boundary_children.push_back({static_cast<uint8_t>(byte), {}});
     }
-    for (size_t byte = 0; byte < by_byte.size(); ++byte) {
-        if (!by_byte[byte].empty()) entry.boundary_children.push_back({static_cast<uint8_t>(byte), std::move(by_byte[byte])});
-    }
+    for_each_child([&](uint8_t byte, uint32_t child) { entry.boundary_children[place[byte]].nodes.push_back(child); });
 }
 
 const BoundaryTrie* TokenLexicon::boundary_trie(RegexId key) {
