@@ -102,11 +102,10 @@ Drafter::Drafter(std::shared_ptr<AutomatonView> automaton, std::shared_ptr<Memor
 
 void Drafter::propose(uint32_t source, const DraftContext& context, DraftTokens& out) {
     switch (source) {
-        case kForced: return propose_forced(*automaton_, context, layout_, is_json_,
-                                             is_json_ ? prompt_suffix_array_->following(context) : Following::kUnknown, out);
+        case kForced: return propose_forced(*automaton_, context, layout_, is_json_, following_, out);
         case kNgram: return propose_ngrams(*own_, 0, context, context_hashes_, out);
         case kSlotNgram: return propose_slots({&constraint_memory_->paths, &constraint_memory_->states, &memory_->slots}, context, is_json_, out);
-        case kPromptLookup: return prompt_suffix_array_->propose(automaton_->retokenizer(), context, is_json_, out);
+        case kPromptLookup: return prompt_suffix_array_->propose(automaton_->retokenizer(), context, is_json_, following_, out);
         case kSuffix: return constraint_memory_->output_history.propose(context, out);
         case kTokenRecycling: {
             if (!context.tail_size) return;
@@ -153,6 +152,7 @@ std::shared_ptr<Tree> Drafter::draft(size_t max_nodes, size_t depth) {
     const auto look = [&](uint32_t node) {
         const size_t begin = candidates_.size();
         if (has(kNgram)) context_hashes_ = context_hashes(contexts[node]);
+        following_ = is_json_ ? prompt_suffix_array_->following(contexts[node]) : Following::kUnknown;
         for (uint32_t source = 0; source < kSources; ++source) {
             if (!has(static_cast<Source>(source))) continue;
             draft_tokens.clear();

@@ -146,6 +146,7 @@ private:
     Layout layout_;
     std::shared_ptr<Tree> tree_;
     ContextHashes context_hashes_{};         // of the current node
+    Following following_ = Following::kUnknown;  // likewise
     std::vector<Proposal> proposals_;    // in ascending order of nodes
     std::vector<Candidate> candidates_;  // likewise
     SlotFavourites favourites_;

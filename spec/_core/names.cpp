@@ -13,7 +13,10 @@ uint64_t MemberNames::object_of(const JsonPath& path) {
 void MemberNames::set(std::string_view opening, Members members) {
     JsonPath path;
     path.read(opening);
-    objects_[object_of(path)] = std::move(members);
+    Object& object = objects_[object_of(path)];
+    object.hashes.clear();
+    for (const auto& member : members) object.hashes.push_back(JsonPath::name_hash(member.first));
+    object.members = std::move(members);
 }
 
 void MemberNames::propose(const Retokenizer& retokenizer, const DraftContext& context, const Layout& layout, std::vector<DraftToken>& out) const {
@@ -21,7 +24,7 @@ void MemberNames::propose(const Retokenizer& retokenizer, const DraftContext& co
     if (path.kind != JsonPath::kKey || path.escaped) return;
     const auto found = objects_.find(object_of(path));
     if (found == objects_.end()) return;
-    const Members& members = found->second;
+    const auto& [members, hashes] = found->second;
     std::string_view written = path.partial();
     std::string before;
     if (!path.quoted) {
@@ -33,9 +36,8 @@ void MemberNames::propose(const Retokenizer& retokenizer, const DraftContext& co
     }
     size_t next = 0;
     if (path.name) {
-        for (size_t i = 0; i < members.size() && !next; ++i) {
-            if (JsonPath::name_hash(members[i].first) == path.name) next = i + 1;
-        }
+        const auto last = std::find(hashes.begin(), hashes.end(), path.name);
+        if (last != hashes.end()) next = static_cast<size_t>(last - hashes.begin()) + 1;
     }
     const bool follows = next > 0 || !path.name;
     const size_t begin = out.size();

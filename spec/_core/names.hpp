@@ -31,7 +31,11 @@ private:
 
     static uint64_t object_of(const JsonPath& path);
 
-    std::unordered_map<uint64_t, Members, IdentityHash> objects_;
+    struct Object {
+        Members members;
+        std::vector<uint64_t> hashes;  // of the names
+    };
+    std::unordered_map<uint64_t, Object, IdentityHash> objects_;
 };
 
 }  // namespace spec

@@ -131,7 +131,7 @@ PromptSuffixArray::PromptSuffixArray(std::string text) : text_(std::move(text)) 
     });
 }
 
-void PromptSuffixArray::propose(const Retokenizer& retokenizer, const DraftContext& context, bool is_json, DraftTokens& out) const {
+void PromptSuffixArray::propose(const Retokenizer& retokenizer, const DraftContext& context, bool is_json, Following following, DraftTokens& out) const {
     std::string_view partial = context.text.view();
     if (is_json) {
         if (context.path.kind != JsonPath::kValue) return;
@@ -173,7 +173,7 @@ void PromptSuffixArray::propose(const Retokenizer& retokenizer, const DraftConte
         if (found.empty()) continue;
         std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
         // Where the word ends in the document, the value often does.
-        const uint32_t ends = is_json && entire ? static_cast<uint32_t>(following(context)) : 0;
+        const uint32_t ends = entire ? static_cast<uint32_t>(following) : 0;
         const bool goes_on = ends < static_cast<uint32_t>(Following::kSpace);
         constexpr double kPriors[] = {0.6, 0.6, 0.4, 0.2, 0.3};
         const uint32_t kind = level * 16 + entire * 8 + 4 * (hits > 1) + (goes_on ? 0 : 256 * ends);

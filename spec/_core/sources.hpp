@@ -102,7 +102,7 @@ private:
 class PromptSuffixArray {
 public:
     explicit PromptSuffixArray(std::string text);
-    void propose(const Retokenizer& retokenizer, const DraftContext& context, bool is_json, DraftTokens& out) const;
+    void propose(const Retokenizer& retokenizer, const DraftContext& context, bool is_json, Following following, DraftTokens& out) const;
     /// What stands behind the whole of the value that is being written.
     Following following(const DraftContext& context) const;
 

@@ -90,10 +90,10 @@ def replay(
             drafter.commit(token)
             node = tree.child(node, token)
             done.accepted += node > 0
+        done.walking += time.process_time() - begun
         if pieces is not None and node < 0:
             before = b"".join(pieces[token] for token in draws[: at - 1]).decode(errors="replace")
             done.ends[token_class(before, pieces[token].decode(errors="replace"))] += 1
-        done.walking += time.process_time() - begun
     return done
 
 
