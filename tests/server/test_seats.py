@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 from collections import Counter
@@ -178,7 +179,7 @@ def test_a_sequence_that_sits_out_can_be_given_up() -> None:
     with served(model, max_batch=4, api_key=("many", "few")) as server:
 
         def leave(key: str, text: str) -> None:
-            with pytest.raises(httpx.ReadTimeout):
+            with contextlib.suppress(httpx.TimeoutException):
                 _chat(server, key, text, max_tokens=4000, timeout=0.5)
 
         model.gate.set()
