@@ -210,6 +210,7 @@ uint32_t InterleaveStore::fill(const View& view, uint32_t extra, ScalarPrefixId 
                 total += uint64_t{missing} * with_separator(interleave, interleave.shortest_repeatable);
                 return static_cast<uint32_t>(std::min<uint64_t>(total, kInfinite - 1));
             }
+            if (missing > kMaxDistinct) throw TooLarge("too many entries beside distinct ones are required");
             lengths.insert(lengths.end(), missing, interleave.shortest_repeatable);
             missing = 0;
         } else if (has(view.open, alternative) && !has(interleave.required_words.data(), alternative)) {
