@@ -123,7 +123,8 @@ void RuleExprStore::collect(Survivors& exprs) {
     interleaves_.for_each_expr([&](ExprId& expr) { exprs.keep(expr.value); });
     Survivors states = interleaves_.nothing_kept();
     JsonValues* const heads = interleaves_.values();  // none where no head must be distinct
-    JsonValues::Kept values = heads ? heads->nothing_kept() : JsonValues::Kept{Survivors(0), Survivors(1)};
+    JsonValues::Kept values = heads ? heads->nothing_kept() : JsonValues::Kept{Survivors(JsonValues::kAnyScalar.value + 1), Survivors(1)};
+    for (uint32_t id = 0; !heads && id < values.texts.size(); ++id) values.texts.keep(id);
     for (const InterleaveId start : read_interleaves_) states.keep(start.value);
     for (auto id = static_cast<uint32_t>(exprs.size()); id-- > 0;) {
         if (!exprs.kept(id)) continue;
@@ -143,7 +144,7 @@ void RuleExprStore::collect(Survivors& exprs) {
     }
     interleaves_.mark_sets(states, values.sets);
     if (heads) heads->collect(values);
-    else values.sets.number();
+    else values.texts.number(), values.sets.number();
     interleaves_.collect(states, values.sets);
     exprs.number();
     std::vector<Node> nodes;
