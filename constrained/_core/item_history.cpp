@@ -13,7 +13,7 @@ uint32_t ItemHistories::level(uint32_t around, JsonSetId items, uint32_t start, 
         },
         [&] {
             const Level& outer = levels_[around];
-            levels_.push_back({around, items, start, differs, differs && outer.all_differ, items != UniqueValues::kNone || outer.any_items, outer.depth + 1});
+            levels_.push_back({around, items, start, differs, differs && outer.all_differ, outer.depth + 1});
             return static_cast<uint32_t>(levels_.size() - 1);
         });
 }
@@ -32,15 +32,13 @@ HistoryId ItemHistories::read(HistoryId id, uint8_t byte) {
     const History before = histories_[id.value];
     const JsonTextId text = values_.append(before.text, byte);
     if (text == before.text) return id;
-    // An item that differs goes on to differ, unless a name comes again and its member counts no longer.
-    const bool named = byte == ':' && !values_.in_string(text);
-    if (levels_[before.level].all_differ && !(named && levels_[before.level].any_items)) return intern(text, before.level);
+    if (levels_[before.level].all_differ) return intern(text, before.level);  // and goes on to: no name comes twice
     std::vector<uint32_t> open;
     for (uint32_t at = before.level; at != 0; at = levels_[at].around) open.push_back(at);
     uint32_t around = 0;
     for (const uint32_t at : std::views::reverse(open)) {
         const Level one = levels_[at];
-        const bool differs = one.differs && !named ? true : !values_.may_become(text, one.start, one.items);
+        const bool differs = one.differs || !values_.may_become(text, one.start, one.items);
         around = level(around, one.items, one.start, differs);
     }
     return intern(text, around);
@@ -51,11 +49,9 @@ bool ItemHistories::differs_after(HistoryId id, uint8_t byte) {
     const History before = histories_[id.value];
     const JsonTextId text = values_.append(before.text, byte);
     if (text == before.text) return differs(id);
-    const bool named = byte == ':' && !values_.in_string(text);
-    if (levels_[before.level].all_differ && !(named && levels_[before.level].any_items)) return true;
-    for (uint32_t at = before.level; at != 0; at = levels_[at].around) {
+    for (uint32_t at = levels_[before.level].all_differ ? 0 : before.level; at != 0; at = levels_[at].around) {
         const Level& one = levels_[at];
-        if ((named || !one.differs) && values_.may_become(text, one.start, one.items)) return false;
+        if (!one.differs && values_.may_become(text, one.start, one.items)) return false;
     }
     return true;
 }

@@ -1,6 +1,7 @@
 // What was written of arrays whose items must differ: for each one that is open its items so far, and the text of the next.
 //
 // The grammar says by marks where such arrays begin and end.
+// No name comes twice in an object that is compared, so that an item which differs goes on to differ; the grammar sees to it.
 // Invariant: equal ids mean equal histories. A history costs the same however many arrays are open: they are a shared list.
 // Not thread-safe: the shard's lock guards it.
 #pragma once
@@ -47,7 +48,6 @@ private:
         uint32_t start = 0;      // of the next item in the text
         bool differs = true;     // the next item, as far as it has been written
         bool all_differ = true;  // here and around
-        bool any_items = false;  // here or around
         uint32_t depth = 0;
     };
     struct History {

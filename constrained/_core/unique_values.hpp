@@ -30,9 +30,6 @@ public:
     JsonTextId append(JsonTextId text, uint8_t byte);
     /// Bytes without white space.
     uint32_t length(JsonTextId text) const { return texts_[text.value].length; }
-    /// Whether the last byte stands in a string.
-    bool in_string(JsonTextId text) const { return texts_[text.value].place != Place::Outside; }
-
     /// The value that a text begins with after `start` bytes; one token follows it.
     JsonValueId value(JsonTextId text, uint32_t start);
     /// Whether what a text has after `start` bytes may become a value of the set, if no name comes twice.

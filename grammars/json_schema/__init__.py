@@ -207,12 +207,15 @@ def lower_schema(
 
     table = None if contents is None else ContentTable(schema, contents, KINDS, json_text)
 
-    def lowering_of(schema: Any, equal: Mapping[int, int] | None = None) -> SchemaLowering:
+    def lowering_of(
+        schema: Any, equal: Mapping[int, int] | None = None, *, distinct_names: bool = False
+    ) -> SchemaLowering:
         return SchemaLowering(
             SchemaDocument(schema, dialect, documents, require_valid_schema, table, source_text, equal),
             punctuation,
             ordered=property_order == "schema",
             closed=not additional_properties_default,
+            distinct_names=distinct_names,
             max_digits=max_digits,
             excluded=excluded if markup is None else ExcludedSubstrings((markup.excluded, *excludes)),
         )
@@ -249,9 +252,11 @@ def lower_schema(
     copy = None if eager or size < LAZY_RULES_THRESHOLD else copy_document(schema)
     equal = {} if copy is None else equal_parts(copy)
 
-    def lower() -> tuple[SchemaLowering, LazySchemaRules | None, ir.Grammar, bool]:
+    def lower(
+        distinct_names: bool = False,
+    ) -> tuple[SchemaLowering, LazySchemaRules | None, ir.Grammar, bool]:
         """With the grammar of the schema: whether it has a text."""
-        lowering = lowering_of(schema if copy is None else copy, equal)
+        lowering = lowering_of(schema if copy is None else copy, equal, distinct_names=distinct_names)
         lazy_rules = (
             None if copy is None else LazySchemaRules(lowering.document, dialect.native_keywords, punctuation)
         )
@@ -267,6 +272,9 @@ def lower_schema(
                 ordered=property_order == "schema",
                 closed=not additional_properties_default,
             ).run()
+        if lowering.arrays.compares_items and property_order == "schema" and not distinct_names:
+            # The last member of a name counts, so an item that differs could become equal to another one again.
+            return lower(distinct_names=True)
         productive = productive_rules(rules_built_so_far(grammar), lowering.productive())
         return lowering, lazy_rules, grammar, grammar.start in productive
 

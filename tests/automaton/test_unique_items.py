@@ -125,9 +125,12 @@ def fitting(automaton: Automaton, state: int, budget: int) -> set[int]:
     }
 
 
+@pytest.mark.parametrize("order", ["any", "schema"])
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_every_mask_holds_the_tokens_that_can_be_completed_and_every_text_is_valid(name: str) -> None:
-    automaton, rng = automaton_of(SCHEMAS[name]), random.Random(1)
+def test_every_mask_holds_the_tokens_that_can_be_completed_and_every_text_is_valid(
+    name: str, order: str
+) -> None:
+    automaton, rng = automaton_of(SCHEMAS[name], order), random.Random(1)
     judge = jsonschema.Draft202012Validator(SCHEMAS[name])
     for _ in range(3):
         state, text, free = automaton.start, b"", rng.randrange(10, 80)
@@ -175,10 +178,30 @@ def test_items_are_compared_as_the_specification_says() -> None:
         assert accepts(automaton, text) == judge.is_valid(json.loads(text)), text
 
 
-def test_a_name_that_comes_twice_counts_once() -> None:
-    automaton = automaton_of(array({"type": "object"}), "schema")
-    assert accepts(automaton, '[{"a":1},{"a":2,"a":3}]')
-    assert not accepts(automaton, '[{"a":1},{"a":2,"a":1}]')
+@pytest.mark.parametrize(
+    "items",
+    [
+        {"type": "object"},
+        {},
+        members(x={}),
+        {"type": "object", "patternProperties": {"^a": {"type": "integer"}}},
+        {"type": "object", "not": {"required": ["b"]}},
+        {"$ref": "#/$defs/one"},
+    ],
+    ids=["any object", "anything", "in a member", "names by a pattern", "negated", "by reference"],
+)
+def test_no_name_comes_twice_where_items_are_compared(items: dict[str, Any]) -> None:
+    """Its last member would count, so that an item which differs could become equal to another one again."""
+    schema = {
+        **array(items),
+        "$defs": {"one": {"type": "object", "additionalProperties": {"type": "integer"}}},
+    }
+    automaton = automaton_of(schema, "schema")
+    begin, end = ('{"x":', "}") if "properties" in items else ("", "")
+    first = begin + '{"a":1}' + end
+    assert accepts(automaton, f'[{first},{begin}{{"a":2,"ab":1}}{end}]')
+    assert not accepts(automaton, f'[{first},{begin}{{"a":2,"a":1}}{end}]')
+    assert after(automaton, f'[{first},{begin}{{"a":2,"a"') == DEAD
 
 
 def test_an_item_begins_only_if_one_is_left() -> None:

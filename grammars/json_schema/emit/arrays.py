@@ -24,6 +24,9 @@ class ArrayLowering:
         unique_items: lowers arrays with ``uniqueItems``.
         diagnostics: receives what goes wrong.
         punctuation: terminals of the punctuation.
+
+    Attributes:
+        compares_items: whether items of some array so far are compared as they are written (`ir.Mark`).
     """
 
     def __init__(
@@ -39,6 +42,13 @@ class ArrayLowering:
         self.unique_items = unique_items
         self.diagnostics = diagnostics
         self.punctuation = punctuation
+        self.compares_items = False
+
+    def compared_items(self) -> ArraySigns:
+        """The signs of an array whose items are compared."""
+        assert self.punctuation.distinct is not None, "markup refuses uniqueItems"
+        self.compares_items = True
+        return self.punctuation.distinct
 
     def array(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
         """The arrays of a disjunct."""
@@ -53,8 +63,7 @@ class ArrayLowering:
             signs = self.punctuation.array
             if unique:
                 self.unique_items.check_contains(disjunct, constraints)
-                assert self.punctuation.distinct is not None, "markup refuses uniqueItems"
-                signs = self.punctuation.distinct
+                signs = self.compared_items()
             expr = contains_array_expr(
                 constraints,
                 self.conjunction_expr,
@@ -80,8 +89,7 @@ class ArrayLowering:
             different = self.unique_items.unique_array(disjunct, constraints, size)
             if different is not None:
                 return different
-            assert self.punctuation.distinct is not None, "markup refuses uniqueItems"
-            signs = self.punctuation.distinct
+            signs = self.compared_items()
         prefix = [item(i) for i in range(size)]
         expr = array_expr(
             prefix,

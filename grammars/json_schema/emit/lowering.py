@@ -35,7 +35,7 @@ from grammars.transform.lazy_rules import LazyRules
 MAX_RULES = 200_000
 """Most rules of one grammar."""
 
-_ANY_CONTAINER: dict[tuple[JsonPunctuation, bool, int | None], ir.Expr] = {}
+_ANY_CONTAINER: dict[tuple[JsonPunctuation, bool, bool, int | None], ir.Expr] = {}
 """Objects and arrays without constraints, where no substring is excluded."""
 
 
@@ -63,6 +63,7 @@ class SchemaLowering:
         *,
         ordered: bool = True,
         closed: bool = False,
+        distinct_names: bool = False,
         max_digits: int | None = None,
         excluded: ExcludedSubstrings = NOTHING_EXCLUDED,
     ) -> None:
@@ -91,7 +92,14 @@ class SchemaLowering:
             self.scalars.key_allowed,
             self.scalars.allowed_keys,
         )
-        self.objects = ObjectLowering(oracle, self.diagnostics, punctuation, ordered=ordered, closed=closed)
+        self.objects = ObjectLowering(
+            oracle,
+            self.diagnostics,
+            punctuation,
+            ordered=ordered,
+            closed=closed,
+            distinct_names=distinct_names,
+        )
         unique_items = UniqueItemsLowering(
             self.expansion, validator, self.scalars, self.diagnostics, punctuation
         )
@@ -246,7 +254,7 @@ class SchemaLowering:
 
     def anything(self, name: str) -> ir.Expr:
         """Objects and arrays without constraints, cached across documents."""
-        key = self.punctuation, self.ordered_members, self.scalars.max_digits
+        key = self.punctuation, self.ordered_members, self.objects.distinct_names, self.scalars.max_digits
         cached = not self.scalars.excluded.texts
         container = _ANY_CONTAINER.get(key) if cached else None
         if container is None:

@@ -37,6 +37,7 @@ class ObjectLowering:
         punctuation: terminals of the punctuation.
         ordered: members come in the order of the schema.
         closed: objects with declared members allow no others, unless a keyword mentions others.
+        distinct_names: no name comes twice in an object, whatever the order.
     """
 
     def __init__(
@@ -47,12 +48,14 @@ class ObjectLowering:
         *,
         ordered: bool,
         closed: bool,
+        distinct_names: bool = False,
     ) -> None:
         self.oracle = oracle
         self.diagnostics = diagnostics
         self.punctuation = punctuation
         self.ordered_members = ordered
         self.closed_objects = closed
+        self.distinct_names = distinct_names
         self.negated_object_count = 0
 
     def object(self, disjunct: Conjunction, constraints: TypeConstraints) -> tuple[ir.Expr, list[str] | None]:
@@ -112,7 +115,15 @@ class ObjectLowering:
         high: int | None,
     ) -> ir.Expr:
         """`object_expr` in the order and punctuation of this document."""
-        return object_expr(members, others, low, high, self.punctuation, ordered=self.ordered_members)
+        return object_expr(
+            members,
+            others,
+            low,
+            high,
+            self.punctuation,
+            ordered=self.ordered_members,
+            distinct_names=self.distinct_names,
+        )
 
     def count_negated_object(self, place: str) -> None:
         """Counts a disjunct with a `NegatedObject`, before anything is made of it."""
@@ -137,6 +148,7 @@ class ObjectLowering:
             self.punctuation,
             constraints.negated_objects[0].place,
             ordered=self.ordered_members,
+            distinct_names=self.distinct_names,
         )
 
 
@@ -165,10 +177,12 @@ def object_expr(
     punctuation: JsonPunctuation,
     *,
     ordered: bool = True,
+    distinct_names: bool = False,
 ) -> ir.Expr:
     """Objects with these members, then any number of others, with `low` to `high` members in total.
 
-    Unless `ordered`, members stand in any order.
+    Unless `ordered`, members stand in any order. Names of others may come again, unless `distinct_names`, or where that
+    would make up for a missing member.
     """
     members = [member for member in members if member.required or member.value is not ir.EMPTY_LANGUAGE]
     more = ir.choice(*(ir.sequence(punctuation.key(keys), value) for keys, value in others))
@@ -177,12 +191,14 @@ def object_expr(
         low = 0  # implied by the required members
     if high is not None and (high > ir.MAX_COUNT or (more is ir.EMPTY_LANGUAGE and high >= len(members))):
         high = None
-    if low == 0 and high is None and ordered:
+    if low == 0 and high is None and ordered and not (distinct_names and others):
         return _uncounted(members, more, needed, punctuation)
     if low > ir.MAX_COUNT and more is ir.EMPTY_LANGUAGE:
         return ir.EMPTY_LANGUAGE
     low = min(low, ir.MAX_COUNT)
-    return interleaved_members(members, others, low, high, punctuation, ordered=ordered)
+    return interleaved_members(
+        members, others, low, high, punctuation, ordered=ordered, distinct_names=distinct_names
+    )
 
 
 def interleaved_members(
@@ -193,6 +209,7 @@ def interleaved_members(
     punctuation: JsonPunctuation,
     *,
     ordered: bool,
+    distinct_names: bool = False,
 ) -> ir.Expr:
     """`object_expr` with counted or unordered members, as an interleaving."""
     entries = [
@@ -200,7 +217,9 @@ def interleaved_members(
         for slot, member in enumerate(members)
     ]
     needed = [slot for slot, member in enumerate(members) if member.required]
-    if ordered and low <= len(needed) + 1:  # a repeated key cannot make up for a missing member
+    if (
+        ordered and low <= len(needed) + 1 and not distinct_names
+    ):  # a repeated key makes up for no missing member
         entries += [ir.InterleaveEntry(punctuation.key(keys), value) for keys, value in others]
     else:
         colon = ir.Terminal(punctuation.colon)

@@ -75,10 +75,11 @@ def object_with_obligations(
     place: str,
     *,
     ordered: bool = True,
+    distinct_names: bool = False,
 ) -> ir.Expr:
     """Objects with these members, then others, that discharge `count` obligations, with `low` to `high` members.
 
-    Unless `ordered`, members stand in any order.
+    Unless `ordered`, members stand in any order. `distinct_names`: no name comes twice.
 
     Raises:
         ConstraintTooLarge: there are too many states or transitions.
@@ -86,7 +87,7 @@ def object_with_obligations(
     able = 0
     for other in others:
         able |= other.may_discharge
-    if ordered and able.bit_count() <= 1:
+    if ordered and able.bit_count() <= 1 and not (distinct_names and others):
         try:
             return _ObligationAutomaton(
                 members, others, (1 << count) - 1, low, high, punctuation, place
