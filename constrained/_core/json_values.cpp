@@ -85,30 +85,54 @@ std::u32string characters(std::string_view canonical) {
 }  // namespace
 
 JsonValues::JsonValues(RegexStore& regexes) : regexes_(regexes) {
-    texts_.push_back({0, 0, 0, 0});  // kNoText
-    texts_.push_back({0, 0, 0, 1});  // kStart
-    texts_.push_back({0, 0, 0, 0});  // kAnyText
+    texts_.push_back({0, 0, Kind::Empty, 0, 0, 0});  // kUntracked
+    texts_.push_back({0, 0, Kind::Empty, 0, 0, 1});  // kStart
+    texts_.push_back({0, 0, Kind::Empty, 0, 0, 0});  // kAnyScalar
     seen_.emplace_back();
     seen_index_[{}] = kNone.value;
 }
 
 // ---------------------------------------------------------------- texts
 
-ScalarPrefixId JsonValues::append(ScalarPrefixId text, uint8_t byte) {
-    return {text_index_.find_or_insert(
-        combine(text.value, byte), [&](uint32_t id) { return texts_[id].parent == text.value && texts_[id].byte == byte; },
-        [&] {
-            const Text before = texts_[text.value];
-            Text made{text.value, byte, 0, before.least};
+/// A text and one more byte. Of a string that is open, the quote that closes it counts; of a number, what its value needs: no
+/// zeros at the end of a fraction, and no sign as long as it may be zero.
+JsonValues::Text JsonValues::longer(uint32_t parent, const Text& before, uint8_t byte) {
+    Text made{.parent = parent, .byte = byte, .kind = before.kind, .escape = 0, .read = before.read + 1, .least = before.least};
+    switch (before.kind) {
+        case Kind::Empty:
+            made.kind = byte == '"' ? Kind::String : byte == '-' || (byte >= '0' && byte <= '9') ? Kind::Whole : Kind::Word;
+            made.least = byte == '"' ? 2 : 1;
+            break;
+        case Kind::String:
             if (before.escape == 5) {  // the letter after a backslash
                 made.escape = byte == 'u' ? 4 : 0;
             } else if (before.escape > 0) {
                 made.escape = before.escape - 1;
-            } else {
+            } else if (byte != '"') {
                 ++made.least;  // an escape represents at least one byte
                 if (byte == '\\') made.escape = 5;
             }
-            texts_.push_back(made);
+            break;
+        case Kind::Whole:
+            if (byte == '.') {
+                made.kind = Kind::Fraction;
+            } else if (before.byte != '-' || byte != '0') {
+                made.least = made.read;
+            }
+            break;
+        case Kind::Fraction:
+            if (byte != '0') made.least = made.read;
+            break;
+        case Kind::Word: made.least = made.read;
+    }
+    return made;
+}
+
+ScalarPrefixId JsonValues::append(ScalarPrefixId text, uint8_t byte) {
+    return {text_index_.find_or_insert(
+        combine(text.value, byte), [&](uint32_t id) { return texts_[id].parent == text.value && texts_[id].byte == byte; },
+        [&] {
+            texts_.push_back(longer(text.value, texts_[text.value], byte));
             return static_cast<uint32_t>(texts_.size() - 1);
         })};
 }

@@ -31,7 +31,7 @@ public:
     ScalarPrefixId append(ScalarPrefixId text, uint8_t byte);
     /// The prefix followed by the first shortest text of `rest`, which must not be empty.
     ScalarPrefixId complete(ScalarPrefixId text, RegexId rest);
-    /// Lower bound of the length of all spellings of the values with this prefix.
+    /// Lower bound of the length of all spellings of the values with this prefix, also where it is all of the text.
     uint32_t min_text_length(ScalarPrefixId text) const { return texts_[text.value].least; }
 
     /// The set with the value of a complete text.
@@ -61,11 +61,14 @@ public:
 
 private:
     static constexpr size_t kFewResiduals = 256;  // of a language that is explored
+    enum class Kind : uint8_t { Empty, String, Whole, Fraction, Word };  // of a number: before or behind its point
     struct Text {
         uint32_t parent;
         uint8_t byte;
+        Kind kind;
         uint8_t escape;  // remaining bytes of an escape
-        uint32_t least;
+        uint32_t read;   // bytes
+        uint32_t least;  // see `min_text_length`
     };
     /// The values of a language by ascending length. Excluding values does not change the order of the others, so one list
     /// serves every set of values.
@@ -86,6 +89,7 @@ private:
 
     using Numbers = std::map<std::string, uint32_t>;  // canonical text -> number
 
+    static Text longer(uint32_t parent, const Text& before, uint8_t byte);
     void collect_texts(Survivors& texts);
     void collect_sets(Survivors& sets);
 

@@ -189,7 +189,7 @@ uint32_t RuleExprStore::min_bytes_until_equal(ExprId id) const {
         if (!interleaves_.values()->always_extensible(interleave.entries[group[0]].language)) return 0;
     }
     const uint32_t body = nodes_[interleave.entries[node.b].body.value].min_length, separator = nodes_[interleave.separator.value].min_length;
-    return add_lengths(add_lengths(interleaves_.values()->min_text_length({node.c}), 1), add_lengths(body, separator));
+    return add_lengths(interleaves_.values()->min_text_length({node.c}), add_lengths(body, separator));
 }
 
 std::optional<uint32_t> RuleExprStore::reach_without_head(ExprId id) const {
@@ -200,8 +200,8 @@ std::optional<uint32_t> RuleExprStore::reach_without_head(ExprId id) const {
         return needed == 0 || length > needed;
     };
     if (!irrelevant(0)) return std::nullopt;
-    const uint32_t until_equal = std::min(min_bytes_until_equal(id), kLongReach);
-    if (until_equal > 0 && irrelevant(until_equal)) return until_equal - 1;
+    const uint32_t until_equal = std::min(min_bytes_until_equal(id), kLongReach - 1);
+    if (until_equal > 0 && irrelevant(until_equal + 1)) return until_equal;  // and one byte that the head still takes
     if (nullable(interleaves_.definition({node.a}).separator)) return 0;
     // The last byte of the head, and its body: no other entry begins.
     return add_lengths(nodes_[interleaves_.definition({node.a}).entries[node.b].body.value].min_length, 1);

@@ -351,6 +351,72 @@ def test_a_row_is_the_tokens_that_lead_on(schema: object, text: str) -> None:
     assert automaton.accepts(state)
 
 
+def test_no_token_repeats_an_item() -> None:
+    """Tokens that end at the closing quote of an item that was there before, which no other byte excludes."""
+    pieces = '"a","a","","","ab","a"]'
+    tokens = {
+        pieces[i:j].encode() for i in range(len(pieces)) for j in range(i + 2, min(i + 9, len(pieces)) + 1)
+    }
+    words = [*(bytes((byte,)) for byte in range(256)), *sorted(tokens)]
+    vocabulary = Vocabulary.from_bytes([*words, b""], [len(words)])
+    automaton = TokenAutomaton(
+        lower_schema({"items": {"type": "string"}, "uniqueItems": True}).grammar, vocabulary
+    )
+    row, state, excluded = automaton.new_mask(), automaton.start, 0
+    for byte in b'["a","","ab"]':
+        automaton.fill_mask(state, row)
+        allowed = set(unpack_ids(row).tolist())
+        assert allowed == {t for t in range(vocabulary.size) if automaton.next(state, t) != DEAD}
+        excluded += sum(
+            word.startswith(b'","') and 256 + i not in allowed for i, word in enumerate(words[256:])
+        )
+        state = automaton.next(state, byte)
+    assert automaton.accepts(state)
+    assert excluded
+
+
+def test_a_number_that_begins_another_is_left_out_of_the_rest() -> None:
+    head = ir.Terminal(ir.union(ir.literal("1"), ir.literal("10")))
+    both = interleave([ir.InterleaveEntry(head, ir.EPSILON, distinct=True)], low=2, separator=COMMA)
+    assert texts(both, b"10,") == {"1,10", "10,1"}
+    automaton = TokenAutomaton(ir.Grammar.of(both), BYTES)
+    for prefix, left in {b"": 4, b"1": 3, b"1,": 2, b"1,1": 1, b"10": 2, b"10,": 1}.items():
+        assert automaton.shortest_completion(follow(automaton, prefix)) == left, prefix
+
+
+@pytest.mark.parametrize(
+    ("items", "spelled", "least"),
+    [
+        ({"enum": [1, 10, "0", "a"]}, ["1", "10", '"0"', '"a"'], 3),
+        (
+            {"type": "number", "minimum": 0, "maximum": 100, "multipleOf": 100},
+            ["0", "-0", "0.0", "-0.0", "100", "100.0"],
+            2,
+        ),
+        ({"type": ["boolean", "null"]}, ["true", "false", "null"], 2),
+        ({"type": "string", "pattern": "^a?b?$"}, ['""', '"a"', '"b"', '"ab"'], 3),
+    ],
+    ids=["mixed", "spellings of zero", "words", "strings"],
+)
+def test_the_shortest_rest_leaves_out_the_value_that_is_being_read(
+    items: object, spelled: list[str], least: int
+) -> None:
+    """The judge writes all arrays of as many items, and `jsonschema` says which are valid."""
+    schema = {"type": "array", "items": items, "uniqueItems": True, "minItems": least}
+    validator = jsonschema.Draft202012Validator(schema)
+    texts = [f"[{','.join(written)}]" for written in itertools.product(spelled, repeat=least)]
+    shortest: dict[str, int] = {}
+    for text in texts:
+        if validator.is_valid(json.loads(text)):
+            for end in range(len(text) + 1):
+                shortest[text[:end]] = min(len(text) - end, shortest.get(text[:end], len(text)))
+    automaton = TokenAutomaton(lower_schema(schema, whitespace="none").grammar, BYTES)
+    for prefix, left in shortest.items():
+        state = follow(automaton, prefix.encode())
+        assert state != DEAD, prefix
+        assert automaton.shortest_completion(state) == left, prefix
+
+
 # ---------------------------------------------------------------- objects, against jsonschema
 
 _KEYS = ["a", "b", "c", "xa", "é"]
