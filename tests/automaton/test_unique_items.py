@@ -219,6 +219,8 @@ CONTAINED: list[dict[str, Any]] = [
     {"contains": {"type": "object"}},
     {"contains": {"required": ["a"]}, "maxContains": 1},
     {"contains": {"type": "number"}, "minContains": 0, "maxContains": 1},
+    {"not": {"prefixItems": [{"type": "object"}]}},
+    {"not": {"prefixItems": [{"type": "array"}, {"type": "array"}]}},
     {
         "contains": {"type": "object", "required": ["b"]},
         "minItems": 1,
@@ -240,6 +242,9 @@ def test_arrays_that_contain_something_are_those_of_jsonschema(number: int) -> N
 def test_two_items_that_are_required_are_refused() -> None:
     with pytest.raises(UnsupportedConstraint, match="minItems over 1 next to contains"):
         _ = json_schema(array(True, minItems=2, contains={"const": 1})).grammar
+    # A second item is required and has to differ from the first, and null is the only one.
+    with pytest.raises(UnsupportedConstraint, match="what an item has to violate by its position"):
+        _ = json_schema(array({"type": "null"}, **{"not": {"prefixItems": [True], "items": False}})).grammar
     with pytest.raises(UnsupportedConstraint, match="minContains over 1"):
         _ = json_schema(array(True, minContains=2, contains={"type": "object"})).grammar
     with pytest.raises(UnsupportedConstraint, match="minItems over 1"):

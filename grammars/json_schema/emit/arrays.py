@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from grammars import ir
-from grammars.json_schema.emit.contains import contains_array_expr
+from grammars.json_schema.emit.contains import contains_array_expr, match_may_repeat
 from grammars.json_schema.emit.diagnostics import Diagnostics
 from grammars.json_schema.emit.unique_items import UniqueItemsLowering
 from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
@@ -74,6 +74,10 @@ class ArrayLowering:
             )
             if expr is ir.EMPTY_LANGUAGE:
                 self.diagnostics.conflict(disjunct, "no array satisfies the counts of contains")
+            elif unique and match_may_repeat(constraints, self.known_empty):
+                self.diagnostics.note_unique_unsupported(
+                    disjunct, "next to what an item has to violate by its position"
+                )
             return expr
         size = max((len(items.prefix) for items in constraints.items), default=0)
         if constraints.max_items is not None:

@@ -12,14 +12,47 @@ from collections.abc import Callable
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, Problem
 from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
+from grammars.json_schema.source.document import SchemaNode
 from grammars.json_schema.source.synthetic import negation_of
 from grammars.json_schema.text.punctuation import ArraySigns
 
 MAX_COUNT_STATES = 20_000
 """Maximum number of states of one array."""
 
+_MAX_COMPARED = 32
+"""Maximum number of positions with schemas of their own that are compared with each other."""
+
 CountState = tuple[int, tuple[int, ...]]
 CountTransitions = dict[CountState, list[ir.Expr]]
+
+
+def match_may_repeat(constraints: TypeConstraints, known_empty: Callable[[Conjunction], bool]) -> bool:
+    """Whether an item that has to match may be equal to one before it, which does not match where it stands.
+
+    Args:
+        constraints: with at least one `TypeConstraints.contains_constraints`.
+        known_empty: whether a conjunction is known to have no values.
+    """
+
+    def items_at(index: int) -> list[SchemaNode]:
+        return [node for items in constraints.items for node in items.schemas_at(index)]
+
+    parts = [part for part in constraints.contains_constraints if part.min_contains and part.items.prefix]
+    lists = (*(part.items for part in parts), *constraints.items)
+    last = max((len(items.prefix) for items in lists), default=0)
+    if constraints.max_items is not None:
+        last = min(last, constraints.max_items - 1)
+    if parts and last > _MAX_COMPARED:
+        return True
+    for part in parts:
+        for at in range(1, last + 1):
+            matching = part.items.schemas_at(at)
+            for before in range(at if matching else 0):
+                unmatched = [negation_of(node) for node in part.items.schemas_at(before)]
+                both = (*items_at(before), *unmatched, *items_at(at), *matching)
+                if not known_empty(tuple(dict.fromkeys(both))):
+                    return True
+    return False
 
 
 def contains_array_expr(
