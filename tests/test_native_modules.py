@@ -28,9 +28,10 @@ def tree(tmp_path: Path) -> Path:
 
 
 def run(tree: Path, *arguments: str) -> tuple[int, str]:
+    """Runs the command line of the tree; without `site`, whose finder of an editable install would come before the path."""
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "constrained", *arguments],
-        env={**os.environ, "PYTHONPATH": str(tree)},
+        [sys.executable, "-S", "-P", "-m", "constrained", *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tree), *sys.path])},
         capture_output=True,
         text=True,
         check=False,

@@ -51,9 +51,10 @@ def test_sequences_with_automata_of_their_own_share_a_mirror():
 
 def test_a_mirror_outlives_the_rows_it_shows_and_starts_again_when_it_is_full():
     shared = vocabulary(0)
-    automaton = constrained.compile(many_masks(0), shared, memory_limit=0)
+    automata = [constrained.compile(many_masks(1000 * part), shared, memory_limit=0) for part in range(20)]
     mirror = DeviceMaskCache(shared, slots=20)
-    for seed in range(300):
+    for seed in range(600):
+        automaton = automata[seed % len(automata)]
         states = wander(automaton, random.Random(seed), 6)
         rows = automaton.new_mask(len(states))
         masks = mirror.masks(automaton, states)
