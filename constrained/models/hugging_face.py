@@ -355,11 +355,11 @@ class HuggingFaceModel(LanguageModel):
             traced = traces.read(inputs, count)
             if traced is not None:
                 return traced
-        began, given = time.thread_time(), inputs
+        # A compiled pass has no traces, and would be cut in two where it looks at the time.
+        began, given = time.thread_time() if traces is not None else 0.0, inputs
         inputs = {name: value for name, value in inputs.items() if name in self._accepted or name == "tree"}
-        cache = inputs.pop("past_key_values", None)
-        if self._cache_name is not None:
-            inputs[self._cache_name] = cache
+        if self._cache_name is not None:  # not `past_key_values` in every model
+            inputs[self._cache_name] = given.get("past_key_values")
         if count is not None:
             # avoids the logits of a long prompt: columns x V floats
             inputs["logits_to_keep"] = count
