@@ -17,6 +17,7 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,14 @@ def with_children(process: int) -> int:
     return found
 
 
+def multiple_of(
+    validator: Any, divisor: Any, value: Any, schema: Any
+) -> Iterator[jsonschema.ValidationError]:
+    """The keyword in decimals: by floats 522.28 is no multiple of 0.01."""
+    if validator.is_type(value, "number") and Decimal(str(value)) % Decimal(str(divisor)):
+        yield jsonschema.ValidationError(f"{value} is not a multiple of {divisor}")
+
+
 async def ask(target: Target, client: httpx.AsyncClient, schema: Any, seed: int) -> str:
     """One request; its outcome in a word. An invalid answer is printed with its schema."""
     try:
@@ -71,7 +80,10 @@ async def ask(target: Target, client: httpx.AsyncClient, schema: Any, seed: int)
     if choice["finish_reason"] != "stop":
         return "ok, cut"
     try:
-        jsonschema.validators.validator_for(schema)(schema).validate(json.loads(choice["message"]["content"]))
+        judge = jsonschema.validators.extend(
+            jsonschema.validators.validator_for(schema), {"multipleOf": multiple_of}
+        )
+        judge(schema).validate(json.loads(choice["message"]["content"]))
     except jsonschema.ValidationError as error:
         print(json.dumps({"schema": schema, "text": choice["message"]["content"], "error": error.message}))
         return "INVALID"
