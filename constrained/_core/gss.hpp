@@ -29,6 +29,7 @@ struct Frame {
 class Gss {
 public:
     static constexpr ContinuationId kEnd{1};  ///< the text ends here
+    static constexpr size_t kFew = 64;        ///< continuations that are united by twos
 
     /// `work`: counts the frames that are joined.
     Gss(RuleExprStore& exprs, Work& work) : exprs_(exprs), work_(work) {
@@ -82,13 +83,42 @@ public:
         return joined_[key(left, right)];
     }
 
-    /// The union of these continuations, at least one. By twos: the next letter of an ambiguous text mostly adds one to those that
-    /// were united before, and then each level of the stacks costs one pair that is remembered.
+    /// The union of these continuations, at least one. A few by twos: the next letter of an ambiguous text mostly adds one to those
+    /// that were united before, and then each level of the stacks costs one pair that is remembered.
     ContinuationId join(std::vector<ContinuationId> all) {
         normalise(all);
+        if (all.size() > kFew) return join_many(all);
         ContinuationId both = all[0];
         for (size_t i = 1; i < all.size(); ++i) both = join(both, all[i]);
         return both;
+    }
+
+    /// The union of many continuations, level by level, without keeping the unions of some of them: by twos each one would cost
+    /// the depth of all.
+    ContinuationId join_many(const std::vector<ContinuationId>& all) {
+        std::map<std::vector<ContinuationId>, ContinuationId> known;
+        std::vector<std::vector<ContinuationId>> work{all};  // depth first, as for two
+        while (!work.empty()) {
+            const std::vector<ContinuationId> at = work.back();
+            std::vector<Frame> frames;
+            for (const ContinuationId one : at) {
+                const std::span<const Frame> held = this->frames(one);
+                frames.insert(frames.end(), held.begin(), held.end());
+            }
+            work_.spend(2 + frames.size());
+            std::ranges::sort(frames);
+            const size_t before = work.size();
+            merge(frames, [&](std::vector<ContinuationId>& afters) -> ContinuationId {
+                if (const auto found = known.find(afters); found != known.end()) return found->second;
+                if (afters.size() == 2) return join(afters[0], afters[1]);
+                work.push_back(afters);
+                return {};
+            });
+            if (work.size() > before) continue;
+            known[at] = at.size() == 1 ? at[0] : intern(frames);
+            work.pop_back();
+        }
+        return known[all];
     }
 
     /// Whether a frame depends on the bytes of the terminal (`RuleExprStore::tracks_distinct`).
