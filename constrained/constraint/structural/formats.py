@@ -162,7 +162,7 @@ class Dispatch(StructuralFormat):
 
 
 def named(form: StructuralFormat) -> Iterator[str | Token]:
-    """The texts and tokens that a format names: constants, begins and ends, separators, patterns, excludes and markup."""
+    """The texts and tokens that a format names: constants, begins and ends, separators, patterns, markup, excluded tokens."""
     match form:
         case ConstString(text=text):
             yield text
