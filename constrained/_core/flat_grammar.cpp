@@ -12,11 +12,10 @@ std::vector<AnyId> list(const std::vector<AnyId>& made, const std::vector<int32_
     return parts;
 }
 
-/// Folds a list from the right, so that shared tails stay shared.
-template <class Store, class AnyId>
-AnyId chain(Store& store, AnyId last, const std::vector<AnyId>& made, const std::vector<int32_t>& args, const FlatNode& node,
-            AnyId (Store::*join)(AnyId, AnyId)) {
-    for (int32_t i = node.b; i-- > 0;) last = (store.*join)(made[args[node.a + i]], last);
+/// The concatenation of a list, from the right, so that shared tails stay shared.
+RegexId concat(RegexStore& regexes, const std::vector<RegexId>& parts) {
+    RegexId last = RegexStore::kEpsilon;
+    for (size_t i = parts.size(); i-- > 0;) last = regexes.concat(parts[i], last);
     return last;
 }
 
@@ -57,7 +56,7 @@ std::vector<RegexId> read_regexes(const FlatRegexes& flat, RegexStore& regexes) 
         switch (op) {
             case Op::Literal: return regexes.literal(std::span(flat.data).subspan(a, b));
             case Op::Chars: return regexes.chars(code_points(std::span(flat.args).subspan(a, size_t{2} * b)));
-            case Op::Concat: return chain(regexes, RegexStore::kEpsilon, made, flat.args, node, &RegexStore::concat);
+            case Op::Concat: return concat(regexes, list(made, flat.args, node));
             case Op::Union: return regexes.union_of(list(made, flat.args, node));
             case Op::Intersection: return regexes.intersect_unsimplified(list(made, flat.args, node));
             case Op::Complement: return regexes.complement(made[a]);
@@ -77,16 +76,30 @@ std::vector<RegexId> read_regexes(const FlatRegexes& flat, RegexStore& regexes) 
 
 namespace {
 
+constexpr uint64_t kMaxCopiedParts = 1'000'000;
+
+/// The sequence of a list, from the right as above. A sequence in the list is written out: nodes that share their parts would
+/// double its length again and again.
+ExprId sequence(RuleExprStore& exprs, const std::vector<ExprId>& parts, uint64_t copied_before) {
+    ExprId last = RuleExprStore::kEpsilon;
+    for (size_t i = parts.size(); i-- > 0;) {
+        last = exprs.sequence(parts[i], last);
+        if (exprs.copied_parts() - copied_before > kMaxCopiedParts) throw TooLarge("its sequences have too many parts when they are written out");
+    }
+    return last;
+}
+
 /// The expression of each node.
 std::vector<ExprId> read_exprs(const FlatGrammar& flat, RuleExprStore& exprs, const std::function<ExprId(int32_t)>& terminal) {
     std::vector<ExprId> made;
     made.reserve(flat.nodes.size());
+    const uint64_t copied = exprs.copied_parts();
     const auto read = [&](const FlatNode& node) -> ExprId {
         const auto& [op, a, b, c] = node;
         switch (op) {
             case Op::Terminal: return terminal(a);
             case Op::Call: return exprs.call(a);
-            case Op::Sequence: return chain(exprs, RuleExprStore::kEpsilon, made, flat.args, node, &RuleExprStore::sequence);
+            case Op::Sequence: return sequence(exprs, list(made, flat.args, node), copied);
             case Op::Choice: return exprs.choice(list(made, flat.args, node));
             case Op::Loop: return exprs.loop(made[a], b, bound(b, c));
             case Op::Interleave: return exprs.interleave(interleave(made, std::span(flat.args).subspan(a)));

@@ -78,6 +78,7 @@ ExprId RuleExprStore::sequence(ExprId left, ExprId right) {
         chain.push_back({nodes_[left.value].a});
         left = {nodes_[left.value].b};
     }
+    copied_parts_ += chain.size();
     chain.push_back(left);
     for (size_t i = chain.size(); i-- > 0;) {
         right = add(Kind::Sequence, chain[i].value, right.value, 0);

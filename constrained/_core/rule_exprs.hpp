@@ -46,6 +46,8 @@ public:
     ExprId sequence(ExprId left, ExprId right);
     ExprId choice(const std::vector<ExprId>& parts);
     ExprId loop(ExprId part, uint32_t low, uint32_t high);
+    /// How many parts of sequences were written again, in front of what follows a sequence, so far.
+    uint64_t copied_parts() const { return copied_parts_; }
     ExprId interleave(InterleaveStore::Definition definition);
 
     /// Required for interleaves with distinct heads.
@@ -151,6 +153,7 @@ private:
     std::vector<Rule> rules_;
     InterleaveStore interleaves_;
     std::vector<InterleaveId> read_interleaves_;  // before any entry
+    uint64_t copied_parts_ = 0;
     bool has_nullable_entries_ = false;
     bool tracks_distinct_ = false;
     uint32_t left_recursive_ = UINT32_MAX;

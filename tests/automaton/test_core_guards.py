@@ -118,3 +118,20 @@ def test_exponentially_many_derivatives_do_not_stop_a_text() -> None:
 def test_patterns_that_would_cost_too_much_a_byte_are_refused(pattern: str, reason: str) -> None:
     with pytest.raises(ConstraintTooLarge, match=reason):
         compile(regex(pattern), byte_vocabulary())
+
+
+def test_sequences_that_share_their_parts_are_not_written_out_without_end() -> None:
+    body: ir.Expr = ir.Sequence((_TERMINAL, ir.Call("other")))
+    for _ in range(60):
+        body = ir.Sequence((body, body))
+    grammar = ir.Grammar({"start": body, "other": ir.Choice((_TERMINAL, ir.Terminal(ir.literal("bc"))))}, "start")
+    with pytest.raises(ConstraintTooLarge, match="sequences have too many parts"):
+        TokenAutomaton(grammar, byte_vocabulary())
+
+
+def test_a_sequence_may_stand_twice_in_another_one() -> None:
+    body: ir.Expr = ir.Sequence((_TERMINAL, ir.Terminal(ir.literal("b"))))
+    for _ in range(10):
+        body = ir.Sequence((body, body))
+    automaton = TokenAutomaton(ir.Grammar({"start": body}, "start"), byte_vocabulary())
+    assert automaton.shortest_completion(automaton.start) == 2 * 2**10
