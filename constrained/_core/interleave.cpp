@@ -159,7 +159,10 @@ uint32_t InterleaveStore::length_after(InterleaveId id, uint32_t entry, ScalarPr
         const uint32_t rest = covers(id).after[entry];
         if (rest != kUnknownRest) return rest;
     }
-    if (head == JsonValues::kUntracked && fills_together(id)) return filled_after(id, entry);
+    if (head == JsonValues::kUntracked && fills_together(id)) {
+        const uint32_t rest = filled_after(id, entry);
+        if (rest != kUnknownRest) return rest;
+    }
     View view = this->view(id);
     return after(view, entry, scratch_) ? shortest(view, Turn::After, head) : kInfinite;
 }
@@ -240,7 +243,8 @@ uint32_t InterleaveStore::fill(const View& view, uint32_t extra, ScalarPrefixId 
 bool InterleaveStore::fills_together(InterleaveId id) const {
     const State& state = states_[id.value];
     const Definition& interleave = definitions_[state.interleave];
-    return state.obligations == 0 && !interleave.ordered && interleave.distinct.empty() && interleave.separator_length != kInfinite &&
+    if (interleave.ordered && state.low <= state.required + 1) return false;  // no entry is demanded that is not required
+    return state.obligations == 0 && interleave.distinct.empty() && interleave.separator_length != kInfinite &&
            state.required_bytes != kInfinite;
 }
 
@@ -249,6 +253,11 @@ const InterleaveStore::Fills& InterleaveStore::fills(InterleaveId id) const {
     const View view = this->view(id);
     const Definition& interleave = definitions_[view.state.interleave];
     fills_.of = kNoState;  // an allocation below may throw
+    if (interleave.ordered) {
+        fill_in_order(view);
+        fills_.of = id.value;
+        return fills_;
+    }
     fills_.place.assign(interleave.alternatives, kNoPlace);
     fills_.sums.assign(1, 0);
     fills_.repeatable = kInfinite;
@@ -266,11 +275,44 @@ const InterleaveStore::Fills& InterleaveStore::fills(InterleaveId id) const {
     return fills_;
 }
 
-/// `length_after` for an entry of such a state: as `after` and `shortest`, without going over all alternatives.
+/// `Fills::after` for the alternatives before the first required one, which can be skipped: backwards, with the cheapest of those
+/// that follow in a heap.
+void InterleaveStore::fill_in_order(const View& view) const {
+    const State& state = view.state;
+    const Definition& interleave = definitions_[state.interleave];
+    const uint32_t extra = state.low - 1 - state.required, high = state.high == kInfinite ? kInfinite : state.high - 1;
+    const uint32_t further = with_separator(interleave, interleave.shortest_repeatable);
+    std::vector<uint32_t> cheapest;  // a heap of at most `extra`, the longest first; none is longer than `further`
+    uint64_t sum = 0;
+    fills_.after.assign(interleave.alternatives, kUnknownRest);
+    for (uint32_t alternative = interleave.alternatives; alternative-- > 0;) {
+        if (!has(view.open, alternative)) continue;
+        uint32_t& rest = fills_.after[alternative];
+        if (has(interleave.required_words.data(), alternative)) {
+            std::fill(fills_.after.begin() + alternative, fills_.after.end(), kUnknownRest);
+            continue;
+        }
+        const uint64_t missing = extra - cheapest.size();
+        const bool possible = state.low - 1 <= high && (missing == 0 || further != kInfinite);
+        rest = possible ? static_cast<uint32_t>(std::min<uint64_t>(state.required_bytes + sum + missing * further, kInfinite - 1)) : kInfinite;
+        const uint32_t length = with_separator(interleave, interleave.cheapest[alternative]);
+        if (length >= further) continue;
+        cheapest.push_back(length);
+        std::ranges::push_heap(cheapest);
+        sum += length;
+        if (cheapest.size() <= extra) continue;
+        std::ranges::pop_heap(cheapest);
+        sum -= cheapest.back();
+        cheapest.pop_back();
+    }
+}
+
+/// `length_after` for an entry of such a state: as `after` and `shortest`, without going over all alternatives; or `kUnknownRest`.
 uint32_t InterleaveStore::filled_after(InterleaveId id, uint32_t index) const {
     const State& state = states_[id.value];
     const Definition& interleave = definitions_[state.interleave];
     const uint32_t alternative = interleave.entries[index].alternative;
+    if (interleave.ordered) return alternative == kRepeatable ? kUnknownRest : fills(id).after[alternative];
     const bool counted = alternative != kRepeatable && has(interleave.required_words.data(), alternative);
     const uint32_t high = state.high == kInfinite ? kInfinite : state.high - 1;
     uint32_t required = state.required, bytes = state.required_bytes, low = state.low > 0 ? state.low - 1 : 0;

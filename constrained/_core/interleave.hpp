@@ -149,6 +149,7 @@ private:
         std::vector<uint32_t> place;  // by alternative: among these entries, by ascending length; `kNoPlace`: not among them
         std::vector<uint64_t> sums;   // by number of them
         uint32_t repeatable = kInfinite;  // of any further entry
+        std::vector<uint32_t> after;      // of an ordered interleave, by alternative: what follows it; or `kUnknownRest`
     };
 
     static bool has(const uint32_t* words, uint32_t bit) { return words[bit / 32] >> (bit % 32) & 1; }
@@ -168,6 +169,7 @@ private:
     bool fills_together(InterleaveId id) const;
     const Fills& fills(InterleaveId id) const;
     uint32_t filled_after(InterleaveId id, uint32_t entry) const;
+    void fill_in_order(const View& view) const;
     bool covers_together(InterleaveId id) const;
     const Covers& covers(InterleaveId id) const;
     void cover_repeatedly(const State& state, std::span<const Entry> entries, std::span<uint32_t> lengths) const;

@@ -316,6 +316,7 @@ void BaseAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<const
         const Visit at = work.back();
         work.pop_back();
         std::span<const uint32_t> left = at.places;
+        const bool reads = reads_heads(at.state);
         for (uint32_t child = trie.children_begin(at.node); !left.empty(); ++child) {
             const auto& [unused, begin, own_end, end] = trie.ranges(child);
             shard_->work.spend(1);
@@ -323,7 +324,7 @@ void BaseAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<const
             const auto inside = left.first(std::ranges::lower_bound(left, end) - left.begin());
             left = left.subspan(inside.size());
             Visit next{child, at.state, at.depth + 1, at.past_exit, inside};
-            if (reads_heads(at.state)) {  // before and after the byte: a state whose heads matter is read once for each head
+            if (reads) {  // before and after the byte: a state whose heads matter is read once for each head
                 next.past_exit |= std::ranges::binary_search(exits, std::pair{begin, child});
                 next.state = interchangeable(at.state, reach(next) + 1);
             }

@@ -230,6 +230,64 @@ def test_the_shortest_rest_after_every_entry_is_that_of_some_set_of_entries(seed
         state = comma
 
 
+@pytest.mark.parametrize("seed", range(examples(60)))
+def test_the_shortest_rest_in_order_is_that_of_the_cheapest_entries_left(seed: int) -> None:
+    """The core knows the rests after all entries of a state by one pass; the judge tries all sets of later entries."""
+    rng = random.Random(seed)
+    count = rng.randint(1, 7)
+    tails = {chr(ord("a") + slot): "z" * rng.randint(0, 5) for slot in range(count)}
+    entries = [
+        ir.InterleaveEntry(ir.terminal(head), ir.terminal(tail) if tail else ir.EPSILON, slot)
+        for slot, (head, tail) in enumerate(tails.items())
+    ]
+    further = rng.choice([None, None, "", "zz", "zzzz"])
+    if further is not None:
+        tails["x"] = further
+        entries.append(ir.InterleaveEntry(ir.terminal("x"), ir.terminal(further) if further else ir.EPSILON))
+    required = set(rng.sample(range(count), rng.choice([0, 0, 1, min(2, count)])))
+    low, high = rng.randint(0, count + 1), rng.choice([None, None, count, count + 2])
+
+    def least(before: str) -> float:
+        """Bytes of the shortest rest, each entry with a comma, after these entries."""
+        best = float("inf")
+        first = count if "x" in before else ord(before[-1]) - ord("a") + 1 if before else 0
+        for size in range(count - first + 1):
+            for slots in itertools.combinations(range(first, count), size):
+                chosen = before + "".join(chr(ord("a") + slot) for slot in slots)
+                if required <= {ord(head) - ord("a") for head in chosen}:
+                    missing = max(0, low - len(chosen))
+                    if (missing and further is None) or (high is not None and len(chosen) + missing > high):
+                        continue
+                    best = min(best, sum(2 + len(tails[head]) for head in (chosen + "x" * missing)[len(before) :]))
+        return best
+
+    whole = interleave(entries, required=required, low=low, high=high, separator=COMMA, ordered=True)
+    if least("") == float("inf"):
+        assert whole is ir.EMPTY_LANGUAGE
+        return
+    automaton = TokenAutomaton(ir.Grammar.of(whole), BYTES)
+    state, before = automaton.start, ""
+    while True:
+        ways = []
+        for head in tails:
+            left = head > before[-1] or head == "x" if before else True
+            rest = least(before + head) if left and (high is None or len(before) < high) else float("inf")
+            after = automaton.next(state, ord(head))
+            assert (after != DEAD) == (rest < float("inf")), (before, head)
+            if after != DEAD:
+                assert automaton.shortest_completion(after) == len(tails[head]) + rest, (before, head)
+                ways.append((head, after))
+        if not ways or len(before) > 9:
+            return
+        head, state = rng.choice(ways)
+        before += head
+        state = follow(automaton, tails[head].encode(), state)
+        if (comma := automaton.next(state, ord(","))) == DEAD:
+            assert automaton.accepts(state)
+            return
+        state = comma
+
+
 # ---------------------------------------------------------------- heads that must differ
 
 STRINGS = ['""', '"a"', r'"\u0061"', '"é"', r'"\u00E9"', r'"\u00e9"', '"aa"', r'"a\u0061"', '"aé"']
