@@ -124,7 +124,9 @@ def test_sequences_that_share_their_parts_are_not_written_out_without_end() -> N
     body: ir.Expr = ir.Sequence((_TERMINAL, ir.Call("other")))
     for _ in range(60):
         body = ir.Sequence((body, body))
-    grammar = ir.Grammar({"start": body, "other": ir.Choice((_TERMINAL, ir.Terminal(ir.literal("bc"))))}, "start")
+    grammar = ir.Grammar(
+        {"start": body, "other": ir.Choice((_TERMINAL, ir.Terminal(ir.literal("bc"))))}, "start"
+    )
     with pytest.raises(ConstraintTooLarge, match="sequences have too many parts"):
         TokenAutomaton(grammar, byte_vocabulary())
 

@@ -258,7 +258,9 @@ def test_the_shortest_rest_in_order_is_that_of_the_cheapest_entries_left(seed: i
                     missing = max(0, low - len(chosen))
                     if (missing and further is None) or (high is not None and len(chosen) + missing > high):
                         continue
-                    best = min(best, sum(2 + len(tails[head]) for head in (chosen + "x" * missing)[len(before) :]))
+                    best = min(
+                        best, sum(2 + len(tails[head]) for head in (chosen + "x" * missing)[len(before) :])
+                    )
         return best
 
     whole = interleave(entries, required=required, low=low, high=high, separator=COMMA, ordered=True)
