@@ -29,6 +29,12 @@ def copy_json(value: object) -> tuple[Any, str] | None:
     plain dict, list, str, int, finite float, bool or None, has no UTF-8, or is nested over 200 deep.
     """
 
+def count_json_values(text: bytes, numbers: int, most: int) -> int:
+    """
+    How many values JSON has, without the GIL: its strings, objects and arrays, and one for each `numbers` commas. What is no JSON
+    has any count. The count ends soon after `most`.
+    """
+
 def equal_parts(document: object) -> dict[int, int]:
     """
     By `id` of each dict that has the text of another one, a number that dicts of the same text share. `document`: from

@@ -12,8 +12,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic_core import from_json
 from starlette.requests import Request
 
@@ -21,6 +19,7 @@ from constrained.server.errors import ApiError
 from constrained.server.fair_pool import FairPool
 from constrained.server.requests import ModelT, checked
 from constrained.server.settings import ServerSettings
+from grammars._core import count_json_values
 
 _SMALL = 16 << 10
 """Bytes of a body that is parsed at once: some milliseconds at most."""
@@ -30,9 +29,6 @@ _LARGE = 1 << 20
 
 _LARGE_AT_ONCE = 4
 """Large bodies of one client that are read at a time; further ones wait."""
-
-_PART = 256 << 10
-"""Bytes that are counted at a time."""
 
 _NUMBERS = 4
 """Numbers that count as one value."""
@@ -77,7 +73,7 @@ class Bodies:
 
     def _counted(self, body: bytes, understand: Callable[[bytes], _Result]) -> _Result:
         most = self._settings.max_values
-        if count_values(body, most) > most:
+        if count_json_values(body, _NUMBERS, most) > most:
             what = f"the body has more than {most} values"
             raise ApiError(413, what, code="too_many_values")
         return understand(body)
@@ -128,56 +124,6 @@ def parse(kind: type[ModelT], body: bytes) -> ModelT:
     except ValueError:
         return kind.model_validate_json(body)  # raises it as an error of the body
     return checked(kind, value)
-
-
-def count_values(body: bytes, most: int) -> int:
-    """How many values the JSON of a body has: its strings, objects and arrays, and a quarter of its commas.
-
-    Takes time in proportion to the body, some 20 ms for a MiB, and keeps the GIL for a small part of it. What is no JSON
-    has any count.
-
-    Args:
-        body: JSON.
-        most: the count ends soon after this number.
-    """
-    count, commas, inside, escaped = 0, 0, False, False
-    for begin in range(0, len(body), _PART):
-        if count + commas // _NUMBERS > most:
-            break
-        part = np.frombuffer(body, dtype=np.uint8, offset=begin, count=min(_PART, len(body) - begin))
-        quotes, escaped = _unescaped_quotes(part, escaped)
-        # True from the opening quote of a string to the byte before its closing one.
-        string = np.logical_xor(np.logical_xor.accumulate(quotes), inside)
-        count += np.count_nonzero(quotes & string)
-        outside = part[~string]
-        count += np.count_nonzero((outside == ord("{")) | (outside == ord("[")))
-        commas += np.count_nonzero(outside == ord(","))
-        inside = bool(string[-1])
-    return count + commas // _NUMBERS
-
-
-def _unescaped_quotes(part: NDArray[np.uint8], escaped: bool) -> tuple[NDArray[np.bool_], bool]:
-    """Which bytes are quotes without a backslash before them that escapes them.
-
-    Args:
-        part: bytes.
-        escaped: whether the first byte is escaped.
-
-    Returns:
-        The quotes, and whether the byte after the part is escaped.
-    """
-    quotes = part == ord('"')
-    backslashes = part == ord("\\")
-    if not escaped and not backslashes.any():
-        return quotes, False
-    # Of a run of backslashes every second one is escaped, and so is the byte after an odd run.
-    places = np.arange(len(part))
-    begins = np.where(backslashes, -1, places)
-    last_other = np.maximum.accumulate(begins)  # the last byte that is no backslash; -1: none
-    run = places - last_other + np.where(last_other < 0, int(escaped), 0)
-    before = np.concatenate(([int(escaped)], np.where(backslashes, run, 0)[:-1]))
-    quotes &= before % 2 == 0
-    return quotes, bool(backslashes[-1] and run[-1] % 2)
 
 
 def _announced(request: Request) -> int | None:

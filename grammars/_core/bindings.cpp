@@ -41,6 +41,17 @@ NB_MODULE(_core, m) {
           "plain dict, list, str, int, finite float, bool or None, has no UTF-8, or is nested over 200 deep.");
 
     m.def(
+        "count_json_values",
+        [](const nb::bytes& text, size_t numbers, size_t most) {
+            const std::string_view bytes(text.c_str(), text.size());
+            const nb::gil_scoped_release release;
+            return schemas::count_values(bytes, numbers, most);
+        },
+        "text"_a, "numbers"_a, "most"_a,
+        "How many values JSON has, without the GIL: its strings, objects and arrays, and one for each `numbers` commas. What is no JSON\n"
+        "has any count. The count ends soon after `most`.");
+
+    m.def(
         "equal_parts", [](nb::handle document) { return schemas::equal_parts(document.ptr()); }, "document"_a,
         nb::sig("def equal_parts(document: object) -> dict[int, int]"),
         "By `id` of each dict that has the text of another one, a number that dicts of the same text share. `document`: from\n"

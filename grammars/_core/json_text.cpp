@@ -108,6 +108,23 @@ nb::object copy_json(nb::handle value) {
     return nb::make_tuple(copied(value.ptr()), nb::str(text.data(), text.size()));
 }
 
+size_t count_values(std::string_view text, size_t numbers, size_t most) {
+    size_t count = 0, commas = 0;
+    for (size_t at = 0; at < text.size() && count + commas / numbers <= most; ++at) {
+        const char byte = text[at];
+        count += byte == '"' || byte == '{' || byte == '[';
+        commas += byte == ',';
+        if (byte != '"') continue;
+        for (++at; at < text.size(); ++at) {  // to the closing quote
+            const char* const end = std::find_if(text.data() + at, text.data() + text.size(), [](char c) { return c == '"' || c == '\\'; });
+            at = end - text.data();
+            if (at == text.size() || *end == '"') break;
+            ++at;  // the byte that is escaped
+        }
+    }
+    return count + commas / numbers;
+}
+
 bool is_plain_ascii(std::string_view text) {
     return std::ranges::all_of(text, [](char c) { return static_cast<uint8_t>(c) < 0x7F; });
 }

@@ -1,4 +1,4 @@
-// JSON text of Python objects.
+// JSON text: written from Python objects, and how many values it has.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -19,6 +19,10 @@ nanobind::object copy_json(nanobind::handle value);
 
 /// A string as `json.dumps` writes it, with ``ensure_ascii`` or without, from its UTF-8.
 void append_json_string(std::string_view text, bool ascii, std::string& out);
+
+/// How many values a text has that is JSON: its strings, objects and arrays, and one for each `numbers` commas. It is not parsed;
+/// what is no JSON has any count. The count ends soon after `most`.
+size_t count_values(std::string_view text, size_t numbers, size_t most);
 
 /// Whether `json.dumps` writes a text the same with and without ``ensure_ascii``.
 bool is_plain_ascii(std::string_view text);

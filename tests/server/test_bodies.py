@@ -11,8 +11,9 @@ import pytest
 from pydantic import ValidationError
 
 from constrained.server import bodies
-from constrained.server.bodies import count_values, parse
+from constrained.server.bodies import parse
 from constrained.server.requests import ChatRequest, CompletionRequest
+from grammars._core import count_json_values
 from tests.server.serving import MODEL, GatedModel, scripted, served, wait_until
 
 MANY = 1 << 40
@@ -45,19 +46,22 @@ def some_json(rng: random.Random, depth: int = 0) -> Any:
     return {f'{i}"\\': some_json(rng, depth + 1) for i in range(rng.randint(0, 5))}
 
 
-@pytest.mark.parametrize("part", [1, 2, 3, 7, 64, 1 << 18])
-def test_values_are_counted_exactly(monkeypatch: pytest.MonkeyPatch, part: int) -> None:
-    """Strings with quotes, backslashes and brackets in them, in parts that end anywhere."""
-    monkeypatch.setattr(bodies, "_PART", part)
-    rng = random.Random(part)
-    for _ in range(60):
+def test_values_are_counted_exactly() -> None:
+    """Strings with quotes, backslashes and brackets in them."""
+    rng = random.Random(0)
+    for _ in range(300):
         text = json.dumps(some_json(rng))
-        assert count_values(text.encode(), MANY) == counted_slowly(text), text
+        assert count_json_values(text.encode(), 4, MANY) == counted_slowly(text), text
+
+
+@pytest.mark.parametrize("text", ["", '"', '"\\', '"\\"', "[", '"a\\\\"{', ",,,", '{"a'])
+def test_a_text_that_ends_too_early_is_counted(text: str) -> None:
+    assert count_json_values(text.encode(), 4, MANY) == counted_slowly(text)
 
 
 def test_counting_ends_where_there_are_too_many() -> None:
     text = json.dumps([[]] * 2_000_000).encode()
-    assert 50_000 < count_values(text, 50_000) < 200_000
+    assert 50_000 < count_json_values(text, 4, 50_000) < 50_100
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ python -m tests.tools.attack schemas --seconds 60  one of them, longer
 
 Prints for each attack the latency of the innocent client before and during it, the resident memory of the server, how the
 attackers were answered, and whether the server still answers afterwards. Latencies are side by side in one run, so that
-their ratio says something on a busy machine, too.
+their ratio says something on a busy machine, too. The attackers are a process of low priority: elsewhere they have a machine of
+their own, and what they compute is no work of the server.
 """
 
 from __future__ import annotations
@@ -181,8 +182,8 @@ async def innocent(target: Target, seconds: float) -> tuple[list[float], Counter
     """Latencies of a client that asks for one known schema, again and again."""
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     found, outcomes, end = [], Counter[str](), time.monotonic() + seconds
-    elsewhere = httpx.AsyncHTTPTransport(local_address=ADDRESS)
-    async with httpx.AsyncClient(timeout=120, transport=elsewhere) as client:
+    transport = httpx.AsyncHTTPTransport(local_address=ADDRESS)
+    async with httpx.AsyncClient(timeout=120, transport=transport) as client:
         while time.monotonic() < end:
             began = time.perf_counter()
             outcomes[await target.post(client, target.body(schema, temperature=0))] += 1
@@ -192,28 +193,41 @@ async def innocent(target: Target, seconds: float) -> tuple[list[float], Counter
     return found, outcomes
 
 
-async def innocent_elsewhere(target: Target, seconds: float) -> tuple[list[float], Counter[str]]:
-    """`innocent` in a process of its own: the attackers keep this one busy, and its latencies would be theirs."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.tools.attack", "--innocent", target.url, "--seconds", str(seconds)),
-        stdout=asyncio.subprocess.PIPE,
-        cwd=Path(__file__).parents[2],
-    )
-    text, _ = await process.communicate()
-    times, outcomes = json.loads(text)
-    return times, Counter(outcomes)
-
-
-async def attacked(target: Target, name: str, seconds: float) -> str:
-    """Runs one attack; what happened, as a row of a table."""
+async def attackers(target: Target, name: str, seconds: float) -> Counter[str]:
+    """The clients of an attack, each again and again; how they were answered."""
+    os.nice(19)
     attack, clients = ATTACKS[name]
-    before, _ = await innocent_elsewhere(target, seconds / 2)
     outcomes: Counter[str] = Counter()
-    most = 0
 
     async def repeat() -> None:
         for turn in itertools.count():
             outcomes[await attack(target, turn)] += 1
+
+    tasks = [asyncio.create_task(repeat()) for _ in range(clients)]
+    await asyncio.wait(tasks, timeout=seconds)
+    for task in tasks:
+        task.cancel()
+    for error in await asyncio.gather(*tasks, return_exceptions=True):
+        if not isinstance(error, asyncio.CancelledError):
+            outcomes[type(error).__name__] += 1
+    return outcomes
+
+
+async def elsewhere(target: Target, seconds: float, *which: str) -> Any:
+    """What this program prints in a process of its own, with these arguments."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.tools.attack", *which, "--url", target.url, "--seconds", str(seconds)),
+        stdout=asyncio.subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    )
+    text, _ = await process.communicate()
+    return json.loads(text)
+
+
+async def attacked(target: Target, name: str, seconds: float) -> str:
+    """Runs one attack; what happened, as a row of a table."""
+    before, _ = await elsewhere(target, seconds / 2, "innocent")
+    most = 0
 
     async def watch() -> None:
         nonlocal most
@@ -222,12 +236,11 @@ async def attacked(target: Target, name: str, seconds: float) -> str:
             await asyncio.sleep(0.2)
 
     start = resident(target.process)
-    attackers = [asyncio.create_task(repeat()) for _ in range(clients)]
     watching = asyncio.create_task(watch())
-    during, answers = await innocent_elsewhere(target, seconds)
-    for task in (*attackers, watching):
-        task.cancel()
-    await asyncio.gather(*attackers, watching, return_exceptions=True)
+    outcomes, (during, answers) = await asyncio.gather(
+        elsewhere(target, seconds + 2, name), elsewhere(target, seconds, "innocent")
+    )
+    watching.cancel()
     _, last = await innocent(target, 1)
     return " | ".join(
         [
@@ -235,8 +248,9 @@ async def attacked(target: Target, name: str, seconds: float) -> str:
             *(f"{_quantile(times, q) * 1e3:.0f}" for times in (before, during) for q in (0.5, 0.99)),
             f"{_quantile(during, 0.99) / _quantile(before, 0.99):.1f}",
             f"{start >> 20} / {most >> 20}",
-            ", ".join(f"{count} {what}" for what, count in outcomes.most_common(6)) or f"{clients} open",
-            f"{dict(answers)}, afterwards {dict(last)}",
+            ", ".join(f"{count} {what}" for what, count in Counter(outcomes).most_common(6))
+            or f"{ATTACKS[name][1]} open",
+            f"{answers}, afterwards {dict(last)}",
         ]
     )
 
@@ -274,10 +288,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("attacks", nargs="*", help=f"some of {', '.join(ATTACKS)} [default: all]")
     parser.add_argument("--seconds", type=float, default=20.0, help="of each attack")
-    parser.add_argument("--innocent", metavar="URL", help="only measure the latencies of the innocent client")
+    parser.add_argument(
+        "--url", help="attack this server, or be its innocent client, and print what came of it"
+    )
     options = parser.parse_args()
-    if options.innocent:
-        print(json.dumps(asyncio.run(innocent(Target(options.innocent, 0), options.seconds))))
+    if options.url:
+        (name,) = options.attacks
+        target = Target(options.url, 0)
+        run = (
+            innocent(target, options.seconds)
+            if name == "innocent"
+            else attackers(target, name, options.seconds)
+        )
+        print(json.dumps(asyncio.run(run)))
         return
     with served() as target:
         print(
