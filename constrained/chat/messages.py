@@ -53,6 +53,7 @@ def chat_prompt(
 
     Raises:
         PromptError: the messages have a wrong shape, or the template refuses them.
+        PromptTooLong: they have so many tokens that not all of them were counted.
     """
     chat = normalize_messages(messages)
     tokenizer = getattr(model, "tokenizer", None)
@@ -69,13 +70,13 @@ def chat_prompt(
         template = {name: mark(value, tokenizer) for name, value in template.items()}
     own = is_template_format(model, format)
     if tokenizer is None or not getattr(tokenizer, "chat_template", None):
-        return _plain(inline_tool_messages(chat, tools, format), tokenizer)
+        return _plain(inline_tool_messages(chat, tools, format), tokenizer, model.context)
     text = None
     if tools or any("tool_calls" in message or message["role"] == "tool" for message in chat):
         text = _shown_by_template(tokenizer, chat, tools, None if own else format, template)
     if text is None:
         text = apply_template(tokenizer, inline_tool_messages(chat, tools, format), **template)
-    return encode_text(text, tokenizer, special=False)
+    return encode_text(text, tokenizer, special=False, context=model.context)
 
 
 def normalize_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -211,9 +212,9 @@ def tools_instruction(tools: Sequence[Tool], format: ToolFormat = HERMES) -> str
     return f"You can call these functions:\n{listed}\n\nTo call one, answer with its name and arguments:\n{example}"
 
 
-def _plain(chat: list[dict[str, str]], tokenizer: Any) -> Prompt:
+def _plain(chat: list[dict[str, str]], tokenizer: Any, context: int | None) -> Prompt:
     """A chat without a template: labelled lines for a tokenizer, messages for a model that reads them itself."""
     if tokenizer is None:
         return chat
     lines = [f"{message['role'].capitalize()}: {message['content']}" for message in chat]
-    return encode_text("\n\n".join([*lines, "Assistant:"]), tokenizer)
+    return encode_text("\n\n".join([*lines, "Assistant:"]), tokenizer, context=context)

@@ -62,6 +62,8 @@ def plan_chunks(extractor: Extractor[Any], text: str, settings: Mapping[str, Any
     def count_tokens(part: str) -> int:
         try:
             return len(model.encode(part, chat=False))
+        except PromptTooLong:  # more than `context`, and so more than any chunk has
+            return model.context or size
         except PromptError:  # nothing but characters that the tokenizer drops
             return 0
 

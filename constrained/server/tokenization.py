@@ -8,6 +8,7 @@ from constrained.chat.detect import detect_formats
 from constrained.chat.messages import chat_prompt
 from constrained.chat.tools import parse_tools
 from constrained.models import LanguageModel
+from constrained.prompting.room import check_room
 from constrained.server.errors import invalid_field_error
 from constrained.server.reasoning import template_variables
 from constrained.server.requests import ChatMessage, ChatRequest, Items, StrictModel
@@ -40,6 +41,7 @@ def tokenize(request: TokenizeRequest, model: LanguageModel) -> dict[str, Any]:
 
     Raises:
         ApiError: there is neither or both, or a field is not supported.
+        PromptTooLong: there are so many more tokens than the model reads that not all of them were counted.
     """
     if request.with_pieces:
         raise invalid_field_error("with_pieces", "is not supported; use return_token_strs")
@@ -51,7 +53,9 @@ def tokenize(request: TokenizeRequest, model: LanguageModel) -> dict[str, Any]:
     if request.messages is not None:
         ids = _chat(request, model)
     elif request.add_special_tokens is False:
-        ids = model.vocabulary.encode(str(given[0]))
+        text, encode = str(given[0]), model.vocabulary.encode
+        check_room(text, encode, model.context)
+        ids = encode(text)
     else:
         ids = list(model.encode(str(given[0]), chat=False))
     answer: dict[str, Any] = {"count": len(ids), "max_model_len": model.context, "tokens": ids}

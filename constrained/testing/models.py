@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from constrained.errors import PromptError
 from constrained.models.base import Cache, LanguageModel, Prompt
 from constrained.prompting.ids import check_ids, is_chat
+from constrained.prompting.room import check_room
 from constrained.vocabulary import Vocabulary
 
 Script = str | bytes | Mapping[str, str | bytes] | Callable[[str], str | bytes]
@@ -146,13 +147,15 @@ class ScriptedModel(FunctionModel):
 
         Raises:
             PromptError: empty, or not a prompt.
+            PromptTooLong: see `LanguageModel.encode`.
             VocabularyError: the vocabulary cannot spell it.
         """
         if is_chat(prompt):
             prompt = "\n".join(str(message["content"]) for message in prompt)
-        return check_ids(
-            self.vocabulary.encode(prompt) if isinstance(prompt, str) else prompt, self.vocabulary.size
-        )
+        if isinstance(prompt, str):
+            check_room(prompt, self.vocabulary.encode, self.context)
+            prompt = self.vocabulary.encode(prompt)
+        return check_ids(prompt, self.vocabulary.size)
 
     def logits(self, prompt: list[int], completion: list[int]) -> NDArray[np.floating[Any]]:
         """`margin` for the next token of the script, 0 for all others."""

@@ -13,8 +13,9 @@ from pydantic import ValidationError
 from constrained.server import bodies
 from constrained.server.bodies import parse
 from constrained.server.requests import ChatRequest, CompletionRequest
+from constrained.testing import ScriptedModel
 from grammars._core import count_json_values
-from tests.server.serving import MODEL, GatedModel, scripted, served, wait_until
+from tests.server.serving import BYTES, MODEL, GatedModel, scripted, served, wait_until
 
 MANY = 1 << 40
 
@@ -170,3 +171,32 @@ def test_a_list_has_one_error() -> None:
     with pytest.raises(ValidationError) as raised:
         parse(CompletionRequest, text)
     assert raised.value.error_count() < 10
+
+
+def test_a_huge_text_is_refused_after_a_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At every way in; the model is given a context of which the text is a thousand times."""
+    model = ScriptedModel(BYTES, "hello", context=2000)
+    text, read = "some words " * 200_000, [0]
+    encode = model.vocabulary.encode
+
+    def counted(part: Any) -> list[int]:
+        read[0] += len(part)
+        return encode(part)
+
+    monkeypatch.setattr(model.vocabulary, "encode", counted)
+    message = {"role": "user", "content": text}
+    with served(model) as server:
+        for path, body in (
+            ("/v1/chat/completions", {"messages": [message]}),
+            ("/v1/completions", {"prompt": text}),
+            ("/v1/responses", {"input": text}),
+            ("/tokenize", {"prompt": text}),
+            ("/tokenize", {"prompt": text, "add_special_tokens": False}),
+            ("/tokenize", {"messages": [message]}),
+        ):
+            read[0] = 0
+            answer = server.post(path, {"model": MODEL, **body})
+            error = answer.json()["error"]
+            assert (answer.status_code, error["code"]) == (400, "context_length_exceeded"), path
+            assert "the model reads 2000 in all" in error["message"]
+            assert 2000 < read[0] < 10_000

@@ -20,8 +20,7 @@ from constrained.models.base import Cache, LanguageModel, Prompt
 from constrained.models.llama_cpp.cache import LlamaCppCache
 from constrained.models.llama_cpp.memory import Reading, SequenceMemory
 from constrained.models.llama_cpp.tokenizer import GgufTokenizer
-from constrained.prompting.chat_template import encode_chat, encode_text
-from constrained.prompting.ids import check_ids, is_chat
+from constrained.prompting.chat_template import encode_prompt
 from constrained.vocabulary import Vocabulary
 
 _VALUE_BYTES = {api.GGML_TYPE_F32: 4.0, api.GGML_TYPE_Q8_0: 34 / 32, api.GGML_TYPE_Q4_0: 18 / 32}
@@ -103,14 +102,7 @@ class LlamaCppModel(LanguageModel):
 
     def encode(self, prompt: Prompt, *, chat: bool = True) -> list[int]:
         """See `LanguageModel.encode`."""
-        ids: Any = prompt
-        if isinstance(prompt, str) and chat and self.tokenizer.chat_template:
-            ids = encode_chat([{"role": "user", "content": prompt}], self.tokenizer)
-        elif isinstance(prompt, str):
-            ids = encode_text(prompt, self.tokenizer)
-        elif is_chat(prompt):
-            ids = encode_chat(prompt, self.tokenizer)
-        return check_ids(ids, self.vocabulary.size)
+        return encode_prompt(prompt, self.tokenizer, self.vocabulary.size, chat=chat, context=self.context)
 
     def cache(self, rows: int) -> Cache:
         """An empty cache of `rows` rows."""
