@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from constrained.constraint.base import Constraint, digest, shorten
 from constrained.errors import InvalidConstraint, RejectedValue, UnsupportedConstraint
+from constrained.vocabulary.special_tokens import letters
 from grammars.errors import Problem
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class _LarkConstraint(Constraint):
     import_paths: tuple[Any, ...]
     wants_tree: bool
     transformer: Any
+    around: tuple[str, ...] = ()
+    """Special tokens of the text that this one is a part of."""
 
     @property
     def _easily_ambiguous(self) -> bool:
@@ -42,20 +45,39 @@ class _LarkConstraint(Constraint):
 
         embedded = (part for name, constraint in self.embed for part in (name, constraint.key))
         settings = (self.start or "", self.lexer or "", self.prefer)
-        return digest("lark", fingerprint(self.source, self.import_paths), *settings, *embedded)
+        around = ("around", *self.around) if self.around else ()
+        return digest("lark", fingerprint(self.source, self.import_paths), *settings, *embedded, *around)
+
+    @cached_property
+    def special_tokens(self) -> tuple[str, ...]:
+        from grammars.notation.lark import special_tokens
+
+        inside = (name for _, constraint in self.embed for name in constraint.special_tokens)
+        return tuple(dict.fromkeys((*self.around, *special_tokens(self.source), *inside)))
+
+    @property
+    def fixed_texts(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(text for _, constraint in self.embed for text in constraint.fixed_texts))
+
+    def among_special_tokens(self, names: Sequence[str]) -> Constraint:
+        return replace(self, around=tuple(names)) if self.special_tokens else self
+
+    def _embedded(self) -> dict[str, Grammar]:
+        names = self.special_tokens
+        return {name: constraint.among_special_tokens(names).grammar for name, constraint in self.embed}
 
     @cached_property
     def grammar(self) -> Grammar:
         from grammars.notation.lark import parse
 
-        embedded = {name: constraint.grammar for name, constraint in self.embed}
         grammar = parse(
             self.source,
             start=self.start,
             lexer=self.lexer,
             prefer=self.prefer,
-            embedded=embedded,
+            embedded=self._embedded(),
             import_paths=self.import_paths,
+            tokens=letters(self.special_tokens),
         )
         if self.wants_tree:
             _ = self._parser
@@ -69,7 +91,7 @@ class _LarkConstraint(Constraint):
             self.source,
             start=self.start,
             lexer=self.lexer,
-            embedded={name: constraint.grammar for name, constraint in self.embed},
+            embedded=self._embedded(),
             import_paths=self.import_paths,
         )
 
@@ -224,7 +246,7 @@ def lark(
     Beyond Lark: ``%json {...}`` in a rule is JSON of that schema, and ``@name`` is the constraint of that name in
     `embed`. Both are read byte by byte in every possible way, and no terminal's match reaches into them. What llguidance
     adds to the notation is read too: ``name[lazy]``, ``[suffix=...]``, ``[stop=...]``, ``&`` and ``~`` of terminals,
-    parametric rules, counts in braces.
+    parametric rules, counts in braces, tokens as ``<|call|>`` and ``<[128-140]>``.
 
     Args:
         grammar: the text of a grammar (not the name of a file), or a parser that `lark.Lark` made. Of a parser the

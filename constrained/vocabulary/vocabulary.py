@@ -17,7 +17,7 @@ import numpy as np
 from constrained.errors import ModelMismatch, VocabularyError
 from constrained.vocabulary import encoding, eos
 from constrained.vocabulary.shards import ShardPool
-from constrained.vocabulary.special_tokens import letters, marked_tokens
+from constrained.vocabulary.special_tokens import marked_tokens
 from constrained.vocabulary.table_cache import open_tables
 from constrained.vocabulary.tokenizer_info import Encoder
 
@@ -121,6 +121,7 @@ class Vocabulary:
         self.tokens = TokenBytes(b"".join(table), offsets)
         self._encoder = encoder
         self.special = dict(special or {})
+        self._marked_texts: dict[int, bytes] = {}  # of the tokens of `special_tokens`
         self._marked: dict[frozenset[str], Vocabulary] = {}
         self._spelled: WeakValueDictionary[frozenset[str], Vocabulary] = WeakValueDictionary()
         if not self.tokens.blob:
@@ -244,6 +245,7 @@ class Vocabulary:
             shards=shards,
         )
         twin.special_tokens, twin.special_texts = self.special_tokens, self.special_texts
+        twin._marked_texts = self._marked_texts
         return twin
 
     def decode(self, ids: Iterable[int]) -> bytes:
@@ -259,10 +261,8 @@ class Vocabulary:
                     f"token id {token} is outside a vocabulary of {self.size}",
                     action="pass ids of this vocabulary's model",
                 )
-        data = b"".join([self.tokens[token] for token in numbers])
-        for name, mark in letters(self.special_tokens).items():
-            data = data.replace(mark, name.encode())
-        return data
+        shown = self._marked_texts
+        return b"".join([shown.get(token) or self.tokens[token] for token in numbers])
 
     def with_special_tokens(self, names: Iterable[str]) -> Vocabulary:
         """The vocabulary in which these special tokens are text, as in grammars of `encode_with_special`.
@@ -271,18 +271,20 @@ class Vocabulary:
         never be part of a text; here it is never allowed. `decode` gives the name.
 
         Args:
-            names: of special tokens, or ordinary tokens of several bytes, by their text.
+            names: of special tokens, or ordinary tokens of several bytes, by their text. ``<[5]>`` is the token with this
+                number; ``<[5-9,12]>`` is any of these that does not end a sequence, and all have the same byte.
 
         Raises:
-            VocabularyError: a token does not exist or ends a sequence, or there are too many names.
+            VocabularyError: a token does not exist, ends a sequence or has two names, or there are too many names.
         """
         wanted = frozenset(names)
         if wanted == self.special_tokens:
             return self
         with _deriving:
             if wanted not in self._marked:
-                marked = self._with_tokens(marked_tokens(self.tokens, self.special, self.eos_ids, wanted))
-                marked.special_tokens = wanted
+                table, texts = marked_tokens(self.tokens, self.special, self.eos_ids, wanted)
+                marked = self._with_tokens(table)
+                marked.special_tokens, marked._marked_texts = wanted, texts
                 self._marked[wanted] = marked
             return self._marked[wanted]
 
@@ -310,6 +312,7 @@ class Vocabulary:
                     tokens[self.special[name]] = name.encode()
                 vocabulary = self._with_tokens(tokens)
                 vocabulary.special_tokens, vocabulary.special_texts = self.special_tokens, wanted
+                vocabulary._marked_texts = self._marked_texts
                 self._spelled[wanted] = vocabulary
             return vocabulary
 

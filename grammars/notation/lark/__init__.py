@@ -3,6 +3,7 @@
     additions     what a grammar may hold beyond Lark: %json, @name, and what llguidance adds
     attributes    name[lazy, suffix="..."]
     parameters    name::set_bit(0), %if bit_clear(0)
+    tokens        <|call|>, <[128-140]>
     combined      A & B, ~A, and patterns that end early
     loader        from the text to definitions, by Lark's own loader
     definitions   what the loader leaves, with places
@@ -24,7 +25,7 @@ from typing import Any, Literal, get_args
 from lark import Lark
 
 from grammars import ir
-from grammars.errors import InvalidConstraint, Problem, UnsatisfiableConstraint
+from grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem, UnsatisfiableConstraint
 from grammars.lexer import LexerGrammar, reject_lexer_grammar
 from grammars.notation.lark.additions import EmbeddedGrammar, without_additions
 from grammars.notation.lark.combined import CombinedPattern
@@ -42,6 +43,7 @@ from grammars.notation.lark.patterns import as_regex
 from grammars.notation.lark.preference import TerminalPreference, lexer_tokens
 from grammars.notation.lark.rules import LarkRules
 from grammars.notation.lark.terminals import LarkTerminal, LarkTerminals
+from grammars.notation.lark.tokens import TokenReference, token_parts
 from grammars.transform.inline_regular import inline_regular_rules
 from grammars.transform.interleave import reject_distinct_entries
 from grammars.transform.left_recursion import remove_left_recursion
@@ -58,6 +60,7 @@ __all__ = [
     "fingerprint",
     "load",
     "parse",
+    "special_tokens",
     "terminal_overlaps",
 ]
 
@@ -65,6 +68,7 @@ Lexer = Literal["contextual", "basic", "dynamic"]
 """Which terminals compete where: those that the parser can take, all of them everywhere, or none at all."""
 
 _START = "text"  # taken names get a stroke
+_ANY_MARK = b"\xff"
 
 
 def parse(
@@ -75,6 +79,7 @@ def parse(
     prefer: TerminalPreference = "longest",
     embedded: Mapping[str, ir.Grammar] | None = None,
     import_paths: Sequence[Any] = (),
+    tokens: Mapping[str, bytes] | None = None,
 ) -> ir.Grammar:
     """A Lark grammar, ready for the core: a `LexerGrammar`, unless `lexer` is ``"dynamic"``.
 
@@ -85,6 +90,7 @@ def parse(
         prefer: see `TerminalPreference`.
         embedded: what ``@name`` stands for.
         import_paths: folders, or loaders as Lark takes them, that ``%import`` searches before Lark's library.
+        tokens: what stands for each of `special_tokens` in texts: bytes of no other text.
 
     Raises:
         InvalidConstraint: malformed, or something is undefined or defined twice; with line, column and a caret.
@@ -96,7 +102,7 @@ def parse(
         if value is not None and value not in get_args(literal):
             choices = ", ".join(map(repr, get_args(literal)))
             raise InvalidConstraint(f"{setting}={value!r} is not known", action=f"use one of {choices}")
-    cutter, rules, start = _lowered(source, start, lexer, embedded or {}, import_paths)
+    cutter, rules, start = _lowered(source, start, lexer, embedded or {}, import_paths, tokens)
     return cutter.finish(rules, start, prefer)
 
 
@@ -133,8 +139,9 @@ def _lowered(
     lexer: Lexer | None,
     embedded: Mapping[str, ir.Grammar],
     import_paths: Sequence[Any],
+    tokens: Mapping[str, bytes] | None = None,
 ) -> tuple[_Cutter, Mapping[str, ir.Expr], str]:
-    """The terminals, the rules and the start rule."""
+    """The terminals, the rules and the start rule; without `tokens` any byte stands for a token."""
     if isinstance(source, Lark):
         own_lexer = lexer_of(source)
         start = start_rule(source, start)
@@ -151,7 +158,19 @@ def _lowered(
             may_be_empty=definitions.plain.llguidance,
         )
         cutter = _Cutter(terminals, definitions.ignored, lexer or "contextual")
-        lowering = LarkRules(definitions, cutter.leaf, _embedder(definitions, embedded, cutter.between))
+        plain = definitions.plain
+        parts = token_parts(plain.source, plain.tokens.values())
+
+        def token(reference: TokenReference) -> ir.Expr:
+            if tokens is not None and not tokens.keys() >= {*parts[reference]}:
+                reason = f"at most {len(tokens)} tokens, or sets of tokens without overlap, can be named"
+                problem = plain.source.problem(reason, reference.at)
+                raise ConstraintTooLarge("the Lark grammar is too large", problem)
+            marks = [ir.literal(_ANY_MARK if tokens is None else tokens[name]) for name in parts[reference]]
+            return ir.sequence(ir.Terminal(ir.union(*marks)), cutter.between)
+
+        embed = _embedder(definitions, embedded, cutter.between)
+        lowering = LarkRules(definitions, cutter.leaf, embed, token)
         lowering.lower(start)
         rules = lowering.rules
     return cutter, rules, start
@@ -165,9 +184,23 @@ def embedded_names(text: str) -> list[str]:
     """
     plain = without_additions(text)
     names = ["%json" if node.name is None else f"@{node.name}" for node in plain.embedded.values()]
+    names += [one.written for one in plain.tokens.values()]
     names += [f"{lazy.rule}[lazy]" for lazy in plain.lazy.values()]
     names += [f"{name}::_" for name in sorted(plain.parametric)]
     return names + sorted(set(plain.operators.values()))
+
+
+def special_tokens(source: str | Lark) -> tuple[str, ...]:
+    """The tokens that rules name, each once: by name, or by numbers as `parse` tells them apart.
+
+    Raises:
+        ConstraintError: as `parse`.
+    """
+    if isinstance(source, Lark):
+        return ()
+    plain = without_additions(source)
+    parts = token_parts(plain.source, plain.tokens.values())
+    return tuple(dict.fromkeys(name for names in parts.values() for name in names))
 
 
 def fingerprint(source: str | Lark, import_paths: Sequence[Any] = ()) -> str:

@@ -9,6 +9,7 @@ there).
     perm::set_bit(0)                 call0             a rule that is only declared, as %json is
     %if bit_clear(0)                 if0               the same, nothing or no text at all
     "a"{2,3}                         "a"~2..3
+    <|call|> <[5-9]>                 token0 token1     the same as call0
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any, TypeVar
 from grammars.errors import ConstraintTooLarge, Problem
 from grammars.notation.lark.attributes import read_attributes
 from grammars.notation.lark.parameters import Condition, RuleNumberReader, Value
+from grammars.notation.lark.tokens import TokenReference, read_token
 from grammars.notation.source import GrammarSource
 
 MAX_CHARACTERS = 1_000_000
@@ -39,7 +41,9 @@ _SCAN = re.compile(
   | (?P<json> %json (?![a-z_]) )
   | (?P<name> @ (?P<identifier> [A-Za-z_][A-Za-z0-9_]* )? )
   | (?P<header> %llguidance (?![a-z_]) )
-  | (?P<foreign> %regex (?![a-z_]) | %lark (?![a-z_]) | < )
+  | (?P<foreign> %regex (?![a-z_]) | %lark (?![a-z_]) )
+  | (?P<token> < (?: \[ [^\]\n]* \] | [^<>\s]+ ) > )
+  | (?P<angle> < )
   | (?P<both> & )
   | (?P<complement> (?<! ["/\w)\]}] ) ~ (?! [ ]* [0-9] ) )
   | (?P<attributed> ^ [ \t]* [?!]{0,2} (?P<rule> [a-z_][a-z0-9_]* ) (?: \.[0-9]+ )? [ \t]* (?= \[ ) )
@@ -52,10 +56,10 @@ _SCAN = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 _KINDS = (
-    "comment", "empty", "string", "regexp", "opened", "json", "name", "header", "foreign", "both", "complement",
-    "attributed", "parametric", "called", "condition", "count", "word",
+    "comment", "empty", "string", "regexp", "opened", "json", "name", "header", "foreign", "token", "angle", "both",
+    "complement", "attributed", "parametric", "called", "condition", "count", "word",
 )  # fmt: skip
-_LLGUIDANCE = {"header", "both", "complement", "attributed", "parametric", "called", "condition"}
+_LLGUIDANCE = {"header", "token", "both", "complement", "attributed", "parametric", "called", "condition"}
 _COLON = re.compile(r"[ \t]*:")
 _SPACE = re.compile(r"[ \t]*")
 _Added = TypeVar("_Added")
@@ -117,6 +121,7 @@ class PlainLark:
         source: the grammar as it was written.
         text: what Lark's loader reads.
         embedded: by the name of the rule that stands for it in `text`.
+        tokens: by the name of the rule that stands for them.
         calls: of parametric rules, and conditions, by the name of the rule that stands for them.
         parametric: names of parametric rules.
         lazy: rules that end where they can end first, by the terminal that stands for their body.
@@ -130,6 +135,7 @@ class PlainLark:
     source: GrammarSource
     text: str
     embedded: dict[str, EmbeddedGrammar] = field(default_factory=dict)
+    tokens: dict[str, TokenReference] = field(default_factory=dict)
     calls: dict[str, ParametricCall] = field(default_factory=dict)
     parametric: set[str] = field(default_factory=set)
     lazy: dict[str, LazyRule] = field(default_factory=dict)
@@ -181,7 +187,7 @@ class _Replacement:
         while (match := _SCAN.search(text, at)) is not None:
             at = self._replaced(match)
         self._emit(text[self._end :], self._end)
-        if declared := [*plain.embedded, *plain.calls, *plain.operators]:
+        if declared := [*plain.embedded, *plain.tokens, *plain.calls, *plain.operators]:
             self._emit("\n%declare " + " ".join(declared), len(text), replaced=True)
         plain.text = "".join(self._pieces)
         return plain
@@ -216,6 +222,12 @@ class _Replacement:
             self._put(match, " ", at)
         elif kind == "foreign":
             source.refuse("is a construct of another engine", start, "write a terminal /.../, or use @name")
+        elif kind == "token":
+            self._put(match, self._named(plain.tokens, read_token(source, start, match["token"])), at)
+        elif kind == "angle":
+            source.fail(
+                "a token is named between < and >, without white space, as in <|call|> or <[128]>", start
+            )
         elif kind in ("both", "complement"):
             self._put(match, self._named(plain.operators, match[0], terminal=True), at)
         elif kind == "attributed":

@@ -169,6 +169,8 @@ class TerminalPatterns:
         if kind == "alias":
             self.definitions.fail("a terminal has no aliases", self.definitions.place_of(parts[1], name))
         at = self.definitions.place_of(parts[0], name)
+        if isinstance(parts[0], NonTerminal) and parts[0].name in self.definitions.plain.tokens:
+            self.definitions.fail("a token is no text: it stands in rules only", at)
         if isinstance(parts[0], NonTerminal) and parts[0].name not in self.definitions.embedded:
             self.definitions.fail(f"a terminal cannot be made of the rule {parts[0].name}", at)
         return self.definitions.fail("a terminal is made of literals and terminals only", at)

@@ -13,6 +13,7 @@ from grammars.errors import ConstraintTooLarge
 from grammars.notation.lark.additions import EmbeddedGrammar, ParametricCall
 from grammars.notation.lark.definitions import LarkDefinitions, Node, subtrees
 from grammars.notation.lark.patterns import repetition
+from grammars.notation.lark.tokens import TokenReference
 from grammars.transform.imports import import_rules
 
 MAX_RULES = 20_000
@@ -26,7 +27,7 @@ class LarkRules:
 
     Attributes:
         made: the rules so far.
-        used: names of the terminals in them.
+        used: the terminals and tokens in them, by name.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class LarkRules:
         definitions: LarkDefinitions,
         leaf: Callable[[str], ir.Expr],
         embed: Callable[[EmbeddedGrammar], tuple[ir.Grammar, ir.Expr]],
+        token: Callable[[TokenReference], ir.Expr],
     ) -> None:
         """Makes no rule yet.
 
@@ -41,10 +43,12 @@ class LarkRules:
             definitions: the grammar.
             leaf: gives what stands in rules for the terminal of a name.
             embed: gives the grammar of ``%json`` or ``@name``, and what comes after it.
+            token: gives what stands in rules for ``<name>`` or ``<[number]>``.
         """
         self.definitions = definitions
         self.leaf = leaf
         self.embed = embed
+        self.token = token
         self.rules: dict[str, ir.Expr] = {}
         self.used: dict[str, ir.Expr] = {}
         self.keys: dict[ir.Expr, str] = {}  # of what may be an argument
@@ -153,6 +157,8 @@ class LarkRules:
             return self.used[name]
         if name in self.definitions.embedded:
             return self._foreign(name, self.definitions.embedded[name])
+        if name in self.definitions.plain.tokens:
+            return self._token(name, self.definitions.plain.tokens[name])
         if self.definitions.rules[name].parameters:
             template = ir.call(name)  # passed to another one
             self.keys[template] = name
@@ -219,6 +225,13 @@ class LarkRules:
             for part, name, end in zip(parts, names, ends, strict=False)
             if end is None or name is None or self.patterns.get(name) != end
         ]
+
+    def _token(self, name: str, reference: TokenReference) -> ir.Expr:
+        """What stands for a token."""
+        if name not in self.used:
+            self.used[name] = self.token(reference)
+            self.keys[self.used[name]] = name
+        return self.used[name]
 
     def _foreign(self, name: str, node: EmbeddedGrammar) -> ir.Expr:
         """The call of an embedded grammar; each is added once."""
