@@ -165,10 +165,22 @@ class Substring(Regex):
         space: number of the spellings that a run of white space has.
         least: characters of the shortest text; must be 1 or less with `spaces`.
         whole_words: whether a text neither begins nor ends inside a word.
+        chunk_starts: the only positions, beside both ends of the document, where a text may begin or end; None: any. Not
+            with `spaces` or `whole_words`.
         packed: all of these as bytes, for the core.
     """
 
-    __slots__ = ("least", "packed", "space", "spaces", "spellings", "symbols", "whole_words", "words")
+    __slots__ = (
+        "chunk_starts",
+        "least",
+        "packed",
+        "space",
+        "spaces",
+        "spellings",
+        "symbols",
+        "whole_words",
+        "words",
+    )
 
     def __init__(
         self,
@@ -180,6 +192,7 @@ class Substring(Regex):
         space: int = 0,
         least: int = 1,
         whole_words: bool = False,
+        chunk_starts: frozenset[int] | None = None,
     ) -> None:
         self.symbols = symbols
         self.spellings = spellings
@@ -188,13 +201,20 @@ class Substring(Regex):
         self.space = space
         self.least = least
         self.whole_words = whole_words
+        self.chunk_starts = chunk_starts
         listed = [(number, data) for number, texts in enumerate(spellings) for data in texts]
-        sizes = (len(symbols), len(spellings), spaces, words, space, least, whole_words, len(listed))
+        numbers = bytearray(symbols.encode("utf-32-le", "surrogatepass"))
+        if chunk_starts is not None:
+            for at in range(len(symbols)):
+                if at not in chunk_starts:
+                    numbers[4 * at + 3] |= 0x80
+        ends = int(whole_words) if chunk_starts is None else 2
+        sizes = (len(symbols), len(spellings), spaces, words, space, least, ends, len(listed))
         self.packed = b"".join(
             (
                 struct.pack("<8I", *sizes),
                 *(struct.pack("<2I", number, len(data)) + data for number, data in listed),
-                symbols.encode("utf-32-le", "surrogatepass"),
+                numbers,
             )
         )
 

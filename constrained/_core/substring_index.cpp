@@ -23,6 +23,9 @@ struct Reader {
 };
 
 constexpr uint32_t kMaxSpelling = 64;
+constexpr uint32_t kInside = 1u << 31;  // of a packed symbol: no text begins or ends before it
+
+enum Ends : uint32_t { Anywhere, OutsideWords, BetweenChunks };
 
 }  // namespace
 
@@ -31,9 +34,11 @@ SubstringIndex::SubstringIndex(std::span<const uint8_t> packed, const std::bitse
     Reader reader{packed};
     const uint32_t length = reader.number();
     symbols_ = reader.number(), spaces_ = reader.number(), words_ = reader.number(), space_ = reader.number();
-    least_ = reader.number(), whole_words_ = reader.number() != 0;
+    least_ = reader.number();
+    const uint32_t ends = reader.number();
+    whole_words_ = ends != Anywhere;
     const uint32_t count = reader.number();
-    if (spaces_ > symbols_ || words_ > symbols_ || (spaces_ > 0 && space_ >= spaces_)) throw std::invalid_argument("malformed grammar: a document");
+    if (spaces_ > symbols_ || words_ > symbols_ || (spaces_ > 0 && space_ >= spaces_) || ends > BetweenChunks) throw std::invalid_argument("malformed grammar: a document");
     std::vector<std::pair<uint32_t, std::vector<uint8_t>>> spellings;
     std::vector<bool> spelled(symbols_);
     for (uint32_t i = 0; i < count; ++i) {
@@ -45,13 +50,25 @@ SubstringIndex::SubstringIndex(std::span<const uint8_t> packed, const std::bitse
         spellings.emplace_back(symbol, std::vector<uint8_t>(bytes.begin(), bytes.end()));
     }
     text_.resize(length);
-    for (uint32_t& symbol : text_) {
+    std::vector<bool> inside(length + 1);  // of a word or chunk, by position
+    for (uint32_t i = 0; i < length; ++i) {
+        uint32_t& symbol = text_[i];
         symbol = reader.number();
+        if (ends == BetweenChunks) inside[i] = i > 0 && (symbol & kInside), symbol &= ~kInside;
         if (symbol >= symbols_) throw std::invalid_argument("malformed grammar: a document");
         if (!spelled[symbol]) symbol = symbols_;  // above all others: no text contains it
     }
     build_spellings(std::move(spellings));
-    if (whole_words_) remove_unspelled();
+    if (ends == OutsideWords) remove_unspelled();
+    if (ends == BetweenChunks) {
+        words_ = kNone;  // no symbol decides whether a text may end
+        for (uint32_t i = 0, end = 0; i < length; i = end) {  // as `remove_unspelled`
+            bool whole = true;
+            do whole &= text_[end] < symbols_;
+            while (inside[++end]);
+            if (!whole) std::fill(text_.begin() + i, text_.begin() + end, symbols_);
+        }
+    }
     starts_.assign(length + 1, 0);
     std::vector<uint32_t> shortest(symbols_ + 1, 0);
     for (uint32_t symbol = 0; symbol < symbols_; ++symbol) {
@@ -64,8 +81,8 @@ SubstringIndex::SubstringIndex(std::span<const uint8_t> packed, const std::bitse
     if (whole_words_) {
         word_ends_.assign(length + 1, length);
         for (uint32_t i = length; i-- > 0;) {
-            const bool inside = i > 0 && text_[i] >= words_ && text_[i] < symbols_ && text_[i - 1] >= words_ && text_[i - 1] < symbols_;
-            word_ends_[i] = inside ? word_ends_[i + 1] : i;
+            inside[i] = inside[i] || (i > 0 && text_[i] >= words_ && text_[i] < symbols_ && text_[i - 1] >= words_ && text_[i - 1] < symbols_);
+            word_ends_[i] = inside[i] ? word_ends_[i + 1] : i;
             longest_word_ = std::max(longest_word_, starts_[word_ends_[i]] - starts_[i]);
         }
     }
@@ -128,10 +145,9 @@ void SubstringIndex::sort_suffixes() {
     // Texts begin where enough symbols follow; with whole words, not inside one.
     std::vector<uint32_t> readable(length + 1, 0);
     for (uint32_t i = length; i-- > 0;) readable[i] = text_[i] < symbols_ ? readable[i + 1] + 1 : 0;
-    const auto in_word = [&](uint32_t at) { return text_[at] >= words_; };
     for (const uint32_t suffix : order) {
         if (readable[suffix] < std::max(least_, 1u)) continue;
-        if (whole_words_ && suffix > 0 && in_word(suffix) && in_word(suffix - 1)) continue;
+        if (whole_words_ && word_end(suffix) != suffix) continue;
         suffixes_.push_back(suffix);
     }
     suffixes_.shrink_to_fit();
@@ -192,6 +208,11 @@ uint32_t SubstringIndex::child(uint32_t node, uint8_t byte) const {
 
 bool SubstringIndex::may_end(const Cursor& cursor) const {
     if (!whole_words_) return true;
+    if (words_ == kNone) {
+        bool possible = false;
+        for_each_position(cursor, [&](uint32_t next) { possible |= word_ends_[next] == next; });
+        return possible;
+    }
     const uint32_t next = cursor.hi ? position(cursor.lo, cursor.depth) : cursor.lo;  // the smallest symbol comes first
     if (next == 0) return true;
     return word_ends_[next] == next || text_[next] == symbols_;

@@ -246,7 +246,7 @@ def lark(
     Beyond Lark: ``%json {...}`` in a rule is JSON of that schema, and ``@name`` is the constraint of that name in
     `embed`. Both are read byte by byte in every possible way, and no terminal's match reaches into them. What llguidance
     adds to the notation is read too: ``name[lazy]``, ``[suffix=...]``, ``[stop=...]``, ``&`` and ``~`` of terminals,
-    parametric rules, counts in braces, tokens as ``<|call|>`` and ``<[128-140]>``.
+    parametric rules, counts in braces, tokens as ``<|call|>`` and ``<[128-140]>``, ``%regex {...}``.
 
     Args:
         grammar: the text of a grammar (not the name of a file), or a parser that `lark.Lark` made. Of a parser the

@@ -18,7 +18,7 @@ class Occurrences:
 
     def starts(self) -> frozenset[Place]:
         """The occurrences of the empty text."""
-        return frozenset((at, False) for at in range(len(self.symbols) + 1) if self.cuts_no_word(at))
+        return frozenset((at, False) for at in range(len(self.symbols) + 1) if self.may_cut(at))
 
     def after(self, places: frozenset[Place], symbol: int, *, first: bool) -> frozenset[Place]:
         """The occurrences after one more symbol; `first`: the text was empty before."""
@@ -39,10 +39,14 @@ class Occurrences:
 
     def may_end(self, places: frozenset[Place]) -> bool:
         """Whether a text may end at one of the occurrences, apart from its length."""
-        return any(self.cuts_no_word(at) for at, _ in places)
+        return any(self.may_cut(at) for at, _ in places)
 
-    def cuts_no_word(self, at: int) -> bool:
+    def may_cut(self, at: int) -> bool:
         """Whether a text may start or end here."""
-        if not self.node.whole_words or at in (0, len(self.symbols)):
+        if at in (0, len(self.symbols)):
+            return True
+        if self.node.chunk_starts is not None:
+            return at in self.node.chunk_starts
+        if not self.node.whole_words:
             return True
         return self.symbols[at - 1] < self.node.words or self.symbols[at] < self.node.words

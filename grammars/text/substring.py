@@ -6,8 +6,10 @@ of a second. Here its characters are numbered: characters that the relaxation do
 
 from __future__ import annotations
 
+import itertools
 import sys
 import unicodedata
+from collections.abc import Sequence
 from functools import cache
 
 from grammars import ir
@@ -90,6 +92,23 @@ def substring_regex(
         least=min_length,
         whole_words=whole_words,
     )
+
+
+def substring_of_chunks(chunks: Sequence[str], *, min_length: int = 0) -> ir.Substring:
+    """Any number of consecutive chunks of a document, joined.
+
+    Args:
+        chunks: the document, up to `MAX_DOCUMENT_LENGTH` characters.
+        min_length: 0 to allow the empty string, 1 not to.
+
+    Raises:
+        InvalidConstraint: a chunk is not valid Unicode.
+        ConstraintTooLarge: the document is too long.
+    """
+    whole = substring_regex("".join(chunks), min_length=0)
+    assert isinstance(whole, ir.Substring)
+    starts = frozenset(itertools.accumulate(map(len, chunks), initial=0))
+    return ir.Substring(whole.symbols, whole.spellings, least=min_length, chunk_starts=starts)
 
 
 def simple_fold(char: str) -> str:

@@ -52,6 +52,12 @@ def read_calls(text: str) -> bool:
     return True
 
 
+def joined(chunks: list[str]) -> Callable[[str], Any]:
+    """Whether a text is some consecutive chunks and a mark."""
+    found = {"".join(chunks[i:j]) + "!" for i in range(len(chunks) + 1) for j in range(i, len(chunks) + 1)}
+    return found.__contains__
+
+
 CASES = {
     "lazy": Case('start: x "b"\nx[lazy]: /[ab<>]*<>/', ("a", "b", "<>", "<"), re.compile("(?:(?!<>)[ab<>])*<>b").fullmatch),
     "lazy, made of terminals": Case('start: x "!"\nx[lazy]: A+ B\nA: "a" | "b"\nB: "b"', ("a", "b", "!"), re.compile("[ab]a*b!").fullmatch),
@@ -96,6 +102,18 @@ CASES = {
         ),
         tuple("abcde"), lambda text: 1 <= len(text) <= 3 and len({*text}) == len(text), 4,
     ),
+    "chunks": Case('start: A "!"\nA: %regex {"substring_chunks": ["ab", "c", "", "ab"]}', ("ab", "c", "a", "b", "!"), joined(["ab", "c", "ab"])),
+    "words": Case('start: A "!"\nA: %regex {"substring_words": "foo bar.. "}', ("foo", " ", "bar", ".", "..", "!", "f"), joined(["foo", " ", "bar", "..", " "])),
+    "words of many scripts": Case(
+        """start: A "!"\nA: %regex {"substring_words": "a-b'c_d é1 \\n中½z\\u0301"}""",
+        ("a", "-", "'c_d", "c", "_", "é1", "é", "1", " ", "\n", "中½z", "中", "½", "z", "\u0301", "!"),
+        joined(["a", "-", "b", "'", "c_d", " ", "é1", " \n", "中½z", "\u0301"]), 3,
+    ),
+    "characters": Case('start: A "!"\nA: %regex {"substring_chars": "abca"}', ("a", "b", "c", "!"), joined([*"abca"])),
+    "an empty document": Case('start: A "!"\nA: %regex {"substring_words": ""} | "b"', ("a", "b", "!"), re.compile("b?!").fullmatch),
+    "a document and a pattern": Case('start: A "!"\nA: %regex {"substring_chars": "aabb"} & /a*b+/', ("a", "b", "!"), re.compile("(a|aa)?bb?!").fullmatch),
+    "a document in a rule": Case('start: ("[" %regex {"substring_words": "a b"} "]")+', ("a", "b", " ", "[", "]"), re.compile(r"(\[(a( b?)?| b?|b)?\])+").fullmatch),
+    "a document in a lazy rule": Case('start: x "!"\nx[lazy]: %regex {"substring_words": "a b a"} "b"', ("a", "b", " ", "!"), re.compile("(a?| | a|a )b!").fullmatch),
     "other functions": Case(
         'start: down::3\ndown::_: "a" down::decr([0:2]) %if not(is_zeros([0:2]))\n'
         ' | "b" down::bit_and(1) %if or(eq([0:4], 2), eq(_, 3))\n | "c" down::bit_or(0x4) %if and(lt(_, 4), bit_clear(2))\n'
@@ -183,6 +201,13 @@ REFUSED = [
     ('start: A\nA: & "b"', InvalidConstraint, "line 2, column 4", "nothing stands before the &"),
     ('start: A\nA: "b" ~', InvalidConstraint, "line 2, column 8", "~ of nothing"),
     ('start: A\nA: /a*?b/ & /.*/', UnsupportedConstraint, "line 2, column 1", "a lazy loop beside & or ~"),
+    ('start: %regex', InvalidConstraint, "line 1, column 14", "JSON expected after %regex"),
+    ('start: %regex 3', InvalidConstraint, "line 1, column 8", "%regex takes an object"),
+    ('start: A\nA: %regex {}', InvalidConstraint, "line 2, column 4", "%regex with 0 keys"),
+    ('start: %regex {"type": "number"}', InvalidConstraint, "line 1, column 8", "unknown key 'type' of %regex"),
+    ('start: %regex {"substring_words": ["a"]}', InvalidConstraint, "line 1, column 8", "substring_words takes a string"),
+    ('start: %regex {"substring_chunks": ["a", 1]}', InvalidConstraint, "line 1, column 8", "substring_chunks takes a list of strings"),
+    ('start: %regex {"substring_chars": "a\\ud800"}', InvalidConstraint, "line 1, column 8", "half of a surrogate pair: character 1"),
     ('start: p::2\np::_: "a" p::set_bit(64) %if true', InvalidConstraint, "line 2, column 22", "bits are numbered"),
     ('start: p::2\np::_: "a" %if maybe(_)', InvalidConstraint, "line 2, column 15", "a condition expected"),
     ('start: p::_\np::_: "a"', InvalidConstraint, "line 1, column 8", "the rule start has no number"),

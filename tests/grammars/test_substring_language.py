@@ -19,7 +19,12 @@ from constrained.errors import InvalidConstraint, UnsatisfiableConstraint, Unsup
 from constrained.testing import ReferenceRecognizer
 from grammars import ir
 from grammars.regex.matching import matches
-from grammars.text.substring import is_word_character, simple_fold, substring_regex
+from grammars.text.substring import (
+    is_word_character,
+    simple_fold,
+    substring_of_chunks,
+    substring_regex,
+)
 from tests.support.finite import FiniteAutomaton
 
 ALPHABETS = ("ab ", "aAb\n ", 'a"\\\n', "é😀 \x00a", "ßẞſsS", "a \t\n_", "Kk\u212a\u00a0 ")
@@ -162,6 +167,41 @@ def test_the_slow_searches_agree() -> None:
             for text in {*rng.sample(sorted(expected), min(20, len(expected))), *others}:
                 assert matches(regex, text) == (text in expected), (document, options, text)
                 assert recognizer.accepts(text.encode()) == (text in expected), (document, options, text)
+
+
+def joined_chunks(chunks: list[str]) -> set[str]:
+    """Any number of consecutive chunks, by the definition."""
+    return {"".join(chunks[i:j]) for i in range(len(chunks) + 1) for j in range(i, len(chunks) + 1)}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_masks_are_those_of_the_listed_chunks(seed: int) -> None:
+    rng = random.Random(seed)
+    pieces = ("a", "ab", "b", "aba", " ", "  ", "é", "e", "", "a b", "éa", "😀")
+    chunks = [rng.choice(pieces) for _ in range(rng.randrange(1, 9))]
+    expected = joined_chunks(chunks)
+    words = vocabulary(rng)
+    for least in (0, 1):
+        wanted = {text for text in expected if len(text) >= least}
+        if not wanted:
+            continue
+        regex = substring_of_chunks(chunks, min_length=least)
+        compare(TokenAutomaton(ir.Grammar.of(regex), words), FiniteAutomaton(wanted, words), rng, 8)
+        # What follows begins as a chunk may.
+        followed = TokenAutomaton(ir.Grammar.of(ir.concat(regex, ir.literal("ab"))), words)
+        compare(followed, FiniteAutomaton({text + "ab" for text in wanted}, words), rng, 8)
+        others = {"".join(rng.choice("ab é") for _ in range(rng.randrange(5))) for _ in range(30)}
+        for text in {*rng.sample(sorted(wanted), min(10, len(wanted))), *others}:
+            assert matches(regex, text) == (text in wanted), (chunks, text)
+
+
+def test_chunks_with_characters_that_no_token_has() -> None:
+    words = Vocabulary.from_bytes([bytes((byte,)) for byte in b"ab c"] + [b"ab", b""], [5])
+    expected = {
+        "".join(part[i:j]) for part in (["ab", "c"], [" ", "b"]) for i in range(3) for j in range(i, 3)
+    }
+    automaton = TokenAutomaton(ir.Grammar.of(substring_of_chunks(["ab", "c", "aéc", " ", "b"])), words)
+    compare(automaton, FiniteAutomaton(expected, words), random.Random(0), 30)
 
 
 def test_conjunctions_with_other_keywords() -> None:

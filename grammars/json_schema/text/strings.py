@@ -238,6 +238,7 @@ def respelled(node: ir.Substring, change: Callable[[tuple[bytes, ...]], Sequence
         space=node.space,
         least=node.least,
         whole_words=node.whole_words,
+        chunk_starts=node.chunk_starts,
     )
 
 

@@ -4,6 +4,7 @@
     attributes    name[lazy, suffix="..."]
     parameters    name::set_bit(0), %if bit_clear(0)
     tokens        <|call|>, <[128-140]>
+    structured_regex    %regex {"substring_words": "..."}
     combined      A & B, ~A, and patterns that end early
     loader        from the text to definitions, by Lark's own loader
     definitions   what the loader leaves, with places
@@ -185,6 +186,7 @@ def embedded_names(text: str) -> list[str]:
     plain = without_additions(text)
     names = ["%json" if node.name is None else f"@{node.name}" for node in plain.embedded.values()]
     names += [one.written for one in plain.tokens.values()]
+    names += ["%regex"] * bool(plain.structured)
     names += [f"{lazy.rule}[lazy]" for lazy in plain.lazy.values()]
     names += [f"{name}::_" for name in sorted(plain.parametric)]
     return names + sorted(set(plain.operators.values()))

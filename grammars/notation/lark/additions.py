@@ -10,6 +10,7 @@ there).
     %if bit_clear(0)                 if0               the same, nothing or no text at all
     "a"{2,3}                         "a"~2..3
     <|call|> <[5-9]>                 token0 token1     the same as call0
+    %regex {...}                     REGEX0            a terminal with its pattern
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any, TypeVar
 from grammars.errors import ConstraintTooLarge, Problem
 from grammars.notation.lark.attributes import read_attributes
 from grammars.notation.lark.parameters import Condition, RuleNumberReader, Value
+from grammars.notation.lark.structured_regex import StructuredRegex, read_structured_regex
 from grammars.notation.lark.tokens import TokenReference, read_token
 from grammars.notation.source import GrammarSource
 
@@ -41,7 +43,8 @@ _SCAN = re.compile(
   | (?P<json> %json (?![a-z_]) )
   | (?P<name> @ (?P<identifier> [A-Za-z_][A-Za-z0-9_]* )? )
   | (?P<header> %llguidance (?![a-z_]) )
-  | (?P<foreign> %regex (?![a-z_]) | %lark (?![a-z_]) )
+  | (?P<structured> %regex (?![a-z_]) )
+  | (?P<foreign> %lark (?![a-z_]) )
   | (?P<token> < (?: \[ [^\]\n]* \] | [^<>\s]+ ) > )
   | (?P<angle> < )
   | (?P<both> & )
@@ -56,10 +59,20 @@ _SCAN = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 _KINDS = (
-    "comment", "empty", "string", "regexp", "opened", "json", "name", "header", "foreign", "token", "angle", "both",
+    "comment", "empty", "string", "regexp", "opened", "json", "name", "header", "structured", "foreign", "token", "angle", "both",
     "complement", "attributed", "parametric", "called", "condition", "count", "word",
 )  # fmt: skip
-_LLGUIDANCE = {"header", "token", "both", "complement", "attributed", "parametric", "called", "condition"}
+_LLGUIDANCE = {
+    "header",
+    "structured",
+    "token",
+    "both",
+    "complement",
+    "attributed",
+    "parametric",
+    "called",
+    "condition",
+}
 _COLON = re.compile(r"[ \t]*:")
 _SPACE = re.compile(r"[ \t]*")
 _Added = TypeVar("_Added")
@@ -125,6 +138,7 @@ class PlainLark:
         calls: of parametric rules, and conditions, by the name of the rule that stands for them.
         parametric: names of parametric rules.
         lazy: rules that end where they can end first, by the terminal that stands for their body.
+        structured: ``%regex``, by the terminal that stands for it.
         operators: ``"&"`` or ``"~"`` by the terminal that stands for it.
         llguidance: whether the grammar says that it is llguidance's, or uses what that adds. Literals and terminals may then
             be empty.
@@ -139,6 +153,7 @@ class PlainLark:
     calls: dict[str, ParametricCall] = field(default_factory=dict)
     parametric: set[str] = field(default_factory=set)
     lazy: dict[str, LazyRule] = field(default_factory=dict)
+    structured: dict[str, StructuredRegex] = field(default_factory=dict)
     operators: dict[str, str] = field(default_factory=dict)
     llguidance: bool = False
     offsets: list[int] = field(default_factory=list)
@@ -189,6 +204,8 @@ class _Replacement:
         self._emit(text[self._end :], self._end)
         if declared := [*plain.embedded, *plain.tokens, *plain.calls, *plain.operators]:
             self._emit("\n%declare " + " ".join(declared), len(text), replaced=True)
+        for name, regex in plain.structured.items():  # Lark's loader has to read some pattern
+            self._emit(f'\n{name}: "{name}"', regex.at, replaced=True)
         plain.text = "".join(self._pieces)
         return plain
 
@@ -217,6 +234,10 @@ class _Replacement:
             if match["identifier"] is None:
                 source.fail("the name of a constraint expected after @", at)
             self._put(match, self._named(plain.embedded, EmbeddedGrammar(start, match["identifier"])), at)
+        elif kind == "structured":
+            value, at = _json(source, at, "%regex")
+            regex = read_structured_regex(source, start, value)
+            self._put(match, self._named(plain.structured, regex, terminal=True), at)
         elif kind == "header":
             at = _check_header(source, start, at)
             self._put(match, " ", at)

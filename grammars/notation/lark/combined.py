@@ -1,21 +1,31 @@
-"""Patterns of terminals that no regular expression of Python writes: ``A & B``, ``~A``, and rules that end early."""
+"""Patterns of terminals that no regular expression of Python writes: ``A & B``, ``~A``, rules that end early, ``%regex``."""
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Literal
 
 from lark import Tree
 from lark.grammar import Terminal
 from lark.lexer import Pattern
 
+from grammars import ir
 from grammars.errors import ConstraintTooLarge
 from grammars.notation.lark.definitions import LarkDefinitions, Node, subtrees
 
 MAX_DEPTH = 100
 """Greatest depth of a pattern that is made of such patterns."""
 
-Combination = Literal["concat", "union", "repeat", "both", "not", "shortest"]
-_JOINED = {"concat": " ", "union": " | ", "both": " & ", "shortest": " ", "repeat": "", "not": ""}
+Combination = Literal["concat", "union", "repeat", "both", "not", "shortest", "substring"]
+_JOINED = {
+    "concat": " ",
+    "union": " | ",
+    "both": " & ",
+    "shortest": " ",
+    "repeat": "",
+    "not": "",
+    "substring": "",
+}
 
 
 class CombinedPattern(Pattern):
@@ -62,6 +72,21 @@ class CombinedPattern(Pattern):
     def max_width(self) -> int:
         """Of no use here; `LarkTerminals` measures languages."""
         return 1
+
+
+class SubstringPattern(CombinedPattern):
+    """The substrings of a document: ``%regex``.
+
+    Attributes:
+        regex: its texts.
+    """
+
+    __slots__ = ("regex",)
+
+    def __init__(self, regex: ir.Substring) -> None:
+        super().__init__("substring", ())
+        self.regex = regex
+        self.value = f"%regex {blake2b(regex.packed, digest_size=16).hexdigest()}"
 
 
 def check_depth(definitions: LarkDefinitions, pattern: Pattern, name: str) -> None:

@@ -133,6 +133,9 @@ class _Builder(GrammarBuilder):
             if lazy.ending is not None:
                 definitions.literals[lazy.ending] = f"the ending of {lazy.rule}"
             definitions.places[name] = definitions.place(lazy.rule)
+        for name, structured in definitions.plain.structured.items():
+            definitions.literals[name] = "%regex"
+            definitions.places[name] = structured.at
         patterns = TerminalPatterns(definitions, trees)
         definitions.terminals = [
             TerminalDef(name, patterns.pattern(name), priorities[name]) for name in trees

@@ -12,7 +12,7 @@ from lark.load_grammar import _literal_to_pattern as literal_to_pattern
 
 from grammars.errors import ConstraintTooLarge
 from grammars.notation.lark.additions import MAX_COPIES
-from grammars.notation.lark.combined import CombinedPattern, bind_operators, check_depth
+from grammars.notation.lark.combined import CombinedPattern, SubstringPattern, bind_operators, check_depth
 from grammars.notation.lark.definitions import LarkDefinitions, Node, subtrees
 
 MAX_PATTERN = 200_000
@@ -111,6 +111,8 @@ class TerminalPatterns:
         return [symbol for symbol in symbols if isinstance(symbol, Terminal)]
 
     def _joined(self, name: str) -> Pattern:
+        if (structured := self.definitions.plain.structured.get(name)) is not None:
+            return SubstringPattern(structured.regex)
         patterns: dict[int, Pattern] = {}
         for node in subtrees(self.trees[name]):
             parts = [

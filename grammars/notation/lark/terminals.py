@@ -13,7 +13,7 @@ from lark.lexer import Pattern, PatternStr, TerminalDef
 
 from grammars import ir
 from grammars.errors import ConstrainedError, InvalidConstraint, Problem, UnsupportedConstraint
-from grammars.notation.lark.combined import CombinedPattern
+from grammars.notation.lark.combined import CombinedPattern, SubstringPattern
 from grammars.notation.lark.patterns import as_regex
 from grammars.regex import analysis
 from grammars.regex.ast import (
@@ -123,7 +123,7 @@ class LarkTerminals:
             regex = self._lazy_regex(regex, text, name, label)
         optional = self.may_be_empty and not shortest and analysis.nullable(regex)
         if optional:
-            regex = ir.intersection(regex, ir.repeat(ir.ANY_CHAR, 1))
+            regex = _without_empty(regex)
         whole = ir.Concat((regex,))
         terminal = LarkTerminal(label, whole, definition.priority, literal, flags, shortest, optional, order)
         if shortest:
@@ -139,6 +139,8 @@ class LarkTerminals:
                     name, f"the terminal {label} has a lazy loop beside & or ~", "leave out the ? of the loop"
                 )
             return self._regex(text, name, label)
+        if isinstance(pattern, SubstringPattern):
+            return pattern.regex
         shortest = pattern.kind == "shortest"
         parts = [self._combined(part, name, label, may_be_lazy=shortest) for part in pattern.parts]
         if pattern.kind == "union":
@@ -216,6 +218,13 @@ class LarkTerminals:
 def _without_longer(regex: ir.Regex) -> ir.Regex:
     """The texts of a language that do not begin with another one of its texts."""
     return ir.difference(regex, ir.concat(regex, ir.repeat(ir.ANY_CHAR, 1)))
+
+
+def _without_empty(regex: ir.Regex) -> ir.Regex:
+    """The texts of a language but the empty one."""
+    if isinstance(regex, ir.Substring) and regex.chunk_starts is not None:
+        return ir.Substring(regex.symbols, regex.spellings, least=1, chunk_starts=regex.chunk_starts)
+    return ir.intersection(regex, ir.repeat(ir.ANY_CHAR, 1))
 
 
 def _lazy(pattern: str) -> bool:
