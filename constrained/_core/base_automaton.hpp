@@ -171,7 +171,7 @@ protected:
     bool count_exactly(uint32_t state);
     void count_exactly_on(std::span<const uint32_t> way);
     bool ends_real_token(uint32_t node) const;
-    const Spelled& spelled(uint32_t state);
+    const Spelled& spelled(uint32_t state, uint32_t fuel = kSpellingFuel);
     const Spelled* known_spelled(uint32_t state) const;
     uint32_t spelled_tokens(uint32_t state);
     bool spell(uint32_t state, uint32_t limit);

@@ -10,6 +10,9 @@
 // bound. Where a budget suffices, some token leads to a state where the budget without it suffices. All of it depends on the
 // state alone, as long as `Head::length` is exact.
 // Work: a search ends at the first state whose completion is known, so a growing text costs a few steps for each byte.
+// A search that takes too many steps is an error at the start of a text. Behind a token it counts as a proof that there is no
+// completion: masks leave that token out, as they do where a search for a text of an intersection gives up. The state itself has
+// a spelled completion, found when its last token was allowed, so one token is always left.
 #include <algorithm>
 #include <map>
 
@@ -21,12 +24,28 @@ namespace {
 
 uint64_t place(uint32_t state, uint32_t node) { return uint64_t{state} << 32 | node; }
 
+/// A search took too many steps.
+struct GaveUp : TooLarge {
+    GaveUp() : TooLarge("no completion that tokens spell was found") {}
+};
+
+/// `Spelled::tokens` of a state, beside infinite bytes, from which a search gave up: it is not repeated. Searches from other
+/// states take no notice of it.
+constexpr uint32_t kGaveUp = 0;
+
+/// Part of `kSpellingFuel` that further searches for a mask have after one gave up.
+constexpr uint32_t kLaterSearches = 64;
+
 }  // namespace
 
 bool BaseAutomaton::can_be_spelled(uint32_t state, uint32_t tokens) {
     const Call call(*this, state);
     real_tokens_ = tokens;
-    return spelled(state).bytes != kInfinite;
+    try {
+        return spelled(state).bytes != kInfinite;
+    } catch (const GaveUp&) {
+        return false;
+    }
 }
 
 uint32_t BaseAutomaton::spelled_completion(uint32_t state, uint32_t tokens) {
@@ -47,21 +66,29 @@ const BaseAutomaton::Spelled* BaseAutomaton::known_spelled(uint32_t state) const
     if (state == kDead) return &kImpossible;
     if (heads_[state].accepts) return &kComplete;
     const auto at = spelled_.find(state);
-    return at == spelled_.end() ? nullptr : &at->second;
+    const bool known = at != spelled_.end() && !(at->second.bytes == kInfinite && at->second.tokens == kGaveUp);
+    return known ? &at->second : nullptr;
 }
 
-const BaseAutomaton::Spelled& BaseAutomaton::spelled(uint32_t state) {
+/// Throws `GaveUp` if the search takes too many steps.
+const BaseAutomaton::Spelled& BaseAutomaton::spelled(uint32_t state, uint32_t fuel) {
     if (const Spelled* known = known_spelled(state)) return *known;
-    spelling_fuel_ = kSpellingFuel;
-    if (!spell(state, heads_[state].length)) {
-        const uint32_t bytes = fewest_spelled_bytes(state);
-        if (bytes != kInfinite) spell(state, bytes);
+    if (spelled_.contains(state)) throw GaveUp();
+    spelling_fuel_ = fuel;
+    try {
+        if (!spell(state, heads_[state].length)) {
+            const uint32_t bytes = fewest_spelled_bytes(state);
+            if (bytes != kInfinite) spell(state, bytes);
+        }
+    } catch (const GaveUp&) {
+        spelled_.insert_or_assign(state, Spelled{kInfinite, kDead, kGaveUp});
+        throw;
     }
     return spelled_.at(state);
 }
 
 void BaseAutomaton::spend_spelling_fuel() {
-    if (spelling_fuel_-- == 0) throw TooLarge("no completion that tokens spell was found");
+    if (spelling_fuel_-- == 0) throw GaveUp();
 }
 
 /// Searches for the spelled completion among those of at most `limit` bytes, and stores it for all states between its tokens.
@@ -255,6 +282,17 @@ void BaseAutomaton::fill_spelled_mask(uint32_t state, uint32_t tokens, uint32_t 
         std::span<const uint32_t> places;
     };
     std::vector<Visit> work{{Trie::kRoot, state, places}};
+    uint32_t fuel = kSpellingFuel;
+    const auto completes = [&](uint32_t next) {
+        try {
+            const uint32_t bytes = spelled(next, fuel).bytes;
+            return bytes != kInfinite && (bytes < budget || spelled_tokens(next) < budget);
+        } catch (const GaveUp&) {
+            fuel = kSpellingFuel / kLaterSearches;
+            return false;
+        }
+    };
+    bool empty = true;
     while (!work.empty()) {
         Visit at = work.back();
         work.pop_back();
@@ -265,15 +303,15 @@ void BaseAutomaton::fill_spelled_mask(uint32_t state, uint32_t tokens, uint32_t 
             at.places = at.places.subspan(inside.size());
             const auto here = inside.first(std::ranges::lower_bound(inside, own_end) - inside.begin());
             const uint32_t next = byte_next(at.state, trie.byte(child));
-            if (!here.empty()) {
-                const uint32_t bytes = spelled(next).bytes;
-                if (bytes != kInfinite && (bytes < budget || spelled_tokens(next) < budget)) {
-                    for (const uint32_t place : here) allow(order[place]);
-                }
+            if (!here.empty() && completes(next)) {
+                for (const uint32_t place : here) allow(order[place]);
+                empty = false;
             }
             if (here.size() < inside.size()) work.push_back({child, next, inside.subspan(here.size())});
         }
     }
+    // Memos may have been dropped since the last token was allowed: better an error than a dead end.
+    if (empty && fuel != kSpellingFuel && !heads_[state].accepts) throw GaveUp();
 }
 
 }  // namespace core

@@ -72,6 +72,9 @@ class SpelledAutomaton(Automaton):
         self._eos = frozenset(vocabulary.eos_ids)
         self._spelled = _core.SpelledTokens(inner, vocabulary.size)
         self._masks: LRUCache[tuple[int, int], Bitmask] = LRUCache(_MASK_CACHE_SIZE)
+        self.shortest_completion(
+            inner.start
+        )  # raises where a search gives up: behind a token that is no completion
         if self.start == DEAD:
             raise UnsatisfiableConstraint(
                 "no completion satisfies the constraint",

@@ -12,7 +12,7 @@ import pytest
 import constrained
 from constrained.automaton import SpelledAutomaton, TokenAutomaton
 from constrained.automaton.bitmask import unpack_ids
-from constrained.errors import UnsatisfiableConstraint
+from constrained.errors import ConstraintTooLarge, UnsatisfiableConstraint
 from constrained.vocabulary import Vocabulary
 from tests.exactness.enumerate import TableModel
 
@@ -221,3 +221,22 @@ def test_draft_tokens_are_those_of_the_vocabulary_and_save_passes():
     assert len({out.tokens for out in alone}) > 1
     assert {token < len(pieces) for out in drafted for token in out.tokens} == {True}
     assert sum(out.stats.forwards for out in drafted) < 0.7 * sum(out.stats.forwards for out in alone)
+
+
+def test_where_a_search_gives_up_behind_a_token_masks_leave_that_token_out():
+    """No limit is an error after the first token. Behind y there are two million states, and no token writes é at the end."""
+    hard = "[ab]*a[ab]{20}é"
+    pieces = ["x", "y", "w", "a", "b", "éq", "wa"]
+    vocabulary = Vocabulary.from_bytes([*(piece.encode() for piece in pieces), b""], [len(pieces)])
+    automaton = constrained.compile(constrained.regex(f"ww(x+|y{hard}|wa?b)"), vocabulary)
+    assert isinstance(automaton, SpelledAutomaton)
+    state = automaton.walk(automaton.start, [2, 2])[-1]
+    exact = needs([piece.encode() for piece in pieces], "ww(x+|wa?b)", 3, longest=5)
+    for budget in (1 << 30, 2, 3, 1 << 30):
+        wanted = {t for t in range(len(pieces)) if exact[2, 2, t] < min(budget, NEVER)}
+        assert masked(automaton, state, budget) == wanted
+    assert automaton.accepts(automaton.walk(state, [6, 4])[-1])
+    with pytest.raises(
+        ConstraintTooLarge, match="no completion that tokens of the vocabulary spell was found"
+    ):
+        constrained.compile(constrained.regex(hard), vocabulary)
