@@ -16,8 +16,8 @@ from constrained.chat.tool_format_probe import is_template_format
 from constrained.chat.tools import HERMES, Tool, ToolFormat
 from constrained.errors import PromptError
 from constrained.models import LanguageModel, Prompt
-from constrained.prompting.chat_template import apply_template, encode_text, mark_message
-from constrained.prompting.user_texts import mark
+from constrained.prompting.chat_template import apply_template, encode_text
+from constrained.prompting.user_texts import mark, mark_messages
 
 Message = Mapping[str, Any]
 
@@ -58,7 +58,7 @@ def chat_prompt(
     chat = normalize_messages(messages)
     tokenizer = getattr(model, "tokenizer", None)
     if tokenizer is not None:
-        chat = [mark_message(message, tokenizer) for message in chat]
+        chat = mark_messages(chat, tokenizer)
         tools = [
             replace(
                 tool,

@@ -13,6 +13,9 @@ from constrained.decoding.step import DecodingStep
 from constrained.models import Cache, LanguageModel
 from constrained.sampling import Distribution
 
+_TRIM_PAUSE = 0.05
+"""Seconds between two looks at the size of the process."""
+
 
 class BatchedSequence(Protocol):
     """A member of the batch.
@@ -98,7 +101,7 @@ class ContinuousBatch(Generic[MemberT]):
         self._speculation_max_batch = speculation_max_batch
         self._step = DecodingStep(model, speculation)
         self._prefix = PromptPrefix(model) if share_prefixes else None
-        self._trim = MallocTrimmer()
+        self._trim = MallocTrimmer(pause=_TRIM_PAUSE)
         self._drawing = drawing
         self._parked: dict[int, Cache] = {}  # rows of the members that wait for their token, by id
         self._held: dict[int, tuple[MemberT, Cache]] = {}  # of those that sit steps out

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -21,13 +22,21 @@ class MallocTrimmer:
     Args:
         trim: replaces glibc's ``malloc_trim``. With another C library the default does nothing.
         resident_bytes: the resident size; None where the system does not say.
+        pause: seconds between two looks at the size. A look lets other threads have the GIL several times.
+        clock: seconds, for tests.
     """
 
     def __init__(
         self,
         trim: Callable[[int], Any] | None = None,
         resident_bytes: Callable[[], int | None] | None = None,
+        *,
+        pause: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._pause = pause
+        self._clock = clock
+        self._looked = -pause
         self._trim = glibc_trim() if trim is None else trim
         self._resident_bytes = resident_size if resident_bytes is None else resident_bytes
         self._least = self._resident_bytes()  # since the last call
@@ -36,6 +45,10 @@ class MallocTrimmer:
         """Trims if the process has grown since the last call, or since it was smallest after it."""
         if self._trim is None or self._least is None:
             return
+        now = self._clock()
+        if now < self._looked + self._pause:
+            return
+        self._looked = now
         size = self._resident_bytes() or 0
         if size > self._least + _GROWTH:
             self._trim(0)

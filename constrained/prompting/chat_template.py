@@ -8,7 +8,7 @@ from typing import Any
 from constrained.errors import PromptError
 from constrained.prompting.ids import check_ids, is_chat
 from constrained.prompting.room import check_room
-from constrained.prompting.user_texts import encode_marked, mark
+from constrained.prompting.user_texts import encode_marked, mark_messages
 
 
 def apply_template(
@@ -110,17 +110,8 @@ def encode_chat(
         PromptTooLong: see `check_room`.
     """
     templated = bool(getattr(tokenizer, "chat_template", None))
-    marked = [mark_message(message, tokenizer) for message in messages]
+    marked = mark_messages(messages, tokenizer)
     return encode_text(render_chat(marked, tokenizer), tokenizer, special=not templated, context=context)
-
-
-def mark_message(message: Mapping[str, Any], tokenizer: Any) -> dict[str, Any]:
-    """A message in whose texts nothing can become a special token; see `constrained.prompting.user_texts`."""
-    own = message.get("role") == "assistant"  # templates look for markup such as <think> in its content
-    return {
-        name: value if name == "role" else mark(value, tokenizer, special_only=own and name == "content")
-        for name, value in message.items()
-    }
 
 
 def encode_text(text: str, tokenizer: Any, *, special: bool = True, context: int | None = None) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -36,8 +36,26 @@ def mark(value: _ValueT, tokenizer: Any, *, special_only: bool = False) -> _Valu
     Raises:
         PromptError: a text contains `BREAK`.
     """
-    pattern = _pattern(tokenizer)[special_only]
-    marked: _ValueT = _mark(value, pattern)
+    marked: _ValueT = _mark(value, _patterns_of(tokenizer)[special_only])
+    return marked
+
+
+def mark_messages(messages: Iterable[Mapping[str, Any]], tokenizer: Any) -> list[dict[str, Any]]:
+    """Messages of a chat in whose texts nothing can become a special token.
+
+    Raises:
+        PromptError: a text contains `BREAK`.
+    """
+    both = _patterns_of(tokenizer)  # once: a chat may have thousands of messages
+    marked = []
+    for message in messages:
+        own = message.get("role") == "assistant"  # templates look for markup such as <think> in its content
+        marked.append(
+            {
+                name: value if name == "role" else _mark(value, both[own and name == "content"])
+                for name, value in message.items()
+            }
+        )
     return marked
 
 
@@ -88,7 +106,7 @@ def _broken(text: str, pattern: re.Pattern[str]) -> str:
     return BREAK.join([*pieces, text[begin:]])
 
 
-def _pattern(tokenizer: Any) -> tuple[re.Pattern[str] | None, re.Pattern[str] | None]:
+def _patterns_of(tokenizer: Any) -> tuple[re.Pattern[str] | None, re.Pattern[str] | None]:
     """What matches markup and special tokens, and special tokens alone."""
     try:
         known = _patterns.get(tokenizer)

@@ -21,7 +21,7 @@ from constrained.server.errors import ApiError, invalid_field_error, to_api_erro
 from constrained.server.other_servers import CONSTRAINT_FIELDS, check_other_fields, one_of, repetition
 from constrained.server.reasoning import reasoning_budget, template_variables
 from constrained.server.request_constraint import compile_constraint, stop_strings
-from constrained.server.requests import ApiRequest, ChatRequest, CompletionRequest
+from constrained.server.requests import ApiRequest, ChatRequest, CompletionRequest, as_dicts
 from constrained.server.sequence_stream import SequenceStream
 from constrained.server.settings import ServerSettings
 from constrained.server.speculation import SpeculationCache
@@ -189,7 +189,7 @@ def _prompts(
     request: ApiRequest, model: LanguageModel, constraint: Constraint, formats: ReplyFormats
 ) -> list[list[int]]:
     if isinstance(request, ChatRequest):
-        messages = [message.model_dump(exclude_none=True) for message in request.messages]
+        messages = as_dicts(request.messages)
         tools = constraint.callable_tools if isinstance(constraint, ReplyConstraint) else ()
         return [
             model.encode(

@@ -5,9 +5,10 @@ An unknown field that could change a completion is refused by name, because it c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 _Item = TypeVar("_Item")
@@ -156,6 +157,17 @@ class ChatMessage(LenientModel):
     tool_call_id: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
+
+
+_MESSAGES = TypeAdapter(list[ChatMessage])
+_AT_ONCE = 128
+"""Messages that are written at a time: pydantic keeps the GIL until it is done."""
+
+
+def as_dicts(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+    """Messages as JSON values, without what they do not have."""
+    parts = (messages[i : i + _AT_ONCE] for i in range(0, len(messages), _AT_ONCE))
+    return [one for part in parts for one in _MESSAGES.dump_python(list(part), exclude_none=True)]
 
 
 class ChatRequest(ApiRequest):

@@ -120,7 +120,7 @@ class ResponseBuilder:
         self._logprobs = logprobs
         self._usage = usage
         self._reasoning = reasoning
-        self._reasons = isinstance(constraint, ReplyConstraint) and constraint.frame.reasoning is not None
+        self.reasons = isinstance(constraint, ReplyConstraint) and constraint.frame.reasoning is not None
         self.choices = [
             ResponseChoice(
                 i,
@@ -139,7 +139,7 @@ class ResponseBuilder:
             "completion_tokens": completion_tokens,
             "total_tokens": self._prompt_tokens + completion_tokens,
         }
-        if self._reasons:
+        if self.reasons:
             thought = sum(choice.reasoning_tokens for choice in self.choices)
             counts["completion_tokens_details"] = {"reasoning_tokens": thought}
         return counts

@@ -36,13 +36,24 @@ class Job:
     Attributes:
         sequences: in the order of their indices.
         client: whose time they take.
+
+    Args:
+        texts: its sequences.
+        tell: receives their deltas.
+        client: see above.
+        streams: tell each new delta; False: of each sequence the first one, and when it ends the rest of it. Whom it is told
+            to has less to do then.
     """
 
-    def __init__(self, texts: Sequence[SequenceStream], tell: DeltaCallback, client: str = "") -> None:
+    def __init__(
+        self, texts: Sequence[SequenceStream], tell: DeltaCallback, client: str = "", *, streams: bool = True
+    ) -> None:
         self.sequences = list(texts)
         self.client = client
         self.cancelled = False
         self._tell = tell
+        self._streams = streams
+        self._begun: set[int] = set()  # indices of sequences whose first delta has been told
 
     @property
     def finished(self) -> bool:
@@ -51,8 +62,11 @@ class Job:
 
     def deliver(self) -> None:
         """Passes the new deltas to the callback."""
-        ready = (text for text in self.sequences if not text.parked)
+        ready = [text for text in self.sequences if not text.parked]
+        if not self._streams:
+            ready = [text for text in ready if text.finished or text.index not in self._begun]
         pieces = [piece for text in ready if (piece := text.pop_delta()) is not None]
+        self._begun.update(piece.index for piece in pieces)
         if pieces and not self.cancelled:
             self._tell(pieces)
 

@@ -214,7 +214,8 @@ class Service:
             reasoning=not isinstance(wanted, ChatRequest) or wanted.include_reasoning is not False,
             tool_names=names,
         )
-        mine.jobs = [Job(texts, mine.tell, mine.client) for texts in ready.groups]
+        streams = bool(wanted.stream) or wire.reasons
+        mine.jobs = [Job(texts, mine.tell, mine.client, streams=streams) for texts in ready.groups]
         try:
             for job in mine.jobs:
                 model.scheduler.submit(job)

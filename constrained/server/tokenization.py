@@ -11,7 +11,7 @@ from constrained.models import LanguageModel
 from constrained.prompting.room import check_room
 from constrained.server.errors import invalid_field_error
 from constrained.server.reasoning import template_variables
-from constrained.server.requests import ChatMessage, ChatRequest, Items, StrictModel
+from constrained.server.requests import ChatMessage, ChatRequest, Items, StrictModel, as_dicts
 
 
 class TokenizeRequest(StrictModel):
@@ -72,7 +72,7 @@ def _chat(request: TokenizeRequest, model: LanguageModel) -> list[int]:
     tools = parse_tools(request.tools or ())
     variables = template_variables(asked, model)
     formats = detect_formats(model, tools=bool(tools), thinking=bool(variables["enable_thinking"]))
-    shown = [message.model_dump(exclude_none=True) for message in messages]
+    shown = as_dicts(messages)
     return list(model.encode(chat_prompt(model, shown, tools, format=formats.tools, **variables)))
 
 

@@ -39,5 +39,21 @@ def test_memory_that_is_in_use_is_asked_for_once() -> None:
     assert trims == 2, "at 500, and at 340 after it had become smaller"
 
 
+def test_it_looks_once_in_a_pause() -> None:
+    now, looks = 0.0, 0
+
+    def size() -> int:
+        nonlocal looks
+        looks += 1
+        return MIB
+
+    trimmer = MallocTrimmer(lambda _: None, size, pause=0.05, clock=lambda: now)
+    looks = 0
+    for _ in range(100):
+        trimmer()
+        now += 0.01
+    assert looks == 20
+
+
 def test_other_systems_do_without() -> None:
     MallocTrimmer(lambda _: 1 / 0, lambda: None)()

@@ -18,6 +18,7 @@ import pytest
 
 from constrained import Generator, json_schema, load
 from constrained.decoding.speculation import Speculation
+from constrained.server.request_lifecycle import RequestLifecycle
 from tests.server.serving import MODEL, GatedModel, Served, scripted, served, wait_until
 from tests.support.paths import ROOT
 from tests.support.tiny_models import random_llama
@@ -27,6 +28,33 @@ from tests.support.tokenizers_fixtures import small_bpe_tokenizer
 def text(answer: httpx.Response) -> str:
     text_of: str = answer.json()["choices"][0]["message"]["content"]
     return text_of
+
+
+def test_a_whole_answer_is_told_in_two_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has what the deltas of a stream add up to."""
+    told = [0]
+    tell = RequestLifecycle.tell
+
+    def counted(self: RequestLifecycle, pieces: Any) -> None:
+        told[0] += 1
+        tell(self, pieces)
+
+    monkeypatch.setattr(RequestLifecycle, "tell", counted)
+    asked: dict[str, Any] = {"n": 3, "seed": 5, "temperature": 0, "logprobs": True, "top_logprobs": 2}
+    with served(scripted("some words, and some more of them")) as server:
+        whole = server.chat(**asked).json()
+        assert 2 <= told[0] <= 6
+        told[0] = 0
+        lines = server.chat(**asked, stream=True).text.splitlines()
+        assert told[0] > 20
+    chunks = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]
+    for i, choice in enumerate(whole["choices"]):
+        deltas = [one for chunk in chunks for one in chunk["choices"] if one["index"] == i]
+        assert "".join(one["delta"].get("content") or "" for one in deltas) == choice["message"]["content"]
+        tokens = [token for one in deltas if one["logprobs"] for token in one["logprobs"]["content"]]
+        assert tokens == choice["logprobs"]["content"]
+        assert len(tokens) > 30
+        assert choice["finish_reason"] == deltas[-1]["finish_reason"] == "stop"
 
 
 def test_a_text_is_the_same_in_any_company() -> None:

@@ -3,6 +3,9 @@
 python -m tests.tools.attack                       all attacks
 python -m tests.tools.attack schemas --seconds 60  one of them, longer
 
+With --floor the same attacks on a trivial FastAPI application follow, each beside the one on the server: what no server in Python
+on this machine can do better than.
+
 Prints for each attack the latency of the innocent client before and during it, the resident memory of the server, how the
 attackers were answered, and whether the server still answers afterwards. Latencies are side by side in one run, so that
 their ratio says something on a busy machine, too. The attackers are a process of low priority: elsewhere they have a machine of
@@ -50,6 +53,55 @@ vocabulary = constrained.Vocabulary.from_bytes([*tokens, b""], [len(tokens)])
 model = ScriptedModel(vocabulary, '{"a": 1, "b": 2, "c": [1, 2, 3]}', context=4096)
 serve(model, ServerSettings(name="scripted"), port=0, on_ready=lambda url: print(url, file=sys.stderr, flush=True))
 """
+
+FLOOR = """
+import asyncio, json, sys
+import numpy as np
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import BaseModel
+class Message(BaseModel):
+    role: str
+    content: str
+app = FastAPI()
+logits = np.zeros(int(sys.argv[1]))
+turns = asyncio.Lock()
+def tokens(count):
+    for _ in range(count):
+        for _ in range(4):
+            np.exp(logits).sum()
+async def stream(count):
+    for _ in range(count):
+        async with turns:
+            await asyncio.to_thread(tokens, 1)
+        yield b"data: {}\\n\\n"
+@app.post("/v1/chat/completions")
+async def chat(request: Request):
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > 8 << 20:
+            return JSONResponse({"error": {"code": "body_too_large"}}, 413, headers={"Connection": "close"})
+        parts.append(part)
+    asked = await asyncio.to_thread(json.loads, b"".join(parts))
+    await asyncio.to_thread(lambda: [Message.model_validate(one) for one in asked["messages"]])
+    count = 10 if asked["max_tokens"] == 10 else 300
+    if asked.get("stream"):
+        return StreamingResponse(stream(count), media_type="text/event-stream")
+    for _ in range(10):
+        async with turns:
+            await asyncio.to_thread(tokens, count // 10)
+    return {"choices": []}
+class Server(uvicorn.Server):
+    async def startup(self, sockets=None):
+        await super().startup(sockets)
+        print("http://127.0.0.1:%d" % self.servers[0].sockets[0].getsockname()[1], file=sys.stderr, flush=True)
+Server(uvicorn.Config(app, port=0, log_level="critical", http="h11")).run()
+"""
+"""A server of a few lines that does little: parses bodies, and for each token some arithmetic over as many numbers. It has no
+constraints and no limits but the size of a body. What its innocent client waits for under attack, this machine, Python and FastAPI
+make it wait."""
 
 Attack = Callable[["Target", int], Awaitable[str]]
 
@@ -264,10 +316,10 @@ def _quantile(values: list[float], q: float) -> float:
 
 
 @contextlib.contextmanager
-def served() -> Iterator[Target]:
+def served(program: str = SERVER) -> Iterator[Target]:
     """A server in a process of its own; prints at the end whether it is alive, and its memory."""
     process = subprocess.Popen(
-        [sys.executable, "-c", SERVER, str(SIZE)],
+        [sys.executable, "-c", program, str(SIZE)],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
@@ -288,6 +340,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("attacks", nargs="*", help=f"some of {', '.join(ATTACKS)} [default: all]")
     parser.add_argument("--seconds", type=float, default=20.0, help="of each attack")
+    parser.add_argument("--floor", action="store_true", help="attack a trivial FastAPI application, too")
     parser.add_argument(
         "--url", help="attack this server, or be its innocent client, and print what came of it"
     )
@@ -302,12 +355,14 @@ def main() -> None:
         )
         print(json.dumps(asyncio.run(run)))
         return
-    with served() as target:
+    with served() as target, served(FLOOR) if options.floor else contextlib.nullcontext() as floor:
         print(
             "attack | before p50, p99, ms | during p50, p99, ms | p99 ratio | MiB before / at most | attackers | innocent"
         )
         for name in options.attacks or ATTACKS:
             print(asyncio.run(attacked(target, name, options.seconds)), flush=True)
+            if floor is not None:
+                print("floor:", asyncio.run(attacked(floor, name, options.seconds)), flush=True)
 
 
 if __name__ == "__main__":
