@@ -169,6 +169,11 @@ class BaseAutomaton:
         Whether later masks may take much more work than the first ones, as far as the grammar shows it.
         """
 
+    def forks(self, state: int) -> int:
+        """
+        Levels of open rules at which several ways to read the text go on, at most: few in a text that can be read in one way.
+        """
+
     def limit_work(self, steps: int | None) -> None:
         """
         From now on a call that takes more steps raises TooLarge; None: no call does.

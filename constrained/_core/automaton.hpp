@@ -87,6 +87,7 @@ private:
     uint32_t longest_spelled() const final { return exprs_.tracks_distinct() ? kLongText / 16 : kLongText; }
     uint32_t step_cost(uint32_t state, uint32_t length) const final;
     uint32_t counting_cost(uint32_t state) const final;
+    uint32_t forks_of(uint32_t state) const final;
     bool needs_search(uint32_t state) const final;
     bool reads_heads(uint32_t state) const final;
     std::vector<uint32_t> head_exits(uint32_t state) final;

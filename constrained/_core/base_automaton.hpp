@@ -47,6 +47,11 @@ public:
     }
     /// Whether later masks may take much more work than the first ones, as far as the grammar shows it.
     virtual bool needs_trial() const { return true; }
+    /// `Gss::forks` of what may follow a state, at most.
+    uint32_t forks(uint32_t state) {
+        const Call call(*this, state);
+        return forks_of(state);
+    }
     bool accepts(uint32_t state) const { return heads_[state].accepts; }
     uint32_t find_mask_id(uint32_t state) const {
         const uint32_t mask = heads_[state].mask.load(std::memory_order_acquire);
@@ -226,6 +231,7 @@ protected:
     virtual const TokenSet* within_budget(uint32_t, uint32_t) { return nullptr; }
     /// Adds the tokens at these places of the trie's order, all of which the state allows, if the budget suffices after them.
     virtual void keep_within(uint32_t state, uint32_t budget, std::span<const uint32_t> places, uint32_t* out);
+    virtual uint32_t forks_of(uint32_t) const { return 0; }
     /// Whether a byte may cost much: a search (`RegexStore::needs_search`), or one step for each of many items.
     virtual bool needs_search(uint32_t) const { return false; }
     /// Whether `interchangeable` may return another state for it.

@@ -333,6 +333,14 @@ void define_base_automaton(nb::module_& m) {
             "state"_a, "Whether that number is the least, here and in every state that can follow.")
         .def_prop_ro("needs_trial", &BaseAutomaton::needs_trial, "Whether later masks may take much more work than the first ones, as far as the grammar shows it.")
         .def(
+            "forks",
+            [](BaseAutomaton& self, uint32_t state) {
+                check(self, state);
+                const nb::gil_scoped_release released;
+                return self.forks(state);
+            },
+            "state"_a, "Levels of open rules at which several ways to read the text go on, at most: few in a text that can be read in one way.")
+        .def(
             "limit_work", [](BaseAutomaton& self, std::optional<uint64_t> steps) { self.limit_work(steps.value_or(core::Work::kUnlimited)); },
             "steps"_a.none(), "From now on a call that takes more steps raises TooLarge; None: no call does.")
         .def_prop_ro(

@@ -391,6 +391,12 @@ uint32_t Automaton::counting_cost(uint32_t id) const {
     return (inside ? 1 : kPlainCost) * (1 + parts);
 }
 
+uint32_t Automaton::forks_of(uint32_t id) const {
+    uint32_t most = 0;
+    for (const Item& item : items(id)) most = std::max(most, gss_.forks(item.after));
+    return most;
+}
+
 bool Automaton::reads_heads(uint32_t id) const { return state_of(id).tracks_distinct; }
 
 std::vector<uint32_t> Automaton::head_exits(uint32_t id) {

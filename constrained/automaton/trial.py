@@ -34,6 +34,16 @@ _NEAR_LIMIT = 4
 """After so many tokens each a mask near the token limit is tried too: in free text it goes over all tokens, whatever the constraint."""
 _TEXTS = 3
 """Random texts. The shortest one is followed by counting its tokens."""
+_AMBIGUOUS = 3
+"""Open rules that may be read in several ways at the end of the first text, from which on a longer text is followed: what its masks
+take may grow with its length."""
+_LONG = 160
+"""Bytes of the longer text, at least; as many tokens at most."""
+_LONG_LIMIT = 500_000
+"""Steps that a mask, or a count, of the longer text may take: where it takes so many here, it takes more in longer ones."""
+_LONG_NEAR_LIMIT = 16
+_DRAWN = 32
+"""Tokens of which the longer text takes the shortest."""
 _SHOWN = 40
 
 
@@ -54,6 +64,10 @@ def try_out(automaton: CompiledAutomaton, limit: int = WORK_LIMIT) -> None:
         for seed in range(_TEXTS):
             if trial.work < _ALL and (seed == 0 or trial.most > cheap):
                 trial.follow(random.Random(seed))
+        if trial.ambiguous:
+            limit = min(limit, _LONG_LIMIT)
+            automaton.limit_work(limit)
+            trial.follow_long(random.Random(_TEXTS))
     except _core.TooLarge:
         written = b"".join(automaton.vocabulary.tokens[token] for token in trial.text)[-_SHOWN:]
         place = f"after the text {written.decode(errors='replace')!r}" if trial.text else "at the start"
@@ -73,12 +87,14 @@ class _Trial:
         text: tokens of the current one.
         work: steps of all calls so far.
         most: steps of the costliest one.
+        ambiguous: several ways to read a text went on at many levels of open rules.
     """
 
     def __init__(self, automaton: CompiledAutomaton) -> None:
         self.automaton = automaton
         self.text: list[int] = []
         self.work = self.most = 0
+        self.ambiguous = False
         self._mask = automaton.new_mask()
         self._texts = ~pack_ids(automaton.vocabulary.eos_ids, automaton.vocabulary.size)
 
@@ -99,6 +115,26 @@ class _Trial:
             if not allowed.size:
                 return
             self.text.append(int(draw.choice(allowed)))
+            state = automaton.next(state, self.text[-1])
+        self.ambiguous |= automaton.forks(state) >= _AMBIGUOUS
+
+    def follow_long(self, draw: random.Random) -> None:
+        """Follows a text of many short tokens."""
+        automaton, mask, tokens = self.automaton, self._mask, self.automaton.vocabulary.tokens
+        state, size, work = automaton.start, 0, self.work
+        self.text = []
+        while size < _LONG and len(self.text) < _LONG and self.work - work < _ALL:
+            automaton.fill_mask(state, mask)
+            self._count()
+            allowed = unpack_ids(mask & self._texts)
+            if len(self.text) % _LONG_NEAR_LIMIT == 0:
+                automaton.fill_mask_within(state, mask, automaton.shortest_completion(state))
+                self._count()
+            if not allowed.size:
+                return
+            drawn = (int(draw.choice(allowed)) for _ in range(_DRAWN))
+            self.text.append(min(drawn, key=lambda token: len(tokens[token])))
+            size += len(tokens[self.text[-1]])
             state = automaton.next(state, self.text[-1])
 
     def _count(self) -> None:

@@ -108,6 +108,7 @@ def test_a_search_that_gives_up_leaves_tokens_out_and_raises_nothing() -> None:
 def test_the_page_on_security_names_the_limits_of_the_core() -> None:
     rows = dict(re.findall(r"^\| ([a-z][^|`]+) \| ([\d,]+) steps? \|", SECURITY.read_text(), re.MULTILINE))
     assert rows["one mask, or one count of tokens, in the trial"] == f"{trial.WORK_LIMIT:,}"
+    assert rows["the same in the longer text of an ambiguous grammar"] == f"{trial._LONG_LIMIT:,}"
     source = (SECURITY.parent / "constrained/_core/regex.hpp").read_text()
     dive = re.search(r"kDive = ([\d']+);", source)
     assert dive is not None
