@@ -93,7 +93,7 @@ def to_api_error(error: Exception, param: str | None = None) -> ApiError:
         return error
     if isinstance(error, ValidationError):
         return _malformed(error)
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or _is_torch_without_memory(error):
         return ApiError(503, "there is not enough memory for this request", code="out_of_memory")
     for kind, status, code in _CODES:
         if isinstance(error, kind):
@@ -109,6 +109,13 @@ def to_api_error(error: Exception, param: str | None = None) -> ApiError:
                 ],
             )
     return ApiError(500, f"the server failed: {type(error).__name__}", code="internal_error")
+
+
+def _is_torch_without_memory(error: Exception) -> bool:
+    """Whether an allocation of torch failed: on a device it has a class of its own, in main memory only its words."""
+    return type(error).__name__ == "OutOfMemoryError" or (
+        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    )
 
 
 def unsupported_field_error(param: str, what: str) -> ApiError:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from constrained.automaton import cache
 from constrained.decoding.malloc_trim import glibc_trim, resident_size
+from constrained.server.data_limit import DataLimit
 from constrained.server.settings import ServerSettings
 
 _CGROUP = Path("/sys/fs/cgroup")
@@ -42,17 +43,21 @@ class MemoryWatch:
         self._settings = settings
         self._shed = shed
         self._trim = glibc_trim()
+        self._limit = DataLimit()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="memory", daemon=True)
 
     def start(self) -> None:
-        """Starts the thread."""
+        """Starts the thread. With `max_memory`, allocations fail from now on that would take the process far beyond it."""
         self.look()
+        if self._settings.max_memory is not None and self.resident is not None:
+            self._limit.set(self._settings.max_memory - self.resident)
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread."""
+        """Ends the thread, and the limit of allocations."""
         self._stopped.set()
+        self._limit.lift()
 
     def look(self) -> None:
         """Frees memory if there is little, and says whether there still is."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,7 +15,9 @@ from constrained.automaton import TokenAutomaton, cache
 from constrained.automaton.cache import compile_cached
 from constrained.server import ServerSettings, memory
 from constrained.server.memory import MemoryWatch
+from constrained.testing import ScriptedModel
 from tests.server.serving import BYTES, MODEL, GatedModel, served, wait_until
+from tests.support.paths import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -142,3 +146,49 @@ def test_the_last_request_of_the_client_with_most_ends_first() -> None:
 def test_the_limit_leaves_room() -> None:
     with pytest.raises(InvalidArgument, match="max_memory"):
         ServerSettings(max_memory=100 << 20)
+
+
+_LIMITED = """
+import numpy as np, sys, torch
+from constrained.decoding.malloc_trim import resident_size
+from constrained.server import ServerSettings
+from constrained.server.errors import to_api_error
+from constrained.server.memory import MemoryWatch
+watch = MemoryWatch(ServerSettings(max_memory=resident_size() + (600 << 20), min_free_memory=0))
+watch.start()
+for allocate in (lambda: np.ones(3 << 27), lambda: torch.ones(3 << 28), lambda: [0] * (3 << 27), lambda: bytearray(3 << 30)):
+    try:
+        allocate()
+        print("it was allocated")
+    except Exception as error:
+        print(to_api_error(error).code, end=" ")
+assert np.ones(50 << 20, np.uint8).any()
+watch.stop()
+assert np.ones(3 << 30, np.uint8).any()
+print("done")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
+def test_an_allocation_beyond_the_limit_is_an_error_of_its_request() -> None:
+    """3 GiB at once, by numpy, torch, Python lists and bytes; 50 MiB are there, and so are 3 GiB without the limit."""
+    done = subprocess.run([sys.executable, "-c", _LIMITED], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout == "out_of_memory " * 4 + "done\n", done.stderr
+
+
+class Greedy(ScriptedModel):
+    """Cannot allocate what the logits of a long prompt take."""
+
+    def logits(self, prompt: list[int], completion: list[int]) -> Any:
+        if len(prompt) > 20:
+            raise RuntimeError(
+                "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory"
+            )
+        return super().logits(prompt, completion)
+
+
+def test_a_pass_without_memory_ends_its_requests_only() -> None:
+    with served(Greedy(BYTES, "hello")) as server:
+        refused = server.chat("x" * 30)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "out_of_memory")
+        assert server.chat("x").status_code == 200

@@ -187,6 +187,13 @@ async def many_values(target: Target, turn: int) -> str:
         return f"{answer.status_code} {answer.json()['error']['code']}"
 
 
+async def huge_text(target: Target, turn: int) -> str:
+    """A text of 5 MB, for which the model's context has no room, in one message."""
+    body = target.body(messages=[{"role": "user", "content": "one word, " * 500_000}])
+    async with httpx.AsyncClient(timeout=60) as client:
+        return await target.post(client, body)
+
+
 async def slow_head(target: Target, turn: int) -> str:
     """A connection that sends a byte a second."""
     host, port = target.url.removeprefix("http://").split(":")
@@ -224,6 +231,7 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
     "large schemas": (large_schemas, 8),
     "bodies": (big_body, 4),
     "many values": (many_values, 4),
+    "huge texts": (huge_text, 4),
     "slow heads": (slow_head, 200),
     "disconnects": (hang_up, 16),
 }
