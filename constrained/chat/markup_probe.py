@@ -15,6 +15,7 @@ from grammars.json_schema import PARAMETER_STYLES
 
 _KEY, _OTHER = "probe_key", "probe_other"
 _VALUE = "probe value"
+_SIGNS = "probe < sign & more"
 _SAMPLES: Mapping[str, Any] = {
     "number": 7,
     "boolean": True,
@@ -47,7 +48,7 @@ def read_markup(body_of: Callable[..., str | None]) -> Markup | None:
     """
     one, two = body_of({_KEY: _VALUE}), body_of({_KEY: _VALUE, _OTHER: _VALUE})
     called = body_of({_KEY: _VALUE}, {_KEY: _VALUE})
-    if one is None or two is None:
+    if one is None or two is None or body_of({_KEY: _SIGNS}) != one.replace(_VALUE, _SIGNS):
         return None
     head, opening, tail = _cut(one)
     separator = _between_values(two)

@@ -5,6 +5,7 @@ Must not know: LangChain, servers, models.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.chat.reply_frame import PLAIN, ReplyFrame
 from constrained.chat.reply_parser import Reply, ReplyDelta, ReplyParser, ToolCall
-from constrained.chat.tool_format import INDEX, common_prefix
+from constrained.chat.tool_format import ID, INDEX, MAX_ID, common_prefix
 from constrained.chat.tools import (
     HERMES,
     Tool,
@@ -165,7 +166,7 @@ class ReplyConstraint(Constraint):
             with tool_errors(tool):
                 constraint = tool.arguments_in(form, self.special_tokens)
                 arguments[tool.name] = ir.sequence(
-                    import_shared(constraint, rules, f"tool {tool.name}"), ir.terminal(_numbered(shared))
+                    import_shared(constraint, rules, f"tool {tool.name}"), ir.terminal(self._numbers(shared))
                 )
         calls = []
         for head in form.heads(begin):
@@ -175,18 +176,22 @@ class ReplyConstraint(Constraint):
             ]
             call = fresh_name("tool call", rules)
             rules[call] = ir.choice(*each)
-            another = ir.sequence(ir.terminal(_numbered(following[len(shared) :])), ir.call(call))
+            another = ir.sequence(ir.terminal(self._numbers(following[len(shared) :])), ir.call(call))
             more = ir.loop(another, 0, None if self.allows_more_calls else 0)
             calls.append(ir.sequence(ir.terminal(self._marked(before)), ir.call(call), more))
-        return ir.sequence(ir.choice(*calls), ir.terminal(_numbered(tail[len(shared) :])))
+        return ir.sequence(ir.choice(*calls), ir.terminal(self._numbers(tail[len(shared) :])))
 
     def _marked(self, text: str) -> ir.Regex:
-        """A text of the format: special tokens are one byte each, the number of a call is any number."""
-        return _numbered(self._encoded(text))
+        """A text of the format: special tokens are one byte each, the number of a call is any number, its id any id."""
+        return self._numbers(self._encoded(text))
+
+    def _numbers(self, data: bytes) -> ir.Regex:
+        return _numbered(data, self.format.id_length)
 
     def _encoded(self, text: str) -> bytes:
-        """A text of the format in bytes; the number of a call is a zero byte."""
-        return encode_with_special(text, self.special_tokens).replace(INDEX.encode(), b"\0")
+        """A text of the format in bytes; the number of a call is a zero byte, its id is a byte of one."""
+        encoded = encode_with_special(text, self.special_tokens)
+        return encoded.replace(INDEX.encode(), b"\0").replace(ID.encode(), b"\1")
 
     @property
     def allows_more_calls(self) -> bool:
@@ -221,13 +226,17 @@ class ReplyConstraint(Constraint):
         return f"a call of {names}" if self.tool_choice == "required" else f"{text}, or a call of {names}"
 
 
-def _numbered(data: bytes) -> ir.Regex:
-    """Bytes in which a zero byte stands for any number."""
+def _numbered(data: bytes, id_length: int | None) -> ir.Regex:
+    """Bytes in which a zero byte stands for any number, and a byte of one for any id."""
     from grammars import ir
 
-    number = ir.repeat(ir.chars([(0x30, 0x39)]), 1, 4)
-    first, *others = map(ir.literal, data.split(b"\0"))
-    return ir.concat(first, *(part for other in others for part in (number, other)))
+    digits, letters = [(0x30, 0x39)], [(0x41, 0x5A), (0x61, 0x7A)]
+    if id_length is None:
+        call_id = ir.repeat(ir.chars([(0x2D, 0x2D), *digits, (0x5F, 0x5F), *letters]), 1, MAX_ID)
+    else:
+        call_id = ir.repeat(ir.chars([*digits, *letters]), id_length, id_length)
+    choices = {b"\0": ir.repeat(ir.chars(digits), 1, 4), b"\1": call_id}
+    return ir.concat(*(choices.get(part) or ir.literal(part) for part in re.split(rb"([\0\1])", data)))
 
 
 def reply_constraint(

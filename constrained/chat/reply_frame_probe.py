@@ -5,6 +5,7 @@ Must not know: LangChain, servers.
 
 from __future__ import annotations
 
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from constrained.chat.reply_frame import PLAIN, ReplyFrame
@@ -49,18 +50,24 @@ def reasoning_texts(probe: TemplateProbe) -> tuple[str, str] | None:
     prompt = probe.prompt(thinking=True)
     if prompt is None:
         return None
-    thought = {"reasoning_content": THOUGHT, "thinking": THOUGHT, "reasoning": THOUGHT}
-    text = probe.reply({"content": REPLY, **thought}, thinking=True)
+    template = str(probe.tokenizer.chat_template)
+    thought: dict[str, Any] = {"reasoning_content": THOUGHT, "thinking": THOUGHT, "reasoning": THOUGHT}
+    reply = {"content": REPLY, **thought}
+    if "[/THINK]" in template:  # reasoning is a part of the content
+        thought = {"content": [{"type": "thinking", "thinking": THOUGHT}]}
+        reply = {"content": [*thought["content"], {"type": "text", "text": REPLY}]}
+    text = probe.reply(reply, thinking=True)
     if text is not None and THOUGHT in text and text.find(REPLY) > text.index(THOUGHT):
         before, _, after = text.partition(THOUGHT)
         end = after[: after.index(REPLY)]
         called = probe.calls({"probe_key": "probe value"}, message=thought, thinking=True)
         if called is not None and THOUGHT in called:
             end = before_tag(common_prefix(end, called.partition(THOUGHT)[2])) or end
-        if not before.startswith(prompt):
-            return None
-        return before[len(prompt) :], end.lstrip()
-    template = str(probe.tokenizer.chat_template)
+        if before.startswith(prompt):
+            return before[len(prompt) :], end.lstrip()
+        # The prompt may have more: words that open the reasoning, and are left out in earlier replies.
+        opened = prompt.startswith(before) and end.strip() not in prompt[len(before) :]
+        return ("", end.lstrip()) if opened else None
     for begin, end in _TAGS:
         without, plain = probe.prompt() or "", probe.plain or ""
         if end in template and begin in without + prompt + plain:
@@ -110,7 +117,8 @@ def _continues(probe: TemplateProbe, front: str, reasoning: tuple[str, str] | No
         rest = rest.replace(text.strip(), "") if text.strip() else rest
     for begin, _ in _TAGS:
         rest = rest.replace(begin, "")
-    return not rest.strip()
+    opened = reasoning is not None and not reasoning[0] and prompt.startswith(front)
+    return opened or not rest.strip()
 
 
 def _lead(probe: TemplateProbe, block: str, reasoning: tuple[str, str]) -> str:

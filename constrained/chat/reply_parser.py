@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from constrained.chat.parameters import ParameterReader
-from constrained.chat.tool_format import INDEX, name_pattern
+from constrained.chat.tool_format import ID, INDEX, name_pattern
 from constrained.constraint.json_text import read_value
 
 if TYPE_CHECKING:
@@ -105,9 +105,9 @@ class ReplyParser:
         ends = [frame.close] if frame.close and self.constraint.content is None else []
         self._markers = [*([] if frame.calls_alone else begins), *ends, *stops]
         self._able = able
-        self._first_heads = {begin: name_pattern(form.heads(begin), able) for begin in begins}
+        self._first_heads = {begin: name_pattern(form.heads(begin), able, form.id_length) for begin in begins}
         following = form.call_separator + "{name}" + form.after_name
-        self._next_head = name_pattern([following], able)
+        self._next_head = name_pattern([following], able, form.id_length)
         self._head_pattern: re.Pattern[str] | None = None
         self._read: Callable[[list[ReplyDelta]], bool] = (
             self._before if frame.reasoning is None else self._think
@@ -293,7 +293,7 @@ class ReplyParser:
             return True
         # The text after the last parameter may begin as a parameter does.
         after = [form.tail, form.call_separator] if self.constraint.allows_more_calls else [form.tail]
-        fixed = [text.partition(INDEX)[0] for text in after]
+        fixed = [text.partition(INDEX)[0].partition(ID)[0] for text in after]
         if not any(self._held.startswith(text) for text in fixed):
             return False
         self._write("{}" if first else "}", pieces)

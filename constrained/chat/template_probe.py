@@ -23,6 +23,7 @@ REPLY = "\ue000reply\ue000"
 THOUGHT = "\ue000thought\ue000"
 NAMES = ("probe_one", "probe_two")
 IDS = ("probe0001", "probe0002")
+LONG_ID = "probe0000000001"
 
 _TOOLS = [
     {
@@ -70,12 +71,16 @@ class TemplateProbe:
         )
 
     def calls(
-        self, *arguments: Mapping[str, Any], message: Mapping[str, Any] | None = None, thinking: bool = False
+        self,
+        *arguments: Mapping[str, Any],
+        message: Mapping[str, Any] | None = None,
+        thinking: bool = False,
+        ids: Sequence[str] = IDS,
     ) -> str | None:
-        """As `reply`, with a call for each of these arguments: of `NAMES`, with `IDS`."""
+        """As `reply`, with a call for each of these arguments: of `NAMES`, with these ids."""
         calls = [
             {"id": call_id, "type": "function", "function": {"name": name, "arguments": given}}
-            for name, call_id, given in zip(NAMES, IDS, arguments, strict=False)
+            for name, call_id, given in zip(NAMES, ids, arguments, strict=False)
         ]
         return self.reply({**(message or {}), "tool_calls": calls}, thinking=thinking)
 

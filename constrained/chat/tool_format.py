@@ -18,6 +18,10 @@ TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 INDEX = "{index}"
 """In a format, the number of the call, in digits."""
+ID = "{id}"
+"""In a format, an id of the call that the model chooses."""
+MAX_ID = 40
+"""The longest id, where the format does not say how long ids are."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +37,8 @@ class ToolFormat:
 
     Attributes:
         begin: the marker that opens a call; free text cannot contain it.
-        head: the text between the marker and the arguments, with ``{name}`` for the name of the tool, and ``{index}`` where
-            the number of the call stands.
+        head: the text between the marker and the arguments, with ``{name}`` for the name of the tool, ``{index}`` where
+            the number of the call stands, and ``{id}`` where the model writes an id.
         tail: closes the last call.
         between: separates two complete calls.
         more: the text between the arguments of a call and the name of the next one; None: `tail`, `between`, `begin`
@@ -44,6 +48,7 @@ class ToolFormat:
         parameters: markup of the arguments, as `grammars.json_schema.parameter_style` takes it; None: they are JSON.
         others: further pairs of `begin` and `head` that a model may write instead.
         first_index: number of the first call.
+        id_length: ids have so many letters and digits; None: 1 to `MAX_ID` letters, digits, ``_`` and ``-``.
 
     Raises:
         InvalidArgument: the start of a call, of its name or of its arguments would be ambiguous.
@@ -59,6 +64,7 @@ class ToolFormat:
     parameters: Mapping[str, Any] | None = None
     others: tuple[tuple[str, str], ...] = ()
     first_index: int = 0
+    id_length: int | None = None
 
     def __post_init__(self) -> None:
         for begin, head in self.forms:
@@ -120,12 +126,17 @@ class ToolFormat:
         """
         if self.single and len(calls) > 1:
             return self.between.join(self.format_calls(call) for call in calls)
-        parts = [self.begin + self.before_name]
+        parts = []
         for number, (name, arguments) in enumerate(calls):
-            separator = self.call_separator if number else ""
-            text = separator + name + self.after_name
-            parts.append(text.replace(INDEX, str(number + self.first_index)) + arguments)
-        return "".join(parts).replace(INDEX, str(self.first_index)) + self.tail
+            opening = self.call_separator if number else self.begin + self.before_name
+            parts.append(self._numbered(opening + name + self.after_name, number) + arguments)
+        return "".join(parts) + self.tail
+
+    def _numbered(self, text: str, number: int) -> str:
+        """A text with the number and the id of a call."""
+        length = self.id_length or 9
+        call_id = str(number).zfill(length)[-length:]
+        return text.replace(INDEX, str(number + self.first_index)).replace(ID, call_id)
 
 
 HERMES = ToolFormat()
@@ -137,14 +148,15 @@ def common_prefix(one: AnyStr, other: AnyStr) -> AnyStr:
     return min(one, other, key=len) if length is None else one[:length]
 
 
-def name_pattern(heads: Iterable[str], names: Iterable[str]) -> re.Pattern[str]:
+def name_pattern(heads: Iterable[str], names: Iterable[str], id_length: int | None = None) -> re.Pattern[str]:
     """What matches one of the heads, with one of the names in it; the last group that matched is the name."""
+    ids = f"[a-zA-Z0-9_-]{{1,{MAX_ID}}}" if id_length is None else f"[a-zA-Z0-9]{{{id_length}}}"
+
+    def pattern(text: str) -> str:
+        return ids.join(r"\d+".join(map(re.escape, part.split(INDEX))) for part in text.split(ID))
+
     longest_first = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
     parts = (head.partition("{name}") for head in heads)
     return re.compile(
-        "|".join(f"{_pattern(text)}({longest_first}){_pattern(after)}" for text, _, after in parts)
+        "|".join(f"{pattern(text)}({longest_first}){pattern(after)}" for text, _, after in parts)
     )
-
-
-def _pattern(text: str) -> str:
-    return r"\d+".join(map(re.escape, text.split(INDEX)))

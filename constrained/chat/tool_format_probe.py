@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 
 from constrained.chat.markup_probe import read_markup
 from constrained.chat.reply_frame_probe import detect_reply_frame, reasoning_texts, without_reasoning
-from constrained.chat.template_probe import IDS, NAMES, REPLY, TemplateProbe
-from constrained.chat.tool_format import HERMES, INDEX, ToolFormat, common_prefix
+from constrained.chat.template_probe import IDS, LONG_ID, NAMES, REPLY, TemplateProbe
+from constrained.chat.tool_format import HERMES, ID, INDEX, ToolFormat, common_prefix
 from constrained.errors import InvalidArgument, Problem
 from constrained.models import LanguageModel
 
@@ -108,7 +108,7 @@ def _detect(model: LanguageModel) -> ToolFormat:
         return replace(HARMONY, special=probe.special_in(*HARMONY.special))
     calls = _Calls(probe)
     parts = calls.as_json() or calls.as_markup()
-    begin = _opening_marker(parts.before, probe.special)
+    begin = _opening_marker(parts.before, probe.special).partition(ID)[0]
     if (close := detect_reply_frame(model).close).startswith(begin):
         at = parts.before.find(">", len(common_prefix(parts.before, close)))
         begin = parts.before[: at + 1]
@@ -125,6 +125,7 @@ def _detect(model: LanguageModel) -> ToolFormat:
             special=probe.special_in(*texts, *style),
             parameters=parts.parameters,
             first_index=next((int(found.group()) for found in numbered if found), 0),
+            id_length=_id_length(probe) if ID in parts.before + parts.between else None,
         )
     except InvalidArgument as error:
         raise _wrong("".join(texts), error.summary) from error
@@ -149,6 +150,12 @@ def _texts(value: Any) -> list[Any]:
     return [text for one in value for text in _texts(one)] if isinstance(value, list) else [value]
 
 
+def _id_length(probe: TemplateProbe) -> int | None:
+    """The length of ids in calls; None: other lengths are written, too."""
+    longer = probe.calls(_ARGUMENTS, ids=[LONG_ID])
+    return None if longer is None or LONG_ID in longer else len(IDS[0])
+
+
 def _indexed(text: str) -> str:
     return _INDEX.sub(INDEX, text)
 
@@ -169,7 +176,11 @@ class _Calls:
         whole = self._probe.up_to_end(body)
         if whole == body:  # the end of a reply is no end of sequence: what a plain reply ends with, too
             after = (self._probe.plain or "").partition(REPLY)[2]
-            whole = body[: len(body) - len(common_prefix(after[::-1], body[::-1]))]
+            shared = common_prefix(after[::-1], body[::-1])[::-1]
+            opened = shared.find("<")
+            if ">" in shared[: opened if opened >= 0 else None]:  # the end of a tag that is not shared
+                shared = shared[opened:] if opened >= 0 else ""
+            whole = body[: len(body) - len(shared)]
         return whole.rstrip()
 
     def as_json(self) -> _Parts | None:
@@ -210,13 +221,19 @@ class _Calls:
 
 
 def _checked(body: str, parts: _Parts) -> _Parts:
+    if IDS[0] in parts.before + parts.between:  # the model writes it, before it writes the arguments
+        parts = parts._replace(
+            before=parts.before.replace(IDS[0], ID),
+            between=parts.between.replace(IDS[0], ID),
+            more=None if parts.more is None else parts.more.replace(IDS[1], ID),
+        )
     texts = (parts.before, parts.between, parts.after, parts.more or "")
     if any(name in text for text in texts for name in NAMES):
         raise _wrong(body, "has the name of the tool twice")
     if any(call_id in text for text in texts for call_id in IDS):
-        raise _wrong(body, "contains the id of the call, which the model does not choose")
-    if not parts.before:
-        raise _wrong(body, "starts with the name of the tool and cannot be distinguished from free text")
+        raise _wrong(body, "contains the id of the call after the arguments")
+    if not parts.before.partition(ID)[0]:
+        raise _wrong(body, "starts with its name or id and cannot be distinguished from free text")
     return parts
 
 

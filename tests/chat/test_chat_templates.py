@@ -32,13 +32,16 @@ QUICK = {
     "moonshotai-Kimi-K2": False,
     "Kimi-K3": True,
     "CohereForAI-c4ai-command-r7b-12-2024-tool_use": True,
+    "Mistral-Small-3.2-24B-Instruct-2506": False,
+    "upstage-Solar-Open-100B": True,
+    "mistralai-Ministral-3-14B-Reasoning-2512": True,
+    "Apriel-1.6-15b-Thinker-fixed": True,
 }
 """One template of each kind, and whether its model thinks first."""
 REFUSED = {
     "google-gemma-4-31B-it": "neither in JSON nor in markup",
     "LFM2.5-8B-A1B": "neither in JSON nor in markup",
-    "Mistral-Small-3.2-24B-Instruct-2506": "the id of the call",
-    "upstage-Solar-Open-100B": "the id of the call",
+    "openbmb-MiniCPM5-1B": "neither in JSON nor in markup",
 }
 
 
@@ -86,6 +89,9 @@ def test_reasoning_is_apart_from_content_in_every_piece() -> None:
         ("openai-gpt-oss-120b", True, ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant")),
         ("deepseek-ai-DeepSeek-V3.2", True, ("", "</think>")),
         ("Qwen-Qwen3-0.6B", True, ("<think>\n", "</think>\n\n")),
+        ("upstage-Solar-Open-100B", True, ("<|think|>", "<|end|><|begin|>assistant")),
+        ("mistralai-Ministral-3-14B-Reasoning-2512", True, ("[THINK]", "[/THINK]")),
+        ("Apriel-1.6-15b-Thinker-fixed", True, ("", "[BEGIN FINAL RESPONSE]\n")),
         ("Qwen-Qwen3-0.6B", False, None),
     ],
 )
@@ -118,9 +124,46 @@ def test_content_and_calls_of_gpt_oss_are_messages_of_their_own() -> None:
         assert [(call.name, call.arguments) for call in spoken.value.calls] == [("weather", {"city": "R"})]
 
 
-def test_a_model_without_reasoning_is_not_made_to_think() -> None:
+@pytest.mark.parametrize("name", ["Qwen3-Coder", "tencent-Hy3"])
+def test_a_model_without_reasoning_is_not_made_to_think(name: str) -> None:
+    """Also where the prompt opens a block and closes it."""
     with pytest.raises(InvalidArgument, match="shows no reasoning"):
-        detect_reply_frame(TemplateSpeaker("Qwen3-Coder"), thinking=True)
+        detect_reply_frame(TemplateSpeaker(name), thinking=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "spelled", "chosen", "wrong"),
+    [
+        ("Mistral-Small-3.2-24B-Instruct-2506", "[TOOL_CALLS]weather[CALL_ID]{}[ARGS]", "aB3dE6gH9", "abc-12345"),
+        ("Mistral-Small-3.2-24B-Instruct-2506", "[TOOL_CALLS]weather[CALL_ID]{}[ARGS]", "000000000", "0000000000"),
+        (
+            "upstage-Solar-Open-100B",
+            "<|tool_calls|><|tool_call:begin|>{}<|tool_call:name|>weather<|tool_call:args|>",
+            "a1b2c3d4e5",
+            "a" * 41,
+        ),
+    ],
+)  # fmt: skip
+def test_the_model_chooses_the_id_of_a_call(name: str, spelled: str, chosen: str, wrong: str) -> None:
+    """Of nine letters and digits where the template insists on them; read character by character, too."""
+    format = detect_tool_format(TemplateSpeaker(name))
+    constraint = reply_constraint(TOOLS, tool_choice="weather", format=format)
+    script = spelled.format(chosen) + '{"city": "Rome"}' + format.tail
+    out = Generator(TemplateSpeaker(name, script), constraint)("x", max_tokens=120)
+    assert (out.text, out.value.calls[0].arguments) == (script, {"city": "Rome"})
+    parser = constraint.parser()
+    for char in script:
+        parser.feed(char)
+    parser.finish()
+    assert parser.reply == out.value
+    refused = spelled.format(wrong) + '{"city": "Rome"}' + format.tail
+    assert Generator(TemplateSpeaker(name, refused), constraint)("x", max_tokens=120).text != refused
+    assert constraint.parse(refused).calls == ()
+    two = format.format_calls(("weather", "{}"), ("weather_map", "{}"))
+    assert [call.name for call in reply_constraint(TOOLS, format=format).parse(two).calls] == [
+        "weather",
+        "weather_map",
+    ]
 
 
 # ---------------------------------------------------------------- markup read back

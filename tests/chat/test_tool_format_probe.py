@@ -154,7 +154,9 @@ def test_the_history_of_a_chat_is_written_as_the_template_wants_it() -> None:
 PYTHONIC = TAGGED.replace('{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}', "{{ c.function.name }}({% for k, v in c.function.arguments.items() %}{{ k }}={{ v | tojson }}{% endfor %})")  # fmt: skip
 BACKWARDS = TAGGED.replace('{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}', '{"arguments": {{ c.function.arguments | tojson }}, "name": "{{ c.function.name }}"}')  # fmt: skip
 CHANNELS = TAGGED.replace("<tool_call>", "<|channel|>commentary")
-NUMBERED = TAGGED.replace("<tool_call>", "<call {{ c.id }}>")
+NUMBERED = TAGGED.replace("</tool_call>", "</call {{ c.id }}>")
+ID_FIRST = TAGGED.replace('<tool_call>\n{"name": "', '{{ c.id }} {"name": "')
+CDATA = TAGGED.replace('{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}', "<call {{ c.function.name }}>{% for k, v in c.function.arguments.items() %}<arg {{ k }}>{% if v is string and '<' in v %}<![CDATA[{{ v }}]]>{% else %}{{ v }}{% endif %}</arg>{% endfor %}</call>")  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -164,6 +166,8 @@ NUMBERED = TAGGED.replace("<tool_call>", "<call {{ c.id }}>")
         (BACKWARDS, "the name of the tool after the arguments"),
         (CHANNELS, "channels"),
         (NUMBERED, "the id of the call"),
+        (ID_FIRST, "starts with its name or id"),
+        (CDATA, "neither in JSON nor in markup"),
     ],
 )
 def test_templates_whose_calls_are_not_supported_are_refused(template: str, what: str) -> None:

@@ -67,6 +67,16 @@ FAMILIES = {
     "poolside-Laguna-S-2.1": "Laguna 2.1",
     "tencent-Hy3": "Hunyuan 3",
     "inclusionai-ling-3.0-flash": "Ling 3",
+    "Apertus-8B-Instruct": "Apertus",
+    "Apriel-1.6-15b-Thinker-fixed": "Apriel 1.6",
+    "Bielik-11B-v3.0-Instruct": "Bielik 3",
+    "GigaChat3.1-10B-A1.8B": "GigaChat 3.1",
+    "MiMo-VL": "MiMo",
+    "mistralai-Ministral-3-14B-Reasoning-2512": "Ministral 3",
+    "NVIDIA-Nemotron-Nano-v2": "Nemotron Nano 2",
+    "Reka-Edge": "Reka Edge",
+    "Spark2.5": "Spark 2.5",
+    "openbmb-MiniCPM5-1B": "MiniCPM 5",
     "google-gemma-4-31B-it": "Gemma 4",
     "LFM2.5-8B-A1B": "LFM 2.5",
     "Mistral-Small-3.2-24B-Instruct-2506": "Mistral Small 3.2",
@@ -77,7 +87,7 @@ FAMILIES = {
 _ENDS = (
     "<|im_end|>", "<|eot_id|>", "<|call|>", "<|return|>", "[e~[", "<|END_OF_TURN_TOKEN|>", "<|end_of_msg|>",
     "<｜end▁of▁sentence｜>", "</s>", "<seed:eos>", "<|user|>", "<|observation|>", "<turn|>", "<|end_of_text|>",
-    "</assistant>", "<｜hy_eos:opensource｜>",
+    "</assistant>", "<|calls|>", "<｜hy_eos:opensource｜>",
 )  # fmt: skip
 """Ends of sequence of these models, as their generation configurations have them."""
 _SPECIAL = re.compile(
@@ -147,7 +157,7 @@ def rendered_calls(model: TemplateSpeaker, format: ToolFormat, count: int) -> st
     for _, arguments in CALLS:
         for value in arguments.values():  # some templates write the history as Python does; calls are JSON
             text = text.replace(str(value), json.dumps(value)) if isinstance(value, dict) else text
-    text = re.sub(r', "id": "\w+"', "", text)  # the model does not choose ids
+    text = re.sub(r', "id": "\w+"', "", text)  # the model does not choose ids behind the arguments
     body = text[min(place for begin in format.begins if (place := text.find(begin)) >= 0) :]
     whole = probe.up_to_end(body)
     return whole[: whole.rindex(format.tail) + len(format.tail)] if format.tail else whole
