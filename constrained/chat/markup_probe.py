@@ -9,9 +9,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from constrained.chat.literals import LiteralReader
 from constrained.chat.template_probe import NAMES, before_tag
 from constrained.chat.tool_format import common_prefix
-from grammars.json_schema import PARAMETER_STYLES
+from grammars.json_schema import PARAMETER_STYLES, parameter_style
 
 _KEY, _OTHER = "probe_key", "probe_other"
 _VALUE = "probe value"
@@ -85,6 +86,55 @@ def read_markup(body_of: Callable[..., str | None]) -> Markup | None:
         if _apart(parameters["types"]):
             parameters["types"]["null"] = [opening.replace("string", "null")]
     return Markup(parameters, head[: len(head) - len(before)], tail[len(close) :], more)
+
+
+def read_literals(body_of: Callable[..., str | None]) -> Markup | None:
+    """Arguments as names and literals; None: the calls have another form.
+
+    What the template writes for a value of each type is read back.
+
+    Args:
+        body_of: as in `read_markup`.
+    """
+    one, two = body_of({_KEY: _VALUE}), body_of({_KEY: _VALUE, _OTHER: _VALUE})
+    called = body_of({_KEY: _VALUE}, {_KEY: _VALUE})
+    if one is None or two is None:
+        return None
+    head, opening, tail = _cut(one)
+    between = _between_values(two)
+    if head is None or opening is None or tail is None or between is None:
+        return None
+    for style in PARAMETER_STYLES.values():
+        if not style.literals or not opening.startswith(style.after_name):
+            continue
+        quote = opening[len(style.after_name) :]
+        close = quote + style.separator
+        if not quote or not tail.startswith(quote) or between != close or style.quotes.find(quote) > 0:
+            continue
+        parameters: dict[str, Any] = {"name": style.name}
+        if quote not in style.quotes and quote != style.closes["string"]:
+            parameters["types"] = {**style.types, "string": [quote]}
+            parameters["closes"] = {**style.closes, "string": quote}
+            parameters["excluded"] = quote
+        more = None
+        if called is not None and NAMES[1] in called:
+            after = called[called.index(_VALUE) + len(_VALUE) + len(quote) :]
+            more = after[: after.index(NAMES[1])]
+        found = Markup(parameters, head, tail[len(quote) :], more)
+        if all(_reads(found, body_of({_KEY: sample}), sample) for sample in (_SIGNS, *_SAMPLES.values())):
+            return found
+    return None
+
+
+def _reads(markup: Markup, body: str | None, sample: Any) -> bool:
+    """Whether a value is read back from what a template writes."""
+    style = parameter_style(markup.parameters)
+    if body is None or style is None or (start := body.find(_KEY)) < 0:
+        return False
+    found = LiteralReader(style).read(body[start:])
+    return (
+        found is not None and json.loads(found.text) == sample and body[start + found.end :] == markup.after
+    )
 
 
 def _apart(types: Mapping[str, list[str]]) -> bool:

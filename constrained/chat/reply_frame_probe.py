@@ -20,6 +20,7 @@ _TAGS = (
     ("<mm:think>", "</mm:think>"),
     ("<|START_THINKING|>", "<|END_THINKING|>"),
     ("[THINK]", "[/THINK]"),
+    ("<|channel>thought\n", "<channel|>"),
 )
 """Tags of reasoning, for templates that leave it out of earlier replies."""
 

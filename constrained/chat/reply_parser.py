@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from constrained.chat.literals import LiteralReader
 from constrained.chat.parameters import ParameterReader
 from constrained.chat.tool_format import ID, INDEX, name_pattern
 from constrained.constraint.json_text import read_value
@@ -249,7 +250,12 @@ class ReplyParser:
         self._depth, self._in_string, self._escaped = 0, False, False
         self._read = self._arguments
         if form.style is not None:
-            self._parameters = ParameterReader(form.style, self._able[name].arguments)
+            literals = form.style.literals
+            self._parameters: LiteralReader | ParameterReader = (
+                LiteralReader(form.style)
+                if literals
+                else ParameterReader(form.style, self._able[name].arguments)
+            )
             self._read = self._markup
         return True
 

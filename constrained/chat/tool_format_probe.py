@@ -12,12 +12,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from constrained.chat.markup_probe import read_markup
+from constrained.chat.markup_probe import read_literals, read_markup
 from constrained.chat.reply_frame_probe import detect_reply_frame, reasoning_texts, without_reasoning
 from constrained.chat.template_probe import IDS, LONG_ID, NAMES, REPLY, TemplateProbe
 from constrained.chat.tool_format import HERMES, ID, INDEX, ToolFormat, common_prefix
 from constrained.errors import InvalidArgument, Problem
 from constrained.models import LanguageModel
+from grammars.json_schema import PARAMETER_STYLES, parameter_style
 
 HARMONY = ToolFormat(
     "<|channel|>commentary to=functions.",
@@ -47,6 +48,46 @@ FORMATS: Mapping[str, ToolFormat] = {
         "[TOOL_CALLS]", "{name}[ARGS]", "", between="", special=("[TOOL_CALLS]", "[ARGS]")
     ),
     "harmony": HARMONY,
+    "granite3": ToolFormat(
+        "<|tool_call|>",
+        '[{"name": "{name}", "arguments": ',
+        "}]",
+        more='}, {"name": "',
+        special=("<|tool_call|>",),
+    ),
+    "gemma4": ToolFormat(
+        "<|tool_call>",
+        "call:{name}{",
+        "}<tool_call|>",
+        between="",
+        special=("<|tool_call>", "<tool_call|>", '<|"|>'),
+        parameters={"name": "gemma"},
+    ),
+    "function-gemma": ToolFormat(
+        "<start_function_call>",
+        "call:{name}{",
+        "}<end_function_call>",
+        between="",
+        special=("<start_function_call>", "<end_function_call>", "<escape>"),
+        parameters={
+            "name": "gemma",
+            "types": {**PARAMETER_STYLES["gemma"].types, "string": ("<escape>",)},
+            "closes": {**PARAMETER_STYLES["gemma"].closes, "string": "<escape>"},
+            "excluded": "<escape>",
+        },
+    ),
+    "lfm2": ToolFormat(
+        "<|tool_call_start|>",
+        "[{name}(",
+        ")]<|tool_call_end|>",
+        more="), ",
+        special=("<|tool_call_start|>", "<|tool_call_end|>"),
+        parameters={"name": "pythonic"},
+    ),
+    "olmo3": ToolFormat(
+        "<function_calls>", "{name}(", ")</function_calls>", more=")\n", parameters={"name": "pythonic"}
+    ),
+    "pythonic": ToolFormat("[", "{name}(", ")]", more="), ", parameters={"name": "pythonic"}),
 }
 """Formats by name, for models whose chat template is missing or does not show the format."""
 
@@ -113,7 +154,7 @@ def _detect(model: LanguageModel) -> ToolFormat:
         at = parts.before.find(">", len(common_prefix(parts.before, close)))
         begin = parts.before[: at + 1]
     texts = (parts.before, parts.between, parts.after, parts.more or "")
-    style = [str(text) for text in _texts(parts.parameters)]
+    style = None if parts.parameters is None else parameter_style(parts.parameters)
     numbered = [_INDEX.search(text) for text in (parts.before, parts.between)]
     try:
         return ToolFormat(
@@ -122,7 +163,7 @@ def _detect(model: LanguageModel) -> ToolFormat:
             parts.after,
             more=None if parts.more is None else _indexed(parts.more),
             single=parts.more is None,
-            special=probe.special_in(*texts, *style),
+            special=probe.special_in(*texts, *(style.texts if style else ())),
             parameters=parts.parameters,
             first_index=next((int(found.group()) for found in numbered if found), 0),
             id_length=_id_length(probe) if ID in parts.before + parts.between else None,
@@ -141,13 +182,6 @@ def _warn_unshown(probe: TemplateProbe) -> None:
         "(<tool_call>{...}</tool_call>), which the model may not have learned; pass format=... (--tool-format of the server)",
         stacklevel=4,
     )
-
-
-def _texts(value: Any) -> list[Any]:
-    """All texts in a value."""
-    if isinstance(value, Mapping):
-        return [text for one in value.values() for text in _texts(one)]
-    return [text for one in value for text in _texts(one)] if isinstance(value, list) else [value]
 
 
 def _id_length(probe: TemplateProbe) -> int | None:
@@ -213,7 +247,7 @@ class _Calls:
     def as_markup(self) -> _Parts:
         """Calls whose arguments are markup."""
         body = self.body(_ARGUMENTS) or ""
-        markup = read_markup(self.body)
+        markup = read_markup(self.body) or read_literals(self.body)
         if markup is None:
             raise _wrong(body, "has arguments neither in JSON nor in markup that is read")
         before = body[: body.index(NAMES[0])]

@@ -72,7 +72,8 @@ class Tool:
         if format.parameters is None:
             return self.arguments
         marks = {name: mark[0] for name, mark in letters(special).items()}
-        return parameters(self.arguments, {**format.parameters, "special": marks})
+        ordered = not format.style.any_order
+        return parameters(self.arguments, {**format.parameters, "special": marks}, ordered=ordered)
 
     def as_openai(self) -> dict[str, Any]:
         """The tool as OpenAI clients and chat templates write it."""

@@ -77,7 +77,7 @@ def serve(
         typer.Option(
             "--tool-format",
             metavar="NAME",
-            help="How the model writes tool calls: hermes, llama3, mistral or mistral-args [default: by its template].",
+            help="How the model writes tool calls: hermes, llama3, mistral, mistral-args, harmony, granite3, gemma4, function-gemma, lfm2, olmo3 or pythonic [default: by its template].",
         ),
     ] = None,
     speculation: Annotated[

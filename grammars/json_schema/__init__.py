@@ -31,8 +31,14 @@ from grammars.garbage import rare_collections
 from grammars.json_schema.emit.lazy_rules import LazySchemaRules
 from grammars.json_schema.emit.lowering import SchemaLowering
 from grammars.json_schema.emit.plain import lower_plain
+from grammars.json_schema.parameters.literals import ESCAPES as LITERAL_ESCAPES
 from grammars.json_schema.parameters.lowering import ParameterLowering
-from grammars.json_schema.parameters.styles import PARAMETER_STYLES, ParameterStyle, parameter_style
+from grammars.json_schema.parameters.styles import (
+    LITERAL_NAME,
+    PARAMETER_STYLES,
+    ParameterStyle,
+    parameter_style,
+)
 from grammars.json_schema.source.contents import ContentTable
 from grammars.json_schema.source.dialects import SCHEMA_DIALECTS, select_dialect
 from grammars.json_schema.source.document import SchemaDocument, SchemaNode, document_order
@@ -48,6 +54,8 @@ from grammars.transform.lazy_rules import rules_built_so_far
 from grammars.transform.productive import productive_rules
 
 __all__ = [
+    "LITERAL_ESCAPES",
+    "LITERAL_NAME",
     "PARAMETER_STYLES",
     "SCHEMA_DIALECTS",
     "KeywordEntry",
@@ -217,7 +225,9 @@ def lower_schema(
             closed=not additional_properties_default,
             distinct_names=distinct_names,
             max_digits=max_digits,
-            excluded=excluded if markup is None else ExcludedSubstrings((markup.excluded, *excludes)),
+            excluded=excluded
+            if markup is None or not markup.excluded
+            else ExcludedSubstrings((markup.excluded, *excludes)),
         )
 
     def rows_of(lowering: SchemaLowering) -> Iterator[tuple[SchemaNode, list[tuple[str, bool, str]]]]:

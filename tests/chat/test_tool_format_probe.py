@@ -152,6 +152,7 @@ def test_the_history_of_a_chat_is_written_as_the_template_wants_it() -> None:
 
 
 PYTHONIC = TAGGED.replace('{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}', "{{ c.function.name }}({% for k, v in c.function.arguments.items() %}{{ k }}={{ v | tojson }}{% endfor %})")  # fmt: skip
+SWAPPED = PYTHONIC.replace("{{ k }}={{ v | tojson }}", "{{ v | tojson }}={{ k }}")
 BACKWARDS = TAGGED.replace('{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}', '{"arguments": {{ c.function.arguments | tojson }}, "name": "{{ c.function.name }}"}')  # fmt: skip
 CHANNELS = TAGGED.replace("<tool_call>", "<|channel|>commentary")
 NUMBERED = TAGGED.replace("</tool_call>", "</call {{ c.id }}>")
@@ -162,7 +163,7 @@ CDATA = TAGGED.replace('{"name": "{{ c.function.name }}", "arguments": {{ c.func
 @pytest.mark.parametrize(
     ("template", "what"),
     [
-        (PYTHONIC, "neither in JSON nor in markup"),
+        (SWAPPED, "neither in JSON nor in markup"),
         (BACKWARDS, "the name of the tool after the arguments"),
         (CHANNELS, "channels"),
         (NUMBERED, "the id of the call"),

@@ -78,6 +78,7 @@ FAMILIES = {
     "Spark2.5": "Spark 2.5",
     "openbmb-MiniCPM5-1B": "MiniCPM 5",
     "google-gemma-4-31B-it": "Gemma 4",
+    "google-gemma-4-31B-it-interleaved": "Gemma 4, reasoning between calls",
     "LFM2.5-8B-A1B": "LFM 2.5",
     "Mistral-Small-3.2-24B-Instruct-2506": "Mistral Small 3.2",
     "upstage-Solar-Open-100B": "Solar Open",
@@ -87,11 +88,11 @@ FAMILIES = {
 _ENDS = (
     "<|im_end|>", "<|eot_id|>", "<|call|>", "<|return|>", "[e~[", "<|END_OF_TURN_TOKEN|>", "<|end_of_msg|>",
     "<｜end▁of▁sentence｜>", "</s>", "<seed:eos>", "<|user|>", "<|observation|>", "<turn|>", "<|end_of_text|>",
-    "</assistant>", "<|calls|>", "<｜hy_eos:opensource｜>",
+    "</assistant>", "<|calls|>", "<|tool_response>", "<｜hy_eos:opensource｜>",
 )  # fmt: skip
 """Ends of sequence of these models, as their generation configurations have them."""
 _SPECIAL = re.compile(
-    r"<[|｜][^<>|｜{}\s]+[|｜]>|\[/?[A-Z_]{3,}\]|</?(?:minimax|seed):\w+>|\]~b\]|\[e~\[|\]~!b\[|｜DSML｜|\]<\]minimax\[>\["
+    r"<[|｜][^<>|｜{}\s]+[|｜]>|<\|[a-z_]+>|<[a-z_]+\|>|\[/?[A-Z_]{3,}\]|</?(?:minimax|seed):\w+>|\]~b\]|\[e~\[|\]~!b\[|｜DSML｜|\]<\]minimax\[>\["
 )
 """Names in templates that are special tokens of these models."""
 _TAGS = (
@@ -100,6 +101,7 @@ _TAGS = (
     "</mm:think>",
     "<|END_THINKING|>",
     "[/THINK]",
+    "<channel|>",
     "reasoning_effort",
     "verbosity",
 )

@@ -32,13 +32,18 @@ class ParametersConstraint(_JsonConstraint):
         return self
 
 
-def parameters(arguments: Constraint, style: str | Mapping[str, Any]) -> ParametersConstraint:
+def parameters(
+    arguments: Constraint, style: str | Mapping[str, Any], *, ordered: bool = True
+) -> ParametersConstraint:
     """The arguments of a JSON constraint in markup, with the white space of the markup only.
 
     Args:
         arguments: made by `json_schema`.
         style: as `grammars.json_schema.parameter_style` takes it.
+        ordered: in the order of the schema; otherwise in any order.
     """
     assert isinstance(arguments, _JsonConstraint)
     options = {**arguments.options, "style": style}
+    if not ordered:
+        options["property_order"] = "any"
     return ParametersConstraint(arguments._text, "none", options, None)

@@ -6,6 +6,7 @@ cannot contain; every other value is JSON, except that some families write objec
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from grammars.json_schema.emit.arrays import ArrayLowering
 from grammars.json_schema.emit.diagnostics import empty_types_reason, rule_name
 from grammars.json_schema.emit.lowering import SchemaLowering
 from grammars.json_schema.emit.objects import ObjectLowering, PropertyMember
+from grammars.json_schema.parameters.literals import quoted
 from grammars.json_schema.parameters.punctuation import ParameterPunctuation, punctuation_of
 from grammars.json_schema.parameters.styles import OTHERS, Kind, ParameterStyle
 from grammars.json_schema.source import constraints as f
@@ -54,16 +56,20 @@ class ParameterLowering:
         self.style = style
         self.gap = gap
         self.excluded = excluded
-        self.ending = ExcludedSubstrings((style.excluded,))
-        self.both = ExcludedSubstrings((style.excluded, *excluded.texts))
+        ending = [style.excluded] if style.excluded else []
+        self.ending = ExcludedSubstrings(ending)
+        self.both = ExcludedSubstrings((*ending, *excluded.texts))
         self.free = self.both.without(ir.TEXT)
-        self.objects = _ParameterObjects(
-            lowering,
-            punctuation_of(style, gap),
-            self.value,
-            self._unsupported,
-            ordered=ordered,
-            closed=closed,
+        self.objects, self.inner = (
+            _ParameterObjects(
+                lowering,
+                punctuation_of(style, gap, inner=inner),
+                self.value,
+                self._unsupported,
+                ordered=ordered and not style.any_order,
+                closed=closed,
+            )
+            for inner in (False, True)
         )
         self.arrays = ArrayLowering(
             self.item,
@@ -109,7 +115,7 @@ class ParameterLowering:
             if self.queue:
                 name, disjunct, constraints = self.queue.popleft()
                 if constraints.types & f.OBJECT:
-                    self.json.rules[name] = self.objects.object(disjunct, constraints)[0]
+                    self.json.rules[name] = self.inner.object(disjunct, constraints)[0]
                 else:
                     self.json.rules[name] = self._array(disjunct, constraints)
 
@@ -125,6 +131,8 @@ class ParameterLowering:
         """An item of an array in markup."""
         assert self.style.item is not None
         value = self.value(conjunction, None)
+        if not self.style.item:
+            return value
         return ir.sequence(ir.Terminal(self.style.markup(self.style.item)), value)
 
     def value(self, conjunction: Conjunction, name: str | None) -> ir.Expr:
@@ -133,10 +141,10 @@ class ParameterLowering:
         key = which, name if "{name}" in self.style.close else None
         expr = self.values.get(key)
         if expr is None:
-            expr = self.values[key] = self._value(conjunction, self.style.closing(name))
+            expr = self.values[key] = self._value(conjunction, name)
         return expr
 
-    def _value(self, conjunction: Conjunction, close: ir.Regex) -> ir.Expr:
+    def _value(self, conjunction: Conjunction, name: str | None) -> ir.Expr:
         cases = self.json.expansion.expand(conjunction)
         if not cases:
             self.json.diagnostics.conflict(
@@ -154,24 +162,29 @@ class ParameterLowering:
             if constraints.enum_values is not None:
                 strings, others = self._enumerated(disjunct, constraints)
                 limited += strings
-                options += [self._option(kind, expr, close) for kind, expr in others]
+                options += [self._option(kind, expr, name) for kind, expr in others]
                 continue
             if constraints.types & f.STRING:
                 text = self._string(disjunct, constraints)
                 (free if text is self.free else limited).append(text)
-            options += [self._option(kind, expr, close) for kind, expr in self._others(disjunct, constraints)]
-        return ir.choice(*self._strings(free[:1], limited, close), *options)
+            options += [self._option(kind, expr, name) for kind, expr in self._others(disjunct, constraints)]
+        return ir.choice(*self._strings(free[:1], limited, name), *options)
 
-    def _strings(self, free: list[ir.Regex], limited: list[ir.Regex], close: ir.Regex) -> Iterable[ir.Expr]:
-        opening = self.style.opening("string", self.gap)
+    def _strings(self, free: list[ir.Regex], limited: list[ir.Regex], name: str | None) -> Iterable[ir.Expr]:
+        opening, close = self.style.opening("string", self.gap), self.style.closing(name, "string")
         limited = [text for text in limited if not isinstance(text, ir.EmptySet)]
+        if self.style.quotes:
+            texts = free or (limited[:1] and [ir.union(*limited)])
+            yield from (ir.Terminal(quoted(text, self.style.quotes)) for text in texts)
+            return
         if limited and not free:
             gap = self.gap if self.style.spaced_strings else ir.EMPTY_STRING
             yield ir.Terminal(ir.concat(opening, gap, ir.union(*limited), gap, close))
         for text in free:  # contains the limited ones, with the white space around them
             yield ir.sequence(ir.Terminal(opening), ir.Terminal(ir.concat(text, close)))
 
-    def _option(self, kind: Kind, expr: ir.Expr, close: ir.Regex) -> ir.Expr:
+    def _option(self, kind: Kind, expr: ir.Expr, name: str | None) -> ir.Expr:
+        close = self.style.closing(name, kind)
         gap = self.gap if self.style.spaced_values else ir.EMPTY_STRING
         if kind in ("object", "array") and self.style.nested:
             gap = ir.EMPTY_STRING  # white space is part of the markup
@@ -223,26 +236,27 @@ class ParameterLowering:
                 return ir.choice(*map(self._literal, values))
             except RecursionError:
                 raise ConstraintTooLarge("an enumerated value is nested too deeply") from None
+        if kind in ("boolean", "null") and self.style.words:
+            return ir.Terminal(ir.union(*(self.style.spellings(json.dumps(value)) for value in values)))
         return self.json.scalars.enum_values_expr(values)
 
     def _literal(self, value: Any) -> ir.Expr:
         """An object or array in markup."""
         parts: list[ir.Expr] = []
         if isinstance(value, dict):
-            space = self.objects.punctuation.comma
+            space = self.inner.punctuation.comma
             heads: list[tuple[str | None, ir.Terminal, Any]] = [
-                (name, self.objects.punctuation.property_key(name), item) for name, item in value.items()
+                (name, self.inner.key_of(name), item) for name, item in value.items()
             ]
         else:
             space = self.arrays.punctuation.comma
             heads = [(None, ir.Terminal(self.style.markup(self.style.item or "")), item) for item in value]
         for name, head, item in heads:
             kind = _kind(item)
-            close = self.style.closing(name)
             if kind == "string":
-                body: ir.Expr = ir.Terminal(ir.concat(self.style.opening(kind, self.gap), _text(item), close))
+                body = ir.choice(*self._strings([], [_text(item)], name))
             else:
-                body = self._option(kind, self._listed(kind, [item]), close)
+                body = self._option(kind, self._listed(kind, [item]), name)
             parts += [*([space] if parts else []), head, body]
         if not parts:
             return self.objects.punctuation.empty_object
@@ -265,10 +279,23 @@ class ParameterLowering:
             if self.style.nested and kinds[0] in ("object", "array"):
                 yield kinds[0], self._nested(kinds[0], disjunct, narrowed)
                 continue
-            parts = self.json.scalars.scalars(disjunct, narrowed)
+            parts = self._scalars(disjunct, narrowed)
             if narrowed.types & _CONTAINERS:
                 parts.append(self._containers(disjunct, narrowed))
             yield kinds[0], ir.choice(*parts)
+
+    def _scalars(self, disjunct: Conjunction, constraints: TypeConstraints) -> list[ir.Expr]:
+        """Numbers, booleans and null, spelled as the style spells them."""
+        if not self.style.words:
+            return self.json.scalars.scalars(disjunct, constraints)
+        words = [None] if constraints.types & f.NULL else []
+        booleans = [True, False] if constraints.types & f.BOOLEAN else []
+        excluded = constraints.excluded_values
+        allowed = [word for word in (*words, *booleans) if not any(one is word for one in excluded)]
+        parts: list[ir.Expr] = [ir.Terminal(self.style.spellings(json.dumps(word))) for word in allowed]
+        if constraints.types & f.NUMBER:
+            parts.append(self.json.scalars.number(disjunct, constraints))
+        return parts
 
     def _nested(self, kind: Kind, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
         """Objects or arrays in markup."""
@@ -311,6 +338,7 @@ class _ParameterObjects(ObjectLowering):
         super().__init__(oracle, lowering.diagnostics, punctuation, ordered=ordered, closed=closed)
         self.value = value
         self.refused = refused
+        self.punctuation: ParameterPunctuation = punctuation
         self.any_name = punctuation.style.other_names is not None
         self.place = "#"
 
@@ -329,8 +357,15 @@ class _ParameterObjects(ObjectLowering):
             )
         return super().object(disjunct, constraints)
 
+    def key_of(self, name: str) -> ir.Terminal:
+        """The text up to the end of a name that can be read back."""
+        if self.punctuation.style.ambiguous(name):
+            raise self.refused(self.place, f"has the name {name!r}, whose end cannot be seen in this markup")
+        return self.punctuation.property_key(name)
+
     def member_value(self, name: str, schemas: Conjunction) -> ir.Expr:
         """What follows the name of a declared parameter."""
+        self.key_of(name)
         return self.value(schemas, name)
 
     def object_of(

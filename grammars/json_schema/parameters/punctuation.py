@@ -14,9 +14,15 @@ _QUOTE = QUOTE.data
 
 @dataclass(frozen=True, eq=False)
 class ParameterPunctuation(JsonPunctuation):
-    """Keys are written as the style has them, nothing stands around the parameters but white space."""
+    """Keys are written as the style has them, nothing stands around the parameters but white space.
+
+    Attributes:
+        style: the style.
+        names: texts before and after a name.
+    """
 
     style: ParameterStyle = PARAMETER_STYLES["qwen_xml"]
+    names: tuple[tuple[str, str], ...] = ()
 
     def property_key(self, name: str) -> ir.Terminal:
         """The text up to the end of a declared name."""
@@ -35,12 +41,25 @@ class ParameterPunctuation(JsonPunctuation):
 
     def _key(self, name: ir.Regex) -> ir.Regex:
         style = self.style
-        return ir.concat(style.markup(style.before), name, style.markup(style.after_name))
+        around = self.names or ((style.before, style.after_name),)
+        return ir.union(
+            *(ir.concat(style.markup(before), name, style.markup(after)) for before, after in around)
+        )
 
 
-def punctuation_of(style: ParameterStyle, gap: ir.Regex, *, items: bool = False) -> ParameterPunctuation:
-    """The punctuation of objects, or of arrays (`items`), with `gap` as the white space where there may be some."""
-    space = ir.Terminal(gap)
+def punctuation_of(
+    style: ParameterStyle, gap: ir.Regex, *, items: bool = False, inner: bool = False
+) -> ParameterPunctuation:
+    """The punctuation of objects, or of arrays (`items`), with `gap` as the white space where there may be some.
+
+    Args:
+        style: the style.
+        gap: the white space.
+        items: of arrays.
+        inner: of objects that are the value of a parameter, or stand inside one.
+    """
+    space = ir.Terminal(ir.EMPTY_STRING if style.literals else gap)
+    between = ir.Terminal(ir.EMPTY_STRING) if items and not style.spaced_items else space
     empty = space if style.spaced_values else ir.Terminal(ir.EMPTY_STRING)
     return ParameterPunctuation(
         open_object=space,
@@ -49,9 +68,10 @@ def punctuation_of(style: ParameterStyle, gap: ir.Regex, *, items: bool = False)
         open_array=space,
         close_array=space,
         empty_array=empty,
-        comma=ir.Terminal(ir.EMPTY_STRING) if items and not style.spaced_items else space,
+        comma=ir.Terminal(ir.literal(style.separator)) if style.literals else between,
         colon=ir.EMPTY_STRING,
         style=style,
+        names=style.inner_names if inner else (),
     )
 
 

@@ -5,6 +5,7 @@ The forms are those of the published chat templates, named as in XGrammar's stru
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -22,6 +23,8 @@ _IDENTIFIER = ir.concat(
     ir.chars([(0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)]),
     ir.repeat(ir.chars([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])),
 )
+LITERAL_NAME = re.compile(r"[\w.$@/-]+")
+"""Names of parameters and members between literals."""
 _UNESCAPED = ir.chars(
     [(0x20, 0x21), (0x23, 0x25), (0x27, 0x3B), (0x3D, 0x3D), (0x3F, 0x5B), (0x5D, ir.MAX_CODE_POINT)]
 )
@@ -46,6 +49,12 @@ class ParameterStyle:
         escapes: spellings of characters in names.
         other_names: names that no schema declares.
         special: texts in the markup of which each is one byte, by that byte: special tokens of a vocabulary.
+        closes: by type of value, the text after the value, where it is another one than `close`.
+        separator: text between two parameters, two members and two items, in place of white space.
+        quotes: a string stands between two of one of these characters, with the escapes of Python.
+        words: spellings of ``true``, ``false`` and ``null``, where they differ from JSON.
+        inner_names: texts before and after the name of a member inside, where they differ from those of a parameter.
+        any_order: models write parameters in another order than that of their schema.
     """
 
     name: str
@@ -61,6 +70,17 @@ class ParameterStyle:
     escapes: Mapping[str, str] = field(default_factory=dict)
     other_names: ir.Regex | None = _IDENTIFIER
     special: Mapping[str, int] = field(default_factory=dict)
+    closes: Mapping[Kind, str] = field(default_factory=dict)
+    separator: str = ""
+    quotes: str = ""
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    inner_names: tuple[tuple[str, str], ...] = ()
+    any_order: bool = False
+
+    @property
+    def literals(self) -> bool:
+        """Whether the type of each value is seen from how it is written, as in Python."""
+        return bool(self.separator)
 
     @property
     def nested(self) -> bool:
@@ -71,7 +91,8 @@ class ParameterStyle:
     def texts(self) -> tuple[str, ...]:
         """The texts of the markup."""
         typed = [text for texts in self.types.values() for text in texts]
-        return (self.before, self.after_name, *typed, self.close, self.item or "")
+        closing = (self.close, *self.closes.values())
+        return (self.before, self.after_name, *typed, *closing, self.item or "")
 
     def spelled(self, name: str) -> str:
         """A parameter's name as it is written."""
@@ -89,9 +110,22 @@ class ParameterStyle:
         first, *others = map(self.markup, self.types[kind])
         return ir.concat(first, *(part for text in others for part in (gap, text)))
 
-    def closing(self, name: str | None) -> ir.Regex:
+    def closing(self, name: str | None, kind: Kind) -> ir.Regex:
         """The text after the value of a parameter; None: of an item."""
-        return self.markup(self.close.replace("{name}", "item" if name is None else self.spelled(name)))
+        close = self.closes.get(kind, self.close)
+        return self.markup(close.replace("{name}", "item" if name is None else self.spelled(name)))
+
+    def ambiguous(self, name: str) -> bool:
+        """Whether a reader could not tell where this name ends."""
+        if self.literals:
+            return not LITERAL_NAME.fullmatch(name)
+        spelled = self.spelled(name)
+        openings = (self.after_name + "".join(texts) for texts in self.types.values())
+        return any((spelled + opening).find(opening) < len(spelled) for opening in openings)
+
+    def spellings(self, word: str) -> ir.Regex:
+        """The spellings of ``true``, ``false`` or ``null``."""
+        return ir.union(*map(ir.literal, self.words.get(word, (word,))))
 
 
 def _every(*texts: str) -> dict[Kind, tuple[str, ...]]:
@@ -112,6 +146,13 @@ def _deepseek(name: str, word: str) -> ParameterStyle:
         excluded=f"</｜DSML｜{word}>",
         spaced_strings=False,
     )
+
+
+def _literals(name: str, after_name: str, separator: str, **attributes: Any) -> ParameterStyle:
+    """Parameters as a list of names and literals."""
+    spaced = dict.fromkeys(("spaced_strings", "spaced_values"), False)
+    given = {"excluded": "", "item": "", **spaced, **attributes}
+    return ParameterStyle(name, "", close="", after_name=after_name, separator=separator, **given)
 
 
 _STYLES = (
@@ -152,6 +193,26 @@ _STYLES = (
         spaced_values=False,
         spaced_items=True,
         other_names=None,
+    ),
+    _literals(
+        "gemma",
+        ":",
+        ",",
+        types=_typed(string='<|"|>', object="{", array="[", rest=""),
+        closes={"string": '<|"|>', "object": "}", "array": "]"},
+        excluded='<|"|>',
+        words={"null": ("null", "None")},
+        any_order=True,
+    ),
+    _literals(
+        "pythonic",
+        "=",
+        ", ",
+        types=_typed(object="{", array="[", rest=""),
+        closes={"object": "}", "array": "]"},
+        quotes="'\"",
+        words={"true": ("True", "true"), "false": ("False", "false"), "null": ("None", "null")},
+        inner_names=(('"', '": '), ("'", "': ")),
     ),
 )
 PARAMETER_STYLES = {style.name: style for style in _STYLES}
