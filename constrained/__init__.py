@@ -50,6 +50,7 @@ _HOMES = {
     "ThinkingResult": "constraint",
     "BudgetExhausted": "errors",
     "CARS": "sampling",
+    "Capture": "automaton.captures",
     "Chunk": "decoding",
     "Cut": "decoding",
     "ConstrainedError": "errors",
@@ -94,6 +95,7 @@ _HOMES = {
     "WorkerError": "errors",
     "after": "constraint",
     "as_constraint": "constraint",
+    "captures": "automaton.captures",
     "choice": "constraint",
     "compile": "automaton",
     "decode": "integrations.transformers",
@@ -128,6 +130,8 @@ if TYPE_CHECKING:
     from constrained.automaton import compile as compile
     from constrained.automaton import fill_masks as fill_masks
     from constrained.automaton import mask_ids as mask_ids
+    from constrained.automaton.captures import Capture as Capture
+    from constrained.automaton.captures import captures as captures
     from constrained.automaton.device_masks import DeviceMaskCache as DeviceMaskCache
     from constrained.constraint import Constraint as Constraint
     from constrained.constraint import Section as Section

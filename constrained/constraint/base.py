@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from constrained.errors import Problem
     from grammars.ir import Grammar
     from grammars.json_schema import KeywordReport
+    from grammars.notation.lark.captures import CaptureGrammar
 
 _SHOWN = 60
 
@@ -74,6 +75,11 @@ class Constraint:
             ConstraintTooLarge: it is too large to be compiled.
         """
         raise NotImplementedError
+
+    @property
+    def capture_grammar(self) -> CaptureGrammar | None:
+        """The grammar in which parts of a text with a name are found; None if there are none. Raises the errors of `grammar`."""
+        return None
 
     @property
     def report(self) -> KeywordReport:
@@ -169,7 +175,7 @@ class Constraint:
 
     def __getstate__(self) -> dict[str, Any]:
         # Rebuilding a grammar is faster than sending it to another process.
-        computed = ("grammar", "_lowered", "_read")
+        computed = ("grammar", "capture_grammar", "_lowered", "_read")
         return {name: value for name, value in self.__dict__.items() if name not in computed}
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from grammars.ir import Grammar
     from grammars.notation.lark import Lexer, OverlapReport, TerminalPreference
+    from grammars.notation.lark.captures import CaptureGrammar
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,18 +71,26 @@ class _LarkConstraint(Constraint):
     def grammar(self) -> Grammar:
         from grammars.notation.lark import parse
 
-        grammar = parse(
-            self.source,
-            start=self.start,
-            lexer=self.lexer,
-            prefer=self.prefer,
-            embedded=self._embedded(),
-            import_paths=self.import_paths,
-            tokens=letters(self.special_tokens),
-        )
+        grammar = parse(self.source, **self._settings())
         if self.wants_tree:
             _ = self._parser
         return grammar
+
+    @cached_property
+    def capture_grammar(self) -> CaptureGrammar | None:
+        from grammars.notation.lark import capture_grammar
+
+        return capture_grammar(self.source, **self._settings())
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "start": self.start,
+            "lexer": self.lexer,
+            "prefer": self.prefer,
+            "embedded": self._embedded(),
+            "import_paths": self.import_paths,
+            "tokens": letters(self.special_tokens),
+        }
 
     def terminal_overlaps(self) -> OverlapReport:
         """Which terminals match the same text; see `grammars.notation.lark.terminal_overlaps`."""
@@ -246,7 +255,8 @@ def lark(
     Beyond Lark: ``%json {...}`` in a rule is JSON of that schema, and ``@name`` is the constraint of that name in
     `embed`. Both are read byte by byte in every possible way, and no terminal's match reaches into them. What llguidance
     adds to the notation is read too: ``name[lazy]``, ``[suffix=...]``, ``[stop=...]``, ``&`` and ``~`` of terminals,
-    parametric rules, counts in braces, tokens as ``<|call|>`` and ``<[128-140]>``, ``%regex {...}``.
+    parametric rules, counts in braces, tokens as ``<|call|>`` and ``<[128-140]>``, ``%regex {...}``,
+    ``name[capture]`` (see `constrained.captures`).
 
     Args:
         grammar: the text of a grammar (not the name of a file), or a parser that `lark.Lark` made. Of a parser the

@@ -18,6 +18,7 @@ from constrained.predicates import CheckKind, Predicate
 if TYPE_CHECKING:
     from grammars.ir import Grammar
     from grammars.json_schema import KeywordReport
+    from grammars.notation.lark.captures import CaptureGrammar
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,6 +42,11 @@ class PredicateConstraint(Constraint):
     def special_tokens(self) -> tuple[str, ...]:
         """See `Constraint`; taken from `inner`."""
         return self.inner.special_tokens
+
+    @property
+    def capture_grammar(self) -> CaptureGrammar | None:
+        """See `Constraint`; taken from `inner`."""
+        return self.inner.capture_grammar
 
     @property
     def needs_document(self) -> bool:

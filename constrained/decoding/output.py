@@ -13,6 +13,8 @@ from constrained.decoding.partial_json import partial_json
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
+    from constrained.automaton.captures import Capture
+
     ValueT = TypeVar("ValueT", default=Any)
 else:  # a default needs Python 3.13 at run time
     from typing import TypeVar
@@ -159,6 +161,13 @@ class Output(Generic[ValueT]):
         from constrained.decoding.display import annotate_tokens
 
         return [] if self.automaton is None else annotate_tokens(self.automaton, self.tokens, self.stats)
+
+    @property
+    def captures(self) -> dict[str, list[Capture]]:
+        """The parts of the text that rules with ``[capture]`` have read; see `constrained.captures`, also for errors."""
+        from constrained.automaton.captures import token_captures
+
+        return {} if self.automaton is None else token_captures(self.automaton, self.tokens)
 
     def show(self, *, details: bool = False, file: IO[str] | None = None) -> None:
         """Prints the text, its tokens coloured by where they came from, and what it cost.

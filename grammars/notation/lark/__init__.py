@@ -12,6 +12,7 @@
     terminals     from regular expressions to languages
     preference    which terminal wins
     rules         rules with their templates filled in
+    captures      name[capture]: a grammar in which the texts of rules can be found
     instance      a parser that was compiled already
     overlaps      terminals that match the same text
 
@@ -27,8 +28,9 @@ from lark import Lark
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem, UnsatisfiableConstraint
-from grammars.lexer import LexerGrammar, reject_lexer_grammar
+from grammars.lexer import LexerGrammar, LexerToken, reject_lexer_grammar
 from grammars.notation.lark.additions import EmbeddedGrammar, without_additions
+from grammars.notation.lark.captures import CapturedRule, CaptureGrammar
 from grammars.notation.lark.combined import CombinedPattern
 from grammars.notation.lark.definitions import LarkDefinitions
 from grammars.notation.lark.instance import (
@@ -57,6 +59,7 @@ __all__ = [
     "OverlapReport",
     "TerminalOverlap",
     "TerminalPreference",
+    "capture_grammar",
     "embedded_names",
     "fingerprint",
     "load",
@@ -70,6 +73,7 @@ Lexer = Literal["contextual", "basic", "dynamic"]
 
 _START = "text"  # taken names get a stroke
 _ANY_MARK = b"\xff"
+_IGNORED = "%ignore"
 
 
 def parse(
@@ -105,6 +109,53 @@ def parse(
             raise InvalidConstraint(f"{setting}={value!r} is not known", action=f"use one of {choices}")
     cutter, rules, start = _lowered(source, start, lexer, embedded or {}, import_paths, tokens)
     return cutter.finish(rules, start, prefer)
+
+
+def capture_grammar(
+    source: str | Lark,
+    *,
+    start: str | None = None,
+    lexer: Lexer | None = None,
+    prefer: TerminalPreference = "longest",
+    embedded: Mapping[str, ir.Grammar] | None = None,
+    import_paths: Sequence[Any] = (),
+    tokens: Mapping[str, bytes] | None = None,
+) -> CaptureGrammar | None:
+    """The grammar in which the captures of a text are found; None if no rule has any. Arguments and errors as for `parse`."""
+    if isinstance(source, Lark) or not without_additions(source).captured:
+        return None
+    opaque: dict[ir.Regex, ir.Grammar] = {}
+
+    def as_terminal(grammar: ir.Grammar) -> ir.Grammar:
+        stand_in = ir.Concat((ir.EMPTY_SET,))
+        opaque[stand_in] = grammar
+        return ir.Grammar.of(stand_in)
+
+    start = "start" if start is None else start
+    definitions, cutter = _cutter_of(source, start, lexer, import_paths)
+    ignored = cutter.between
+    if ignored is not ir.EPSILON:
+        cutter.between = ir.call(_IGNORED)
+    lowering = _rules_of(definitions, cutter, start, embedded or {}, tokens, as_terminal)
+    whole = cutter.productive({**lowering.rules, _IGNORED: ignored}, start)
+    bodies = {lazy.rule: (body, lazy.ending) for body, lazy in definitions.plain.lazy.items()}
+    captured = {}
+    for full, rule in lowering.rule_of.items():
+        if rule in definitions.plain.captured and full in whole.rules:
+            body, ending = bodies.get(rule, ("", None))
+            endings = None if ending is None else cutter.terminals.ending(body, ending)
+            captured[full] = CapturedRule(*definitions.plain.captured[rule], endings)
+    behind_lexer = cutter.lexer != "dynamic"
+    return CaptureGrammar(
+        whole.rules,
+        whole.start,
+        captured,
+        cutter.tokens(prefer) if behind_lexer else (),
+        cutter.lexer == "basic",
+        opaque,
+        _IGNORED,
+        tokens or {},
+    )
 
 
 def terminal_overlaps(
@@ -149,32 +200,55 @@ def _lowered(
         cutter = _Cutter(_parser_terminals(source), list(source.lexer_conf.ignore), lexer or own_lexer)
         rules = compiled_rules(source, cutter.leaf)
     else:
-        definitions = load(source, import_paths)
         start = "start" if start is None else start
-        _check_start(definitions, start)
-        terminals = LarkTerminals(
-            definitions.terminals,
-            lambda name, reason: definitions.plain.source.problem(reason, definitions.place(name)),
-            literals=definitions.literals,
-            may_be_empty=definitions.plain.llguidance,
-        )
-        cutter = _Cutter(terminals, definitions.ignored, lexer or "contextual")
-        plain = definitions.plain
-        parts = token_parts(plain.source, plain.tokens.values())
-
-        def token(reference: TokenReference) -> ir.Expr:
-            if tokens is not None and not tokens.keys() >= {*parts[reference]}:
-                reason = f"at most {len(tokens)} tokens, or sets of tokens without overlap, can be named"
-                problem = plain.source.problem(reason, reference.at)
-                raise ConstraintTooLarge("the Lark grammar is too large", problem)
-            marks = [ir.literal(_ANY_MARK if tokens is None else tokens[name]) for name in parts[reference]]
-            return ir.sequence(ir.Terminal(ir.union(*marks)), cutter.between)
-
-        embed = _embedder(definitions, embedded, cutter.between)
-        lowering = LarkRules(definitions, cutter.leaf, embed, token)
-        lowering.lower(start)
-        rules = lowering.rules
+        definitions, cutter = _cutter_of(source, start, lexer, import_paths)
+        rules = _rules_of(definitions, cutter, start, embedded, tokens).rules
     return cutter, rules, start
+
+
+def _cutter_of(
+    source: str, start: str, lexer: Lexer | None, import_paths: Sequence[Any]
+) -> tuple[LarkDefinitions, _Cutter]:
+    """The definitions of a text, and their terminals."""
+    definitions = load(source, import_paths)
+    _check_start(definitions, start)
+    terminals = LarkTerminals(
+        definitions.terminals,
+        lambda name, reason: definitions.plain.source.problem(reason, definitions.place(name)),
+        literals=definitions.literals,
+        may_be_empty=definitions.plain.llguidance,
+    )
+    return definitions, _Cutter(terminals, definitions.ignored, lexer or "contextual")
+
+
+def _rules_of(
+    definitions: LarkDefinitions,
+    cutter: _Cutter,
+    start: str,
+    embedded: Mapping[str, ir.Grammar],
+    tokens: Mapping[str, bytes] | None,
+    change: Callable[[ir.Grammar], ir.Grammar] = lambda grammar: grammar,
+) -> LarkRules:
+    """The rules of a text; `change` is made of each grammar that is embedded."""
+    plain = definitions.plain
+    parts = token_parts(plain.source, plain.tokens.values())
+
+    def token(reference: TokenReference) -> ir.Expr:
+        if tokens is not None and not tokens.keys() >= {*parts[reference]}:
+            reason = f"at most {len(tokens)} tokens, or sets of tokens without overlap, can be named"
+            problem = plain.source.problem(reason, reference.at)
+            raise ConstraintTooLarge("the Lark grammar is too large", problem)
+        marks = [ir.literal(_ANY_MARK if tokens is None else tokens[name]) for name in parts[reference]]
+        return ir.sequence(ir.Terminal(ir.union(*marks)), cutter.between)
+
+    lower = _embedder(definitions, embedded)
+
+    def embed(node: EmbeddedGrammar) -> tuple[ir.Grammar, ir.Expr]:
+        return change(lower(node)), cutter.between
+
+    lowering = LarkRules(definitions, cutter.leaf, embed, token)
+    lowering.lower(start)
+    return lowering
 
 
 def embedded_names(text: str) -> list[str]:
@@ -187,6 +261,7 @@ def embedded_names(text: str) -> list[str]:
     names = ["%json" if node.name is None else f"@{node.name}" for node in plain.embedded.values()]
     names += [one.written for one in plain.tokens.values()]
     names += ["%regex"] * bool(plain.structured)
+    names += [f"{rule}[capture]" for rule in plain.captured]
     names += [f"{lazy.rule}[lazy]" for lazy in plain.lazy.values()]
     names += [f"{name}::_" for name in sorted(plain.parametric)]
     return names + sorted(set(plain.operators.values()))
@@ -249,6 +324,21 @@ class _Cutter:
 
     def finish(self, rules: Mapping[str, ir.Expr], start: str, prefer: TerminalPreference) -> ir.Grammar:
         """The grammar of these rules."""
+        whole = self.productive(rules, start)
+        if self.lexer == "dynamic":
+            return remove_left_recursion(
+                remove_nullable_loops(drop_unreachable(inline_regular_rules(drop_unreachable(whole))))
+            )
+        reject_distinct_entries(whole, "behind a lexer")
+        ready = remove_left_recursion(remove_nullable_loops(drop_unreachable(whole)))
+        return LexerGrammar(ready.rules, ready.start, self.tokens(prefer), basic_lexer=self.lexer == "basic")
+
+    def productive(self, rules: Mapping[str, ir.Expr], start: str) -> ir.Grammar:
+        """The rules that lead to a complete text, with ignored text before the start rule.
+
+        Raises:
+            UnsatisfiableConstraint: the start rule leads to none.
+        """
         name = _START
         while name in rules:
             name += "'"
@@ -260,17 +350,14 @@ class _Cutter:
             raise UnsatisfiableConstraint(
                 "no completion follows the grammar", Problem(f"rule {start}", reason)
             )
-        if self.lexer == "dynamic":
-            return remove_left_recursion(
-                remove_nullable_loops(drop_unreachable(inline_regular_rules(drop_unreachable(whole))))
-            )
-        reject_distinct_entries(whole, "behind a lexer")
-        ready = remove_left_recursion(remove_nullable_loops(drop_unreachable(whole)))
+        return whole
+
+    def tokens(self, prefer: TerminalPreference) -> tuple[LexerToken, ...]:
+        """What the lexer cuts the text into: the terminals in use, and the ignored ones."""
         competing = [*self.used, *(name for name in self.ignored if name not in self.used)]
         for one in competing:
             self.terminals.check_not_empty(one)
-        tokens = lexer_tokens(dict.fromkeys(map(self.terminals.terminal, competing)), prefer)
-        return LexerGrammar(ready.rules, ready.start, tokens, basic_lexer=self.lexer == "basic")
+        return lexer_tokens(dict.fromkeys(map(self.terminals.terminal, competing)), prefer)
 
 
 def _check_start(definitions: LarkDefinitions, start: str) -> None:
@@ -287,18 +374,18 @@ def _check_start(definitions: LarkDefinitions, start: str) -> None:
 
 
 def _embedder(
-    definitions: LarkDefinitions, embedded: Mapping[str, ir.Grammar], between: ir.Expr
-) -> Callable[[EmbeddedGrammar], tuple[ir.Grammar, ir.Expr]]:
-    def embed(node: EmbeddedGrammar) -> tuple[ir.Grammar, ir.Expr]:
+    definitions: LarkDefinitions, embedded: Mapping[str, ir.Grammar]
+) -> Callable[[EmbeddedGrammar], ir.Grammar]:
+    def embed(node: EmbeddedGrammar) -> ir.Grammar:
         if node.name is None:
             from grammars.json_schema import lower_schema
 
-            return lower_schema(node.schema).grammar, between
+            return lower_schema(node.schema).grammar
         if node.name not in embedded:
             names = ", ".join(embedded) or "none"
             definitions.fail(f"no constraint is passed for @{node.name}; passed: {names}", node.at)
         reject_lexer_grammar(embedded[node.name], f"at @{node.name}")
-        return embedded[node.name], between
+        return embedded[node.name]
 
     return embed
 

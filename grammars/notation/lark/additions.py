@@ -50,7 +50,7 @@ _SCAN = re.compile(
   | (?P<both> & )
   | (?P<complement> (?<! ["/\w)\]}] ) ~ (?! [ ]* [0-9] ) )
   | (?P<attributed> ^ [ \t]* [?!]{0,2} (?P<rule> [a-z_][a-z0-9_]* ) (?: \.[0-9]+ )? [ \t]* (?= \[ ) )
-  | (?P<parametric> ^ [ \t]* [?!]{0,2} (?P<definition> [a-z_][a-z0-9_]* ) [ \t]* :: [ \t]* _ [ \t]* (?= : ) )
+  | (?P<parametric> ^ [ \t]* [?!]{0,2} (?P<definition> [a-z_][a-z0-9_]* ) [ \t]* :: [ \t]* _ [ \t]* (?= [:\[] ) )
   | (?P<called> [a-z_][a-z0-9_]* ) [ \t]* ::
   | (?P<condition> %if (?![a-z_]) )
   | (?P<count> \{ [ ]* (?P<low> [0-9]* ) [ ]* (?P<comma> ,? ) [ ]* (?P<high> [0-9]* ) [ ]* \} )
@@ -137,6 +137,7 @@ class PlainLark:
         tokens: by the name of the rule that stands for them.
         calls: of parametric rules, and conditions, by the name of the rule that stands for them.
         parametric: names of parametric rules.
+        captured: by the rule, the names under which its texts and what ends them are given back; None: they are not.
         lazy: rules that end where they can end first, by the terminal that stands for their body.
         structured: ``%regex``, by the terminal that stands for it.
         operators: ``"&"`` or ``"~"`` by the terminal that stands for it.
@@ -152,6 +153,7 @@ class PlainLark:
     tokens: dict[str, TokenReference] = field(default_factory=dict)
     calls: dict[str, ParametricCall] = field(default_factory=dict)
     parametric: set[str] = field(default_factory=set)
+    captured: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
     lazy: dict[str, LazyRule] = field(default_factory=dict)
     structured: dict[str, StructuredRegex] = field(default_factory=dict)
     operators: dict[str, str] = field(default_factory=dict)
@@ -255,6 +257,8 @@ class _Replacement:
             at = self._attributed(match)
         elif kind == "parametric":
             plain.parametric.add(match["definition"])
+            if source.text.startswith("[", at):
+                return self._attributed(match)
             self._put(match, source.text[start : match.end("definition")], at)
         elif kind in ("called", "condition"):
             reader = RuleNumberReader(source, at)
@@ -270,16 +274,22 @@ class _Replacement:
 
     def _attributed(self, match: re.Match[str]) -> int:
         """The definition of a rule with attributes, up to its colon."""
-        source, rule = self.source, match["rule"]
+        source, rule = self.source, match["rule"] or match["definition"]
+        head = match["attributed"] or source.text[match.start() : match.end("definition")]
         attributes = read_attributes(source, match.end())
         colon = _COLON.match(source.text, attributes.end)
         if colon is None:
             source.fail(": expected after the attributes of a rule", attributes.end)
+        if attributes.lazy and match["definition"] is not None:
+            source.refuse(f"{rule} has a number, and rules that end early have none", match.end())
+        if attributes.capture is not None or attributes.stop_capture is not None:
+            name = None if attributes.capture is None else attributes.capture or rule
+            self.plain.captured[rule] = name, attributes.stop_capture
         if not attributes.lazy:
-            self._put(match, match["attributed"] + ":", colon.end())
+            self._put(match, head + ":", colon.end())
             return colon.end()
         body, ending = self._fresh(terminal=True), None
-        self._put(match, f"{match['attributed']}: {body}\n", colon.end())
+        self._put(match, f"{head}: {body}\n", colon.end())
         if attributes.ending is not None:
             ending = self._fresh(terminal=True)
             start, stop = attributes.ending

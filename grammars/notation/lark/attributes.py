@@ -26,12 +26,8 @@ _REFUSED = {
         "changes how tokens are drawn and not what is allowed",
         "pass temperature to the call; it holds for the whole text",
     ),
-    "capture": (
-        "gives parts of the text a name, and the value of a grammar is its text",
-        "read the parts from the finished text",
-    ),
 }
-_REFUSED["stop_capture"] = _REFUSED["capture"]
+_STRING = re.compile(r'"((?:\\[^\n]|[^"\\\n])*)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +39,16 @@ class RuleAttributes:
         lazy: whether the rule ends where it can end first.
         ending: where the terminal begins and ends in the text that ends the rule; None: there is none.
         is_stop: whether that terminal is a ``stop``, which the rules around write once more.
+        capture: the name under which the texts of the rule are given back; "": that of the rule; None: they are not.
+        stop_capture: the same for what ends the rule.
     """
 
     end: int
     lazy: bool = False
     ending: tuple[int, int] | None = None
     is_stop: bool = False
+    capture: str | None = None
+    stop_capture: str | None = None
 
 
 def read_attributes(source: GrammarSource, at: int) -> RuleAttributes:
@@ -59,6 +59,7 @@ def read_attributes(source: GrammarSource, at: int) -> RuleAttributes:
         UnsupportedConstraint: an attribute that cannot be enforced.
     """
     found: dict[str, tuple[int, int]] = {}
+    captures: dict[str, str] = {}
     at = _skip(source, at + 1)
     while not source.text.startswith("]", at):
         key = _KEY.match(source.text, at)
@@ -67,13 +68,24 @@ def read_attributes(source: GrammarSource, at: int) -> RuleAttributes:
         name, start = key[0], at
         if name in _REFUSED:
             source.refuse(f"the attribute {name} {_REFUSED[name][0]}", start, _REFUSED[name][1])
-        if name not in ("lazy", "suffix", "stop"):
-            source.fail(f"unknown attribute {name}; known: lazy, suffix, stop", start)
-        if name in found or (name != "lazy" and {"suffix", "stop"} & found.keys()):
+        if name not in ("lazy", "suffix", "stop", "capture", "stop_capture"):
+            source.fail(f"unknown attribute {name}; known: lazy, suffix, stop, capture, stop_capture", start)
+        if name in found or (name in ("suffix", "stop") and {"suffix", "stop"} & found.keys()):
             source.fail(f"the rule has an attribute before that says what {name} says", start)
         at = _skip(source, key.end())
         found[name] = (start, at)
-        if name != "lazy":
+        if name in ("capture", "stop_capture"):
+            captures[name] = ""
+            if source.text.startswith("=", at):
+                at = _skip(source, at + 1)
+                value = _STRING.match(source.text, at)
+                if value is None or not value[1] or "\\" in value[1]:
+                    source.fail(f'the name of a {name} expected, as in {name}="city"', at)
+                captures[name] = value[1]
+                at = _skip(source, value.end())
+            elif name == "stop_capture":
+                source.fail("= and a name expected after stop_capture", at)
+        elif name != "lazy":
             if not source.text.startswith("=", at):
                 source.fail(f"= and a terminal expected after {name}", at)
             at = _skip(source, at + 1)
@@ -91,7 +103,12 @@ def read_attributes(source: GrammarSource, at: int) -> RuleAttributes:
         elif not source.text.startswith("]", at):
             source.fail(", or ] expected after an attribute", at)
     ending = found.get("suffix", found.get("stop"))
-    return RuleAttributes(at + 1, "lazy" in found or ending is not None, ending, "stop" in found)
+    if ending is None and "stop_capture" in found:
+        source.fail("stop_capture without suffix or stop", found["stop_capture"][0])
+    lazy = "lazy" in found or ending is not None
+    return RuleAttributes(
+        at + 1, lazy, ending, "stop" in found, captures.get("capture"), captures.get("stop_capture")
+    )
 
 
 def _skip(source: GrammarSource, at: int) -> int:

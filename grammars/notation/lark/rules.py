@@ -60,6 +60,7 @@ class LarkRules:
             for lazy in definitions.plain.lazy.values()
             if lazy.is_stop and lazy.ending is not None
         }
+        self.rule_of: dict[str, str] = {}  # the rule as it is written, by the name with arguments or a number
         self.number = 0  # of the parametric rule whose body is being made
 
     def lower(self, start: str) -> None:
@@ -70,6 +71,7 @@ class LarkRules:
             ConstraintTooLarge: templates become too many rules.
         """
         self.open.append((start, start, {}, 0))
+        self.rule_of[start] = start
         self.rules[start] = ir.EMPTY_LANGUAGE
         while self.open:
             full, name, arguments, self.number = self.open.pop()
@@ -197,6 +199,7 @@ class LarkRules:
                     ),
                 )
             self.rules[full] = ir.EMPTY_LANGUAGE
+            self.rule_of[full] = name
             self.open.append((full, name, arguments, number))
         call = ir.call(full)
         self.keys[call] = full

@@ -154,6 +154,15 @@ class LarkTerminals:
         regex = ir.concat(*parts)
         return _without_longer(regex) if shortest else regex
 
+    def ending(self, body: str, ending: str) -> tuple[ir.Regex, ir.Regex]:
+        """What a terminal that ends early reads in front of its ending, and that ending, by the names of both terminals."""
+        pattern = self.patterns[body].pattern
+        assert isinstance(pattern, CombinedPattern)
+        before = self._combined(pattern.parts[0], body, self.literals[body], may_be_lazy=True)
+        return before, self._combined(
+            self.patterns[ending].pattern, ending, self.literals[ending], may_be_lazy=True
+        )
+
     def check_not_empty(self, name: str) -> None:
         """Refuses a terminal that a lexer cannot use.
 
