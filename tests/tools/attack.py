@@ -184,7 +184,7 @@ async def many_values(target: Target, turn: int) -> str:
             answer = await client.post(f"{target.url}/v1/chat/completions", content=content)
         except httpx.HTTPError as error:
             return type(error).__name__
-        return f"{answer.status_code} {answer.json()['error']['code']}"
+        return f"{answer.status_code} {answer.json().get('error', {}).get('code', '')}"
 
 
 async def huge_text(target: Target, turn: int) -> str:
