@@ -37,7 +37,7 @@ MALFORMED: list[Any] = [
     {"structured_outputs": {"json": {"type": "string", "pattern": r"(a)\1"}}},
     {"structured_outputs": {"json": {"type": "array", "minItems": 3, "maxItems": 1}}},
     {"temperature": "hot"},
-    {"guided_json": {}},
+    {"guided_jason": {}},
 ]
 NAME = "constrained-tiny"
 
