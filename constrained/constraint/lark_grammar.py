@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from constrained.constraint.base import Constraint, digest, shorten
 from constrained.errors import InvalidConstraint, RejectedValue, UnsupportedConstraint
-from constrained.vocabulary.special_tokens import letters
 from grammars.errors import Problem
 
 if TYPE_CHECKING:
@@ -83,6 +82,8 @@ class _LarkConstraint(Constraint):
         return capture_grammar(self.source, **self._settings())
 
     def _settings(self) -> dict[str, Any]:
+        from constrained.vocabulary.special_tokens import letters  # loads numpy
+
         return {
             "start": self.start,
             "lexer": self.lexer,
