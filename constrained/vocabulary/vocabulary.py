@@ -300,7 +300,8 @@ class Vocabulary:
         wanted = frozenset(
             name
             for name in names
-            if name not in self.special_tokens and self.special.get(name) not in (None, *self.eos_ids)
+            if name not in self.special_tokens
+            and self.special.get(name) not in (None, *self.eos_ids, *self._marked_texts)
         )
         if wanted == self.special_texts:
             return self

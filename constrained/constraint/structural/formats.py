@@ -28,7 +28,7 @@ class ConstString(StructuralFormat):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token by its name: the token itself, never other tokens that spell the name."""
+    """A token by its name, or by its number as ``<[5]>``: the token itself, never other tokens that spell it."""
 
     name: str
 

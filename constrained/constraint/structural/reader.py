@@ -36,7 +36,7 @@ def read_definition(definition: Any) -> f.StructuralFormat:
 
     Raises:
         InvalidConstraint: the definition is malformed.
-        UnsupportedConstraint: a format or a key is unknown, or speaks of tokens by number or of how text is cut into tokens.
+        UnsupportedConstraint: a format or a key is unknown, or speaks of how text is cut into tokens.
         ConstraintTooLarge: formats are nested too deeply.
     """
     if isinstance(definition, Mapping) and "structures" in definition:
@@ -65,10 +65,10 @@ class _Formats(Fields):
         return tuple(_format(one, place, depth) for one, place in self.objects(name))
 
     def tokens(self, name: str, *, required: bool = False) -> tuple[f.Token, ...]:
-        """A list of tokens by name."""
+        """A list of tokens by name or number."""
         listed = self.get(name, ... if required else [])
         if not isinstance(listed, (list, tuple)) or (required and not listed):
-            raise wrong(self.at(name), "is not a list of tokens", "a list of the texts of tokens")
+            raise wrong(self.at(name), "is not a list of tokens", "a list of the texts or numbers of tokens")
         return tuple(_token(one, f"{self.at(name)}/{i}") for i, one in enumerate(listed))
 
     def tags(self, name: str, depth: int) -> tuple[f.Tag, ...]:
@@ -195,9 +195,11 @@ def _one_token(fields: _Formats, depth: int) -> f.StructuralFormat:
 
 
 def _token(value: Any, place: str) -> f.Token:
-    """A token by its name."""
+    """A token by its name, or by its number."""
     if isinstance(value, int) and not isinstance(value, bool):
-        raise _unsupported(place, "is the number of a token", "write the token's text", value)
+        if not 0 <= value < 1 << 31:
+            raise wrong(place, "is no number of a token", "a number from 0 on, or the text of a token")
+        return f.Token(f"<[{value}]>")
     name = checked_text(value, place)
     if not name:
         raise wrong(place, "is empty", "the text of a token")

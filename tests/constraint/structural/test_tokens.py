@@ -105,18 +105,20 @@ def test_a_format(form: dict[str, Any], good: list[list[int]], bad: list[list[in
 @pytest.mark.parametrize(
     ("form", "place", "error"),
     [
-        ({"type": "token", "token": 3}, "#/format/token", UnsupportedConstraint),
+        ({"type": "token", "token": -1}, "#/format/token", InvalidConstraint),
+        ({"type": "token", "token": 1 << 31}, "#/format/token", InvalidConstraint),
+        ({"type": "token", "token": 3.0}, "#/format/token", InvalidConstraint),
         ({"type": "token", "token": ""}, "#/format/token", InvalidConstraint),
         ({"type": "token", "token": True}, "#/format/token", InvalidConstraint),
         ({"type": "token"}, "#/format/token", InvalidConstraint),
-        ({**ONE, "begin": {"type": "token", "token": 3}}, "#/format/begin/token", UnsupportedConstraint),
+        ({**ONE, "begin": {"type": "token", "token": -3}}, "#/format/begin/token", InvalidConstraint),
         ({**ONE, "begin": {**CALL, "n": 1}}, "#/format/begin/n", UnsupportedConstraint),
         ({"type": "exclude_token", "exclude_tokens": [T]}, "#/format/type", UnsupportedConstraint),
         ({"type": "any_tokens", "max_tokens": 3}, "#/format/max_tokens", UnsupportedConstraint),
         (
-            {"type": "any_tokens", "exclude_tokens": [C, 1]},
+            {"type": "any_tokens", "exclude_tokens": [C, None]},
             "#/format/exclude_tokens/1",
-            UnsupportedConstraint,
+            InvalidConstraint,
         ),
         ({**TRIGGERED, "trigger_tokens": []}, "#/format/trigger_tokens", InvalidConstraint),
         ({**TRIGGERED, "trigger_tokens": [C, E]}, "#/format/trigger_tokens/1", InvalidConstraint),
@@ -128,7 +130,7 @@ def test_a_format(form: dict[str, Any], good: list[list[int]], bad: list[list[in
             InvalidConstraint,
         ),
         ({**DISPATCH, "rules": [[C]]}, "#/format/rules/0", InvalidConstraint),
-        ({**DISPATCH, "rules": [[7, X]]}, "#/format/rules/0/0", UnsupportedConstraint),
+        ({**DISPATCH, "rules": [[-7, X]]}, "#/format/rules/0/0", InvalidConstraint),
     ],
 )
 def test_a_definition_that_is_refused(form: Any, place: str, error: type[ConstrainedError]) -> None:
@@ -138,10 +140,30 @@ def test_a_definition_that_is_refused(form: Any, place: str, error: type[Constra
     assert refused.value.action
 
 
-@pytest.mark.parametrize("name", ["<|eos|>", "<|none|>", "a"])
-def test_a_token_that_cannot_be_written(name: str) -> None:
+def numbered(form: Any) -> Any:
+    """A format with the numbers of its tokens in place of their names."""
+    if isinstance(form, dict):
+        return {key: one if key == "value" else numbered(one) for key, one in form.items()}
+    if isinstance(form, list):
+        return [numbered(one) for one in form]
+    return {**SPECIAL, T: MARKUP}.get(form, form) if isinstance(form, str) else form
+
+
+@pytest.mark.parametrize(("form", "good", "bad"), FORMATS)
+def test_tokens_by_number_are_those_by_name(form: Any, good: list[list[int]], bad: list[list[int]]) -> None:
+    automaton = compile(structural_tag(of(numbered(form))), VOCABULARY)
+    assert [tokens for tokens in good if not accepts(automaton, tokens)] == []
+    assert [tokens for tokens in bad if accepts(automaton, tokens)] == []
+    for tokens in good:
+        assert automaton.vocabulary.decode(tokens) == compile(
+            structural_tag(of(form)), VOCABULARY
+        ).vocabulary.decode(tokens)
+
+
+@pytest.mark.parametrize("name", ["<|eos|>", "<|none|>", "a", 259, 97, 262])
+def test_a_token_that_cannot_be_written(name: str | int) -> None:
     """One that ends a sequence, one that does not exist, and one that is the only way to write its byte."""
-    with pytest.raises(VocabularyError, match=r"ends a sequence|is no special token"):
+    with pytest.raises(VocabularyError, match=r"ends a sequence|is no special token|outside of|single byte"):
         compile(structural_tag(of({"type": "token", "token": name})), VOCABULARY)
 
 
@@ -174,7 +196,7 @@ def test_xgrammar_accepts_the_same_tokens() -> None:
     compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
     chance = random.Random(3)
     compared = 0
-    for form, good, bad in FORMATS:
+    for form, good, bad in [*FORMATS, *((numbered(form), *texts) for form, *texts in FORMATS)]:
         if form["type"] in ("any_tokens", "tag") or "<|call|><|other|>" in str(form):
             continue
         automaton, theirs = (
@@ -192,4 +214,4 @@ def test_xgrammar_accepts_the_same_tokens() -> None:
                 if ours != all(map(matcher.accept_token, [*changed, 259])):
                     assert not ours
                     assert 257 in changed, (form, changed)  # a special token in free text
-    assert compared > 300
+    assert compared > 600
