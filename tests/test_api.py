@@ -12,7 +12,13 @@ from functools import cache
 import pytest
 
 import constrained
-from constrained.errors import ConstraintError, InvalidConstraint, PromptError, PromptTooLong
+from constrained.errors import (
+    ConstraintError,
+    InvalidArgument,
+    InvalidConstraint,
+    PromptError,
+    PromptTooLong,
+)
 from constrained.testing import ScriptedModel
 from tests.support.finite import byte_vocabulary
 from tests.support.tiny_models import llama
@@ -120,6 +126,21 @@ def test_constraints_that_are_none_are_refused():
         constrained.generate(llama(), "p", "[a-z]+")
     with pytest.raises(ConstraintError):
         constrained.generate(llama(), "p", {"type": "strin"})
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "kind"), [(None, "NoneType"), ([b"a"], "list"), (llama().tokenizer, "Tokenizer")]
+)
+def test_what_is_no_vocabulary_is_refused(vocabulary, kind):
+    with pytest.raises(InvalidArgument, match=f"{kind}.*\n.*from_tokenizer"):
+        constrained.compile(bool, vocabulary)
+
+
+def test_messages_without_a_role_or_a_content_are_refused():
+    generator = constrained.Generator(llama(), bool)
+    for message, what in (({"role": "user"}, "no content"), ({"content": "Hi"}, "no role")):
+        with pytest.raises(PromptError, match=f"message 1 has {what}"):
+            generator([{"role": "user", "content": "Hi"}, message])
 
 
 def test_errors_of_misuse_are_builtins_a_caller_would_catch():

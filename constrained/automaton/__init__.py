@@ -22,7 +22,13 @@ from constrained.automaton.predicate import PredicateAutomaton
 from constrained.automaton.protocol import DEAD, NO_LIMIT, Automaton
 from constrained.automaton.spelled import SpelledAutomaton, complete_vocabulary
 from constrained.automaton.trial import try_out
-from constrained.errors import ConstraintTooLarge, Problem, UnsatisfiableConstraint, UnsupportedConstraint
+from constrained.errors import (
+    ConstraintTooLarge,
+    InvalidArgument,
+    Problem,
+    UnsatisfiableConstraint,
+    UnsupportedConstraint,
+)
 from grammars import ir
 from grammars.garbage import rare_collections
 from grammars.lexer import LexerGrammar, reject_lexer_grammar
@@ -349,11 +355,18 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
     Raises:
         ConstraintError: the constraint is malformed, unsupported or unsatisfiable.
         ConstraintTooLarge: a compile budget is exhausted.
+        InvalidArgument: `vocabulary` is none.
         PredicateError: a predicate does not decide whether the empty text is a valid prefix.
     """
     from constrained.constraint import PredicateConstraint, as_constraint
+    from constrained.vocabulary import Vocabulary
 
     constraint = as_constraint(constraint)
+    if not isinstance(vocabulary, Vocabulary):
+        raise InvalidArgument(
+            f"the vocabulary is of type {type(vocabulary).__name__}",
+            action="pass Vocabulary.from_tokenizer(tokenizer), or the vocabulary of a loaded model",
+        )
     if isinstance(constraint, PredicateConstraint):
         relaxed = compile(constraint.inner, vocabulary, memory_limit=memory_limit)
         return PredicateAutomaton(relaxed, constraint)

@@ -135,6 +135,10 @@ def choice(values: Iterable[Any]) -> Constraint:
         raise InvalidConstraint(
             f"choice takes a list of values, not one {type(values).__name__}", action="write choice([...])"
         )
+    if not isinstance(values, Iterable):
+        raise InvalidConstraint(
+            f"choice takes a list of values, not a {type(values).__name__}", action="write choice([...])"
+        )
     texts: dict[str, Any] = {}
     for index, value in enumerate(values):
         text = _text_of(value, index)

@@ -146,6 +146,13 @@ def _explained(what: str, name: str) -> Iterator[None]:
     except ConstrainedError:
         raise
     except Exception as error:
+        if name.startswith(("/", "./", "../", "~")) and not os.path.exists(name):
+            raise ModelError(
+                f"the {what} {name!r} cannot be loaded: there is no such file or folder",
+                action="check the path; a ~ is not expanded here"
+                if name.startswith("~")
+                else "check the path",
+            ) from error
         raise ModelError(
             f"the {what} {name!r} cannot be loaded: {_first_line(error)}", action=_next_step(name, error)
         ) from error

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from constrained.errors import PromptError
-from constrained.prompting.ids import check_ids, is_chat
+from constrained.prompting.ids import check_ids, check_messages, is_chat
 from constrained.prompting.room import check_room
 from constrained.prompting.user_texts import encode_marked, mark_messages
 
@@ -81,7 +81,7 @@ def encode_prompt(
         context: tokens that the model reads.
 
     Raises:
-        PromptError: the prompt is of another type, empty, or has ids outside the vocabulary.
+        PromptError: the prompt is of another type, empty, has a message without role or content, or ids outside the vocabulary.
         PromptTooLong: a text has so many tokens that not all of them were counted.
     """
     ids = prompt
@@ -93,6 +93,7 @@ def encode_prompt(
         else:
             ids = encode_text(prompt, tokenizer, context=context)
     elif is_chat(prompt):
+        check_messages(prompt)
         ids = encode_chat(prompt, tokenizer, context=context)
     return check_ids(ids, size)
 

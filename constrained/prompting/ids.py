@@ -18,6 +18,21 @@ def is_chat(prompt: object) -> TypeGuard[Sequence[Mapping[str, Any]]]:
     )
 
 
+def check_messages(messages: Sequence[Mapping[str, Any]]) -> None:
+    """Checks that each message of a chat has a role, and a content unless it calls tools.
+
+    Raises:
+        PromptError: names the message.
+    """
+    for index, message in enumerate(messages):
+        if not isinstance(message.get("role"), str):
+            raise PromptError(f"message {index} has no role", action="pass {'role': 'user', 'content': ...}")
+        if message.get("content") is None and not message.get("tool_calls"):
+            raise PromptError(
+                f"message {index} has no content", action="pass {'role': 'user', 'content': ...}"
+            )
+
+
 def check_ids(ids: object, size: int) -> list[int]:
     """Token ids as a list of ints.
 

@@ -70,6 +70,12 @@ def strings(alphabet: str, longest: int) -> Iterator[str]:
 # ---------------------------------------------------------------- grammars
 
 
+@pytest.mark.parametrize(("values", "kind"), [("ab", "str"), (None, "NoneType"), (5, "int")])
+def test_choices_are_a_list(values, kind):
+    with pytest.raises(InvalidConstraint, match=f"takes a list of values, not (one|a) {kind}"):
+        constrained.choice(values)
+
+
 def test_a_grammar_is_a_constraint() -> None:
     for made in (
         constrained.gbnf('root ::= root "+" root | [0-9]'),

@@ -176,6 +176,13 @@ def test_damaged_files_are_one_error_with_a_next_step(
         assert "cannot be loaded" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["/no/such/folder", "./no-such-folder", "~/no-such-folder"])
+def test_a_path_that_leads_nowhere_is_no_name_of_a_repository(name: str) -> None:
+    with pytest.raises(ModelError, match="there is no such file or folder") as refused:
+        load(name)
+    assert ("~ is not expanded" in str(refused.value.action)) == name.startswith("~")
+
+
 def test_weights_that_are_not_in_the_files_are_not_made_up(tmp_path: Path) -> None:
     random_llama().model.save_pretrained(tmp_path)  # without its head
     small_bpe_tokenizer().save_pretrained(tmp_path)
