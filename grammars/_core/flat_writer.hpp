@@ -19,6 +19,7 @@ namespace nb = nanobind;
 /// A node of a regular expression, or of a rule.
 using RegexNode = int32_t;
 using ExprNode = int32_t;
+constexpr int32_t kNoNode = -1;  ///< of either kind
 
 class FlatWriter {
 public:
@@ -50,8 +51,12 @@ public:
         return expr({flat::Op::Interleave, at, 0, 0});
     }
 
-    /// The rule that an expression calls, if it is a call and nothing else; -1 otherwise.
-    int32_t called(ExprNode node) const { return exprs_[node].op == flat::Op::Call ? exprs_[node].a : -1; }
+    /// A rule that suffices for an expression to have a text, as `called_rules` in `grammars.json_schema.emit.objects` has it:
+    /// the one that it calls, or that the first part of a choice of calls calls; -1 if there is none.
+    int32_t called(ExprNode node) const;
+
+    /// The rule that an expression consists of; -1 if it is anything else.
+    int32_t only_called(ExprNode node) const { return exprs_[node].op == flat::Op::Call ? exprs_[node].a : -1; }
 
     /// Numbers an object of `grammars.ir` that nodes may stand for.
     int32_t leaf(nb::handle object) {

@@ -3,6 +3,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -23,6 +25,10 @@ void append_json_string(std::string_view text, bool ascii, std::string& out);
 /// How many values a text has that is JSON: its strings, objects and arrays, and one for each `numbers` commas. It is not parsed;
 /// what is no JSON has any count. The count ends soon after `most`.
 size_t count_values(std::string_view text, size_t numbers, size_t most);
+
+inline bool is_ascii(std::string_view text) {
+    return std::ranges::all_of(text, [](char c) { return static_cast<uint8_t>(c) < 0x80; });
+}
 
 /// Whether `json.dumps` writes a text the same with and without ``ensure_ascii``.
 bool is_plain_ascii(std::string_view text);

@@ -25,7 +25,7 @@ constexpr std::pair<std::string_view, Role> kRolesByName[] = {
     {"additionalItems", Role::AdditionalItems}, {"minItems", Role::MinItems}, {"maxItems", Role::MaxItems},
     {"uniqueItems", Role::UniqueItems}, {"properties", Role::Properties},
     {"additionalProperties", Role::AdditionalProperties}, {"required", Role::Required}, {"$ref", Role::Ref},
-    {"allOf", Role::AllOf}, {"anyOf", Role::AnyOf},
+    {"allOf", Role::AllOf}, {"anyOf", Role::AnyOf}, {"oneOf", Role::OneOf},
 };
 
 template <class Value, size_t size>

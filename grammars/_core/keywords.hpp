@@ -23,9 +23,9 @@ enum class KeywordCheck : uint8_t {
 enum class Role : uint8_t {
     Annotation, OtherConstraint, Identifier, Type, Enum, Const, Minimum, Maximum, ExclusiveMinimum, ExclusiveMaximum, MinLength,
     MaxLength, Format, PrefixItems, Items, AdditionalItems, MinItems, MaxItems, UniqueItems, Properties,
-    AdditionalProperties, Required, Ref, AllOf, AnyOf,
+    AdditionalProperties, Required, Ref, AllOf, AnyOf, OneOf,
 };
-constexpr size_t kRoles = static_cast<size_t>(Role::AnyOf) + 1;
+constexpr size_t kRoles = static_cast<size_t>(Role::OneOf) + 1;
 
 /// Types of values, as bits.
 constexpr uint32_t kNull = 1, kBoolean = 2, kInteger = 4, kFraction = 8, kString = 16, kArray = 32, kObject = 64, kEvery = 127;

@@ -1,22 +1,23 @@
 #include "plain.hpp"
 
-#include <nanobind/stl/pair.h>
-
 #include <algorithm>
 #include <deque>
 #include <optional>
 #include <string_view>
 
+#include "disjoint_branches.hpp"
 #include "flat_writer.hpp"
 #include "json_text.hpp"
+#include "name_spellings.hpp"
 
 namespace schemas {
 
 namespace {
 
-constexpr int32_t kNone = -1;  // no node: what is asked for is not plain
+constexpr int32_t kNone = kNoNode;  // what is asked for is not plain
 constexpr long long kMaxCount = (1LL << 31) - 2;  // `grammars.ir.MAX_COUNT`
 constexpr int kMaxReferences = 100;
+constexpr int kMaxAlternatives = 8;  // nested in each other
 constexpr size_t kMaxScalars = 10'000, kLongestScalar = 1'000;
 
 /// The UTF-8 of a string, if it has one.
@@ -26,27 +27,6 @@ std::optional<std::string_view> utf8(PyObject* text) {
     if (data) return std::string_view(data, static_cast<size_t>(size));
     PyErr_Clear();
     return std::nullopt;
-}
-
-bool is_ascii(std::string_view text) {
-    return std::ranges::all_of(text, [](char c) { return static_cast<uint8_t>(c) < 0x80; });
-}
-
-/// The parts of a concatenation: literals as bytes, other regular expressions as they are.
-std::vector<RegexPart> parts_of(const nb::tuple& parts) {
-    std::vector<RegexPart> found;
-    for (const nb::handle part : parts) {
-        char* data;
-        Py_ssize_t size;
-        if (!PyBytes_Check(part.ptr())) {
-            found.push_back({"", nb::borrow(part)});
-        } else if (PyBytes_AsStringAndSize(part.ptr(), &data, &size)) {
-            throw nb::python_error();
-        } else {
-            found.push_back({std::string(data, size), {}});
-        }
-    }
-    return found;
 }
 
 /// A count that passed its check; `kMaxCount` + 1 if it is greater.
@@ -112,7 +92,7 @@ class PlainLowering {
 public:
     PlainLowering(nb::handle document, PlainTerminals& terminals, nb::callable scalar)
         : root_(document.ptr()), terminals_(terminals), scalar_(std::move(scalar)) {
-        exprs_.fill(kNone), units_.fill(kNone);
+        exprs_.fill(kNone);
     }
 
     nb::object run();
@@ -132,11 +112,19 @@ private:
         ExprNode value;
     };
     bool read_limits(PyObject* schema, Limits& limits);
+    bool read_identifier(PyObject* schema, PyObject* identifier);
     ExprNode value(PyObject* schema, const Place& place);
     ExprNode any_value();
     ExprNode listed(PyObject* schema, const Limits& limits, uint32_t types);
     ExprNode scalar(PyObject* schema);
     ExprNode reference(PyObject* reference);
+    ExprNode alternatives(const Limits& limits, const std::string& pointer);
+    /// A schema among alternatives, where references have led to it. Without constraints it has no pointer.
+    struct Branch {
+        PyObject* schema;
+        std::string pointer;
+    };
+    bool collect_branches(const Limits& limits, const std::string& pointer, int depth, std::vector<Branch>& found);
     PyObject* resolve(PyObject* reference, std::string& pointer);
     ExprNode container(PyObject* schema, const Place& place, uint32_t types, uint32_t scalar_types);
     int32_t enqueue(std::string name, PyObject* schema, uint32_t types);
@@ -155,34 +143,31 @@ private:
         return node;
     }
     std::vector<ExprNode> scalars(uint32_t types);
-    RegexNode leaf(const nb::object& regex);
-    void append(const std::vector<RegexPart>& parts, std::vector<RegexNode>& nodes, std::string& text);
-    RegexNode concat(std::vector<RegexNode>& nodes, std::string& text);
-    RegexNode key_regex(std::string_view name, bool next);
-    void append_spellings(std::string_view text, std::vector<RegexNode>& spellings);
     RegexNode other_keys(std::span<const Member> members);
-    RegexNode trie(std::span<const std::string_view> names);
-    RegexNode spelled(std::string_view text, RegexNode tail);
-    RegexNode union_of(std::span<const RegexNode> options);
 
     PyObject* const root_;
     PlainTerminals& terminals_;
     const nb::callable scalar_;
     FlatWriter out_;
+    NameSpellings names_{terminals_, out_};
     std::deque<Rule> rules_;  // in order of discovery, which is that of the queue
     std::unordered_map<std::string_view, int32_t> rule_at_;
     std::vector<int32_t> needs_;
     std::array<ExprNode, PlainTerminals::kFixed> exprs_;
-    std::unordered_map<PyObject*, RegexNode> regexes_;  // leaves
-    std::array<RegexNode, 128> units_;
-    std::unordered_map<RegexNode, uint8_t> unit_of_;
-    std::unordered_map<RegexNode, std::vector<RegexNode>> unions_;  // their parts
     ExprNode any_ = kNone;
-    RegexNode empty_ = kNone;
     std::vector<PyObject*> below_;
+    bool identified_ = false, refers_ = false;  // some schema below the root has an identifier; a reference was read
 };
 
 // ---------------------------------------------------------------- one schema
+
+/// Whether an identifier below the root matters to references alone: they start there. `run` then allows none.
+bool PlainLowering::read_identifier(PyObject* schema, PyObject* identifier) {
+    const auto text = PyUnicode_CheckExact(identifier) ? utf8(identifier) : std::nullopt;
+    if (!text || !is_ascii(*text) || text->find_first_of("[]") != text->npos) return false;  // perhaps not a URI
+    identified_ = true;
+    return PyDict_GetItemString(schema, "$schema") == nullptr;  // another dialect
+}
 
 bool PlainLowering::read_limits(PyObject* schema, Limits& limits) {
     PyObject *key, *item;
@@ -190,7 +175,7 @@ bool PlainLowering::read_limits(PyObject* schema, Limits& limits) {
         const Keywords::Keyword* const keyword = terminals_.keywords->find(key);
         if (!keyword || keyword->role == Role::Annotation) continue;
         if (keyword->role == Role::Identifier) {
-            if (schema != root_) return false;  // references below it start there
+            if (schema != root_ && !read_identifier(schema, item)) return false;
             continue;
         }
         below_.clear();
@@ -217,19 +202,17 @@ ExprNode PlainLowering::value(PyObject* schema, const Place& place) {
         if (limits.count > 1 && !terminals_.keywords->ref_alone) return kNone;
         return reference(limits[Role::Ref]);
     }
+    if (limits.any({Role::AllOf, Role::AnyOf, Role::OneOf})) return limits.count == 1 ? alternatives(limits, place.pointer()) : kNone;
     const bool object = limits.any(kObjects), array = limits.any(kArrays);
     const bool listed = limits.any({Role::Enum, Role::Const});
-    if (limits.other || limits.any({Role::PrefixItems, Role::AdditionalItems, Role::AllOf, Role::AnyOf})) return kNone;
+    if (limits.other || limits.any({Role::PrefixItems, Role::AdditionalItems})) return kNone;
     const uint32_t types = types_of(limits[Role::Type]);
-    const int others = limits.count - (limits[Role::Type] != nullptr);
     if (listed) return object || array ? kNone : this->listed(schema, limits, types);
     if (!(types & (kArray | kObject))) {
-        if (others == 0) return out_.choice(scalars(types));
-        return object || array ? kNone : scalar(schema);
+        return limits.scalar ? scalar(schema) : out_.choice(scalars(types));  // what limits objects and arrays limits nothing here
     }
     if (limits.scalar) return kNone;
     if (types == kEvery && !limits.any({Role::Properties, Role::AdditionalProperties, Role::Items})) return kNone;
-    if ((object && !(types & kObject)) || (array && !(types & kArray))) return kNone;
     return container(schema, place, types, types);
 }
 
@@ -266,9 +249,9 @@ ExprNode PlainLowering::listed(PyObject* schema, const Limits& limits, uint32_t 
         PyObject* const text = one ? one : NB_LIST_GET_ITEM(list, i);
         const auto data = PyUnicode_CheckExact(text) ? utf8(text) : std::nullopt;
         if (!data) return scalar(schema);
-        append_spellings(*data, texts);
+        names_.append_spellings(*data, texts);
     }
-    return size ? out_.terminal(union_of(texts)) : scalar(schema);
+    return size ? out_.terminal(names_.union_of(texts)) : scalar(schema);
 }
 
 /// Scalars with constraints, and enumerated values of any type.
@@ -312,6 +295,7 @@ ExprNode PlainLowering::reference(PyObject* reference) {
 PyObject* PlainLowering::resolve(PyObject* reference, std::string& pointer) {
     const auto text = PyUnicode_Check(reference) ? utf8(reference) : std::nullopt;
     pointer = "#";
+    refers_ = true;
     if (!text) return nullptr;
     if (*text == "#") return root_;
     if (!text->starts_with("#/") || text->find('%') != text->npos) return nullptr;
@@ -327,6 +311,56 @@ PyObject* PlainLowering::resolve(PyObject* reference, std::string& pointer) {
         pointer += '/', append_token(token, pointer);
     }
     return PyDict_Check(value) || PyBool_Check(value) ? value : nullptr;
+}
+
+// ---------------------------------------------------------------- alternatives
+
+/// ``anyOf``, ``oneOf`` of branches that exclude each other, or ``allOf`` of one schema; each alone.
+ExprNode PlainLowering::alternatives(const Limits& limits, const std::string& pointer) {
+    std::vector<Branch> branches;
+    if (!collect_branches(limits, pointer, 0, branches)) return kNone;
+    std::vector<ExprNode> parts;
+    for (size_t i = 0; i < branches.size(); ++i) {
+        const auto before = std::span(branches).first(i);
+        if (std::ranges::any_of(before, [&](const Branch& other) { return other.pointer == branches[i].pointer; })) continue;
+        const ExprNode part = value(branches[i].schema, {branches[i].pointer});
+        if (part == kNone) return kNone;
+        parts.push_back(part);
+    }
+    return parts.empty() ? kNone : out_.choice(parts);
+}
+
+/// Appends the branches of a schema, in place of nested alternatives theirs. False if they are not plain.
+bool PlainLowering::collect_branches(const Limits& limits, const std::string& pointer, int depth, std::vector<Branch>& found) {
+    const char* const keyword = limits[Role::AnyOf] ? "/anyOf/" : limits[Role::OneOf] ? "/oneOf/" : "/allOf/";
+    PyObject* const list = limits[Role::AnyOf] ? limits[Role::AnyOf] : limits[Role::OneOf] ? limits[Role::OneOf] : limits[Role::AllOf];
+    if (depth > kMaxAlternatives || (limits[Role::AllOf] && NB_LIST_GET_SIZE(list) != 1)) return false;
+    std::vector<PyObject*> schemas;  // of ``oneOf``
+    for (Py_ssize_t i = 0; i < NB_LIST_GET_SIZE(list); ++i) {
+        Branch branch{NB_LIST_GET_ITEM(list, i), pointer + keyword + std::to_string(i)};
+        Limits inner;
+        for (int steps = 0;; ++steps) {
+            if (steps > kMaxReferences || branch.schema == Py_False) return false;
+            if (branch.schema == Py_True) break;
+            inner = Limits();
+            if (!PyDict_Check(branch.schema) || !read_limits(branch.schema, inner)) return false;
+            if (!inner[Role::Ref]) break;
+            if (inner.count > 1 && !terminals_.keywords->ref_alone) return false;
+            branch.schema = resolve(inner[Role::Ref], branch.pointer);
+            if (!branch.schema) return false;
+        }
+        if (limits[Role::OneOf]) {
+            if (inner.count == 0) return false;
+            schemas.push_back(branch.schema);
+        }
+        if (inner.any({Role::AllOf, Role::AnyOf, Role::OneOf})) {
+            if (inner.count != 1 || !collect_branches(inner, branch.pointer, depth + 1, found)) return false;
+            continue;
+        }
+        if (inner.count == 0) branch = {Py_True, ""};
+        found.push_back(std::move(branch));
+    }
+    return !limits[Role::OneOf] || plainly_disjoint(schemas, *terminals_.keywords);
 }
 
 // ---------------------------------------------------------------- rules
@@ -357,8 +391,8 @@ nb::object PlainLowering::run() {
     for (size_t rule = 0; rule < rules_.size(); ++rule) {
         if (!make_body(rule)) return nb::none();
     }
-    if (!all_productive()) return nb::none();
-    const int32_t called_rule = out_.called(start);
+    if ((identified_ && refers_) || !all_productive()) return nb::none();
+    const int32_t called_rule = out_.only_called(start);
     const bool own = called_rule == kNone;  // the start needs a rule of its own
     std::vector<ExprNode> bodies;
     nb::list names;
@@ -447,6 +481,12 @@ ExprNode PlainLowering::object(size_t at) {
     return other == kNone ? kNone : object_of(members, other_keys(members), other);
 }
 
+RegexNode PlainLowering::other_keys(std::span<const Member> members) {
+    std::vector<std::string_view> names;
+    for (const Member& member : members) names.push_back(member.name);
+    return names_.others(std::move(names));
+}
+
 /// Objects with these members, then any number of others with `keys`, unless it is kNone.
 ExprNode PlainLowering::object_of(std::span<const Member> members, RegexNode keys, ExprNode other) {
     if (!terminals_.ordered) return interleaved(members, keys, other);
@@ -462,7 +502,7 @@ ExprNode PlainLowering::uncounted(std::span<const Member> members, ExprNode more
         const ExprNode again = out_.loop(out_.sequence({comma, more}), 0, -1);
         head = out_.sequence({more, again, close}), tail = out_.sequence({again, close});
     }
-    const auto key = [&](const Member& member, bool next) { return out_.terminal(key_regex(member.name, next)); };
+    const auto key = [&](const Member& member, bool next) { return out_.terminal(names_.key(member.name, next)); };
     bool open_end = true, needed = false;  // whether no required member follows
     for (size_t i = members.size(); i-- > 0;) {
         const Member& member = members[i];
@@ -488,7 +528,7 @@ ExprNode PlainLowering::interleaved(std::span<const Member> members, RegexNode k
     std::vector<int32_t> args{1, -1, 0, 0, fixed(Comma), static_cast<int32_t>(members.size() + (keys != kNone)), 0};
     for (size_t slot = 0; slot < members.size(); ++slot) {
         const Member& member = members[slot];
-        const ExprNode head = out_.terminal(key_regex(member.name, false));
+        const ExprNode head = out_.terminal(names_.key(member.name, false));
         args.insert(args.end(), {head, member.value, static_cast<int32_t>(slot), 0, 0});
         if (member.required) required.push_back(static_cast<int32_t>(slot));
     }
@@ -549,151 +589,7 @@ ExprNode PlainLowering::array_of(ExprNode item, long long low, long long high) {
     return low == 0 ? out_.choice({empty, full}) : full;
 }
 
-// ---------------------------------------------------------------- regular expressions
-
-RegexNode PlainLowering::leaf(const nb::object& regex) {
-    const auto [at, fresh] = regexes_.try_emplace(regex.ptr(), kNone);
-    if (fresh) at->second = out_.regex_leaf(out_.leaf(regex));
-    return at->second;
-}
-
-/// Appends parts to the nodes of a concatenation that ends with a literal `text`, which may be empty.
-void PlainLowering::append(const std::vector<RegexPart>& parts, std::vector<RegexNode>& nodes, std::string& text) {
-    for (const RegexPart& part : parts) {
-        if (!part.regex.is_valid()) {
-            text += part.text;
-            continue;
-        }
-        if (!text.empty()) nodes.push_back(out_.literal(text)), text.clear();
-        nodes.push_back(leaf(part.regex));
-    }
-}
-
-RegexNode PlainLowering::concat(std::vector<RegexNode>& nodes, std::string& text) {
-    if (!text.empty() || nodes.empty()) nodes.push_back(out_.literal(text));
-    return nodes.size() == 1 ? nodes[0] : out_.regex_of(flat::Op::Concat, nodes);
-}
-
-/// A key and its colon; `next`: after a comma.
-RegexNode PlainLowering::key_regex(std::string_view name, bool next) {
-    std::vector<RegexNode> nodes;
-    std::string text;
-    if (next) append(terminals_.comma, nodes, text);
-    if (is_plain_ascii(name)) {
-        append_json_string(name, false, text);
-    } else {
-        if (!text.empty()) nodes.push_back(out_.literal(text)), text.clear();
-        std::vector<RegexNode> spellings;
-        append_spellings(name, spellings);
-        nodes.push_back(union_of(spellings));
-    }
-    append(terminals_.colon, nodes, text);
-    return concat(nodes, text);
-}
-
-/// Appends the JSON strings of a text, as `json.dumps` writes it with and without ``ensure_ascii``.
-void PlainLowering::append_spellings(std::string_view text, std::vector<RegexNode>& spellings) {
-    for (const bool ascii : {false, true}) {
-        if (ascii && is_plain_ascii(text)) break;
-        std::string spelled;
-        append_json_string(text, ascii, spelled);
-        spellings.push_back(out_.literal(spelled));
-    }
-}
-
-/// The keys of members that are not declared; with the colon where members are ordered. kNone if a name has no UTF-8.
-RegexNode PlainLowering::other_keys(std::span<const Member> members) {
-    std::vector<RegexNode> nodes;
-    std::string text;
-    if (members.empty()) {
-        append(terminals_.any_string, nodes, text);
-    } else if (std::ranges::all_of(members, [](const Member& member) { return is_ascii(member.name); })) {
-        std::vector<std::string_view> names;
-        for (const Member& member : members) names.push_back(member.name);
-        std::ranges::sort(names);
-        const RegexNode body[] = {leaf(terminals_.string_body), out_.complement(trie(names))};
-        nodes = {out_.literal("\""), out_.regex_of(flat::Op::Intersection, body)};
-        text = "\"";
-    } else {
-        nb::list names;
-        for (const Member& member : members) names.append(nb::str(member.name.data(), member.name.size()));
-        append(parts_of(nb::cast<nb::tuple>(terminals_.strings_excluding(names))), nodes, text);
-    }
-    if (terminals_.ordered) append(terminals_.colon, nodes, text);
-    return concat(nodes, text);
-}
-
-/// A trie of sorted names, each character in every encoding; common prefixes are written once.
-RegexNode PlainLowering::trie(std::span<const std::string_view> names) {
-    if (empty_ == kNone) empty_ = out_.literal("");
-    // Branching points along the current name: depth, and the suffixes that may follow there.
-    std::vector<std::pair<size_t, std::vector<RegexNode>>> places{{0, {}}};
-    for (size_t i = 0; i < names.size(); ++i) {
-        const std::string_view name = names[i], following = i + 1 < names.size() ? names[i + 1] : std::string_view();
-        const size_t shared = std::ranges::mismatch(name, following).in1 - name.begin();
-        size_t end = name.size();
-        RegexNode tail = empty_;
-        while (places.back().first > shared) {  // no later name passes through this branching point
-            auto [depth, options] = std::move(places.back());
-            places.pop_back();
-            options.push_back(spelled(name.substr(depth, end - depth), tail));
-            tail = union_of(options);
-            end = depth;
-        }
-        if (places.back().first < shared) places.emplace_back(shared, std::vector<RegexNode>());
-        places.back().second.push_back(spelled(name.substr(shared, end - shared), tail));
-    }
-    return union_of(places[0].second);
-}
-
-/// A text in every encoding, then `tail`.
-RegexNode PlainLowering::spelled(std::string_view text, RegexNode tail) {
-    if (text.empty()) return tail;
-    std::vector<RegexNode> units;
-    for (const char c : text) {
-        RegexNode& node = units_[static_cast<uint8_t>(c)];
-        if (node == kNone) {
-            node = leaf(terminals_.units[static_cast<uint8_t>(c)].regex);
-            unit_of_.emplace(node, c);
-        }
-        units.push_back(node);
-    }
-    if (tail != empty_) units.push_back(tail);
-    return units.size() == 1 ? units[0] : out_.regex_of(flat::Op::Concat, units);
-}
-
-/// The union of one expression or more; flat.
-RegexNode PlainLowering::union_of(std::span<const RegexNode> options) {
-    std::vector<RegexNode> parts;
-    for (const RegexNode option : options) {
-        if (const auto unit = unit_of_.find(option); unit != unit_of_.end()) {
-            for (const nb::object& alternative : terminals_.units[unit->second].alternatives) parts.push_back(leaf(alternative));
-        } else if (const auto made = unions_.find(option); made != unions_.end()) {
-            parts.insert(parts.end(), made->second.begin(), made->second.end());
-        } else {
-            parts.push_back(option);
-        }
-    }
-    if (parts.size() == 1) return parts[0];
-    const RegexNode node = out_.regex_of(flat::Op::Union, parts);
-    unions_.emplace(node, std::move(parts));
-    return node;
-}
-
 }  // namespace
-
-PlainTerminals::PlainTerminals(std::shared_ptr<const Keywords> keywords, nb::tuple exprs, nb::tuple comma_parts, nb::tuple colon_parts,
-                               nb::tuple any_string_parts, nb::object body, nb::tuple encodings, nb::callable excluding, bool in_order)
-    : keywords(std::move(keywords)), comma(parts_of(comma_parts)), colon(parts_of(colon_parts)), any_string(parts_of(any_string_parts)),
-      string_body(std::move(body)), strings_excluding(std::move(excluding)), ordered(in_order) {
-    if (nb::len(exprs) != kFixed || nb::len(encodings) != 128) throw nb::value_error("malformed table");
-    for (size_t i = 0; i < kFixed; ++i) fixed[i] = exprs[i];
-    for (const nb::handle unit : encodings) {
-        const auto [regex, alternatives] = nb::cast<std::pair<nb::object, nb::tuple>>(unit);
-        units.push_back({regex, {}});
-        for (const nb::handle alternative : alternatives) units.back().alternatives.push_back(nb::borrow(alternative));
-    }
-}
 
 nb::object lower_plain(nb::handle document, PlainTerminals& terminals, nb::callable scalar) {
     return PlainLowering(document, terminals, std::move(scalar)).run();

@@ -1,13 +1,13 @@
 // Plain schemas, lowered in one walk to flat arrays.
 //
-// Most schemas consist of objects, arrays, references within the document and scalars, each alone at its place: nothing needs to
-// be conjoined, expanded or proved. `lower_plain` reads such a document and gives the grammar that
+// Most schemas consist of objects, arrays, references within the document, scalars, and alternatives of these that plainly exclude
+// each other or need not: each alone at its place, so nothing needs to be conjoined or negated. `lower_plain` reads such a document and gives the grammar that
 // `grammars.json_schema.emit.lowering` gives, rule by rule and node by node, or nothing: whatever it does not know, and every
 // error, is left to the lowering in Python, which is its judge in the tests.
 //
 // Invariants
 //  * A keyword is plain by its role (keywords.hpp) or as a scalar keyword; any other that constrains values ends the walk.
-//  * No function recurses over schemas: the bodies of rules are made from a queue.
+//  * No function recurses over schemas, but for a few alternatives in each other: the bodies of rules are made from a queue.
 // Thread safety: the GIL guards it.
 #pragma once
 

@@ -1,7 +1,7 @@
 """Small plain schemas, lowered natively in one walk.
 
-Most schemas consist of objects, arrays, references within the document and scalars, each alone at its place: nothing needs to
-be conjoined, expanded or proved. For them the nodes, parsed schemas and caches of `SchemaLowering` cost more than the grammar.
+Most schemas consist of objects, arrays, references within the document, scalars and alternatives of these, each alone at its
+place: nothing needs to be conjoined or negated. For them the nodes, parsed schemas and caches of `SchemaLowering` cost more than the grammar.
 The native walk (``grammars/_core/plain.hpp``) reads such a schema directly and gives the grammar that `SchemaLowering` gives, node
 by node, or none at all: whatever it does not know, and every error, is left to `SchemaLowering`, which is also its judge in the
 tests.

@@ -65,16 +65,72 @@ PLAIN: list[Any] = [
         "definitions": {"x": {"type": "array", "items": {"type": "number"}}},
     }
     | {"properties": {"a": {"$ref": "#/definitions/x", "minLength": 1}}},
+    {"type": "object", "properties": {"a": {"$id": "b", "type": "string"}, "c": {"$id": "http://e.org/d", "items": {}}}},
+    {"type": "string", "properties": {"a": {"type": "integer"}}, "minItems": 2},
+    {"type": ["integer", "string"], "required": ["a"], "minimum": 4, "items": {"type": "string"}},
+    {"type": "object", "items": {"type": "string"}, "properties": {"a": True}, "uniqueItems": True},
+    {"type": "array", "items": {"type": "string"}, "required": ["a"], "additionalProperties": False},
+    {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    {"anyOf": [{"type": "object"}]},
+    {"anyOf": [True, {"type": "string"}, {}, {"title": "anything"}]},
+    {"anyOf": [{"type": ["string", "null"]}, {"type": "array", "items": {"$ref": "#"}}, {"enum": ["a", 2]}], "title": "t"},
+    {"anyOf": [{"type": "string", "minLength": i} for i in range(12)]},
+    {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}, {"$ref": "#/$defs/a"}], "$defs": {"a": {"type": "object"}}
+    | {"b": {"anyOf": [{"type": "boolean"}, {"$ref": "#/$defs/a"}, {"anyOf": [{"type": "integer"}]}]}}},
+    {"properties": {"a": {"anyOf": [{"properties": {"b": {"$ref": "#"}}, "required": ["b"]}, {"type": "null"}]}}},
+    {"properties": {"a": {"anyOf": [{"type": "object"}, {"type": "array"}]}}, "required": ["a"]},
+    {"allOf": [{"type": "string", "maxLength": 4}]},
+    {"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"anyOf": [{"type": "object", "properties": {"x": {}}}]}}},
+    {"oneOf": [{"type": "string"}, {"type": ["integer", "null"]}, {"type": "object", "properties": {"a": True}}]},
+    {"oneOf": [{"enum": ["a", "b"]}, {"const": "c"}, {"enum": []}]} | {"oneOf": [{"enum": ["a", "b"]}, {"const": "c"}]},
+    {"oneOf": [{"type": "object", "properties": {"k": {"const": c}, "v": {"type": t}}, "required": ["k"]}
+               for c, t in (("x", "string"), ("y", "integer"), ("z", "null"))]},
+    {"oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}], "$defs": {
+        "a": {"type": "object", "properties": {"k": {"enum": ["a"]}}, "required": ["k"]},
+        "b": {"type": "object", "properties": {"k": {"enum": ["b", "c"]}, "next": {"$ref": "#"}}}}},
+    {"oneOf": [{"anyOf": [{"type": "string"}]}]},
+    {"oneOf": [{"type": "object", "properties": {k: {"type": "string"}}, "required": [k], "additionalProperties": False}
+               for k in "abc"]},
+    {"oneOf": [{"type": "object", "properties": {"k": {"type": t}}, "required": ["k"]} for t in ("string", "integer")]},
 ]  # fmt: skip
 
 NOT_PLAIN: list[Any] = [
-    {"anyOf": [{"type": "string"}, {"type": "null"}]},
     {"type": "object", "minProperties": 1},
     {"type": "object", "patternProperties": {"a": True}},
     {"type": "array", "uniqueItems": True, "items": {"type": "integer"}},
     {"type": "array", "prefixItems": [True]},
     {"type": "object", "properties": {"a": False}},
-    {"type": "object", "properties": {"a": {"$id": "b", "type": "string"}}},
+    {"properties": {"a": {"$id": "b", "type": "string"}, "c": {"$ref": "#/$defs/d"}}, "$defs": {"d": {}}},
+    {"properties": {"a": {"$id": "b", "$schema": "http://json-schema.org/draft-04/schema#"}}},
+    {"properties": {"a": {"$id": "http://[", "type": "string"}}} | {"properties": {"a": {"$id": "é"}}},
+    {"anyOf": [{"type": "string"}], "type": ["string", "null"]},
+    {"anyOf": [{"type": "string"}, False]},
+    {"anyOf": [{"type": "string"}], "oneOf": [{"type": "string"}]},
+    {"allOf": [{"type": "string"}, {"maxLength": 3}]},
+    {"oneOf": [{"type": "string"}, {"type": ["string", "null"]}]},
+    {"oneOf": [{"type": "integer"}, {}]},
+    {"oneOf": [{"type": "array"}, {"type": "array", "minItems": 1}]},
+    {"oneOf": [{"enum": ["a", "b"]}, {"enum": ["b", "c"]}]},
+    {"oneOf": [{"enum": ["a", 1]}, {"enum": ["b"]}]},
+    {"oneOf": [{"type": "object", "properties": {"k": {"const": c}}, "required": ["k"]} for c in "xyx"]},
+    {"oneOf": [{"type": "object", "properties": {"k": {"const": c}}} for c in "xy"]},
+    {"oneOf": [{"type": "object", "properties": {k: {"type": "string"}}, "required": [k]} for k in "ab"]},
+    {
+        "oneOf": [
+            {"type": "object", "properties": {k: {"type": "string"}}, "additionalProperties": False}
+            for k in "ab"
+        ]
+    },
+    {
+        "oneOf": [
+            {"type": "object", "properties": {"k": {"type": t}}, "required": ["k"]}
+            for t in ("number", "integer")
+        ]
+    },
+    {"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
+    {"oneOf": [{"properties": {"k": {"const": c}}, "required": ["k"]} for c in "xy"]},
+    {"oneOf": [{"anyOf": [{"type": "string"}]}, {"type": "null"}]},
+    {"enum": ["a"], "properties": {}},
     {"properties": {"a": {"$ref": "https://json-schema.org/draft/2020-12/schema"}}},
     {"$ref": "#/$defs/a", "type": "string", "$defs": {"a": {"maxLength": 3}}},
     {"type": "string", "not": {"const": "x"}},
@@ -85,6 +141,16 @@ NOT_PLAIN: list[Any] = [
 WRONG: list[Any] = [
     {"type": "object", "properties": {"a": {"$ref": "#/$defs/none"}}},
     {"$ref": "#"},
+    {"anyOf": [{"$ref": "#"}, {"type": "string"}]},
+    {"allOf": [{"$ref": "#"}]},
+    {"oneOf": [{"$ref": "#/$defs/a"}] * 2, "$defs": {"a": {"type": "string"}}},
+    {
+        "properties": {"a": {"anyOf": [{"$ref": "#"}, {"$ref": "#/$defs/b"}]}},
+        "required": ["a"],
+        "type": "object",
+    }
+    | {"$defs": {"b": {"properties": {"a": {"$ref": "#"}}, "required": ["a"], "type": "object"}}},
+    {"oneOf": [{"type": "string", "pattern": "("}, {"type": "null"}]},
     {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]},
     {"type": "string", "minLength": 5, "maxLength": 2},
     {"type": "string", "pattern": "("},
