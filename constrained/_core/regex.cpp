@@ -298,13 +298,17 @@ RegexId RegexStore::union_of(std::vector<RegexId> parts) {
 RegexId RegexStore::intersect(std::vector<RegexId> parts) {
     const RegexId anything = complement(kEmptyLanguage);
     std::vector<RegexId> flat;
+    flat.reserve(parts.size());
+    bool excludes = false;
     for (const RegexId part : parts) {
         const Node& node = nodes_[part.value];
         if (part == kEmptyLanguage) return kEmptyLanguage;
         if (part == anything) continue;
         if (node.kind == Kind::Intersection) {
+            for (const RegexId child : children(node)) excludes |= nodes_[child.value].kind == Kind::Complement;
             flat.insert(flat.end(), children(node).begin(), children(node).end());
         } else {
+            excludes |= node.kind == Kind::Complement;
             flat.push_back(part);
         }
     }
@@ -316,6 +320,7 @@ RegexId RegexStore::intersect(std::vector<RegexId> parts) {
         const bool all = std::all_of(flat.begin(), flat.end(), [&](RegexId part) { return nullable(part); });
         return all ? kEpsilon : kEmptyLanguage;
     }
+    if (!excludes) return add_list(Kind::Intersection, flat);
     for (const RegexId part : flat) {
         const Node& node = nodes_[part.value];
         if (node.kind == Kind::Complement && std::binary_search(flat.begin(), flat.end(), RegexId{node.a})) {

@@ -205,7 +205,8 @@ private:
     static constexpr uint32_t kManyCopies = 8;  // see `intricate`
     static constexpr size_t kPatience = 1000;  // derivatives that `search` visits before it accepts any completion
     static constexpr uint32_t kContainSteps = 256;  // pairs of expressions that `contains` compares
-    static constexpr size_t kDive = 20'000;    // derivatives that it visits before it gives up
+    static constexpr size_t kDive = 20'000;    // derivatives that it visits before it gives up; a wide one counts more than once:
+    static constexpr uint32_t kFewParts = 4;   // one for each so many parts
 
     struct Node {
         Kind kind;

@@ -51,6 +51,7 @@ RegexId RegexStore::derive(RegexId id, uint8_t byte) {
         }
         case Kind::Intersection: {
             std::vector<RegexId> parts;
+            parts.reserve(node.b);
             for (uint32_t i = 0; i < node.b; ++i) {
                 parts.push_back(raw_step(children_[node.a + i], byte));
                 if (parts.back() == kEmptyLanguage) return kEmptyLanguage;

@@ -1,10 +1,10 @@
 // Regular expressions: emptiness and minimum lengths.
+#include "predecessors.hpp"
 #include "regex.hpp"
 
 #include <algorithm>
 #include <queue>
 #include <tuple>
-#include <unordered_map>
 #include <unordered_set>
 
 namespace core {
@@ -81,7 +81,8 @@ bool RegexStore::intricate(RegexId id) const {
 /// many derivatives on the way. With limited fuel (while compiling) that is an error. Without a limit (while decoding) the
 /// search becomes greedy after `kPatience` steps and accepts the first completion: the length is then an upper bound, but
 /// every byte of that completion still decreases it. After `kDive` steps it gives up: the language counts as empty, so a mask
-/// lacks what leads there. What a search has found stays found, so no text comes to a dead end.
+/// lacks what leads there. What a search has found stays found, so no text comes to a dead end. What it has shown to be
+/// empty stays so too, also where it gives up: the searches for languages near to this one go on from there.
 uint32_t RegexStore::search(RegexId id) {
     struct Visit {
         RegexId id;
@@ -94,9 +95,16 @@ uint32_t RegexStore::search(RegexId id) {
             return std::tie(rank, behind, other.visit) > std::tie(other.rank, other.behind, visit);
         }
     };
+    struct Reached {
+        RegexId id;
+        uint32_t distance;  // in bytes
+        bool expanded = false;
+    };
     std::vector<Visit> visits;
     std::priority_queue<Place> open;
-    std::unordered_map<uint32_t, uint32_t> reached;  // distance in bytes
+    std::vector<Reached> reached;
+    InternTable numbers;  // of `reached`
+    std::vector<std::pair<uint32_t, uint32_t>> moves;  // a derivative, and the one that it is of
     uint32_t best = kInfinite, best_at = 0;
     bool diving = false;
     const auto least = [&](RegexId at) {
@@ -116,20 +124,31 @@ uint32_t RegexStore::search(RegexId id) {
         const uint32_t behind = effort(visits[visit].id);
         open.push({diving ? behind : add_lengths(visits[visit].distance, left), behind, visit});
     };
+    const auto number_of = [&](RegexId at) {
+        return numbers.find_or_insert(
+            combine(0, at.value), [&](uint32_t number) { return reached[number].id == at; },
+            [&] {
+                reached.push_back({at, kInfinite});
+                return static_cast<uint32_t>(reached.size() - 1);
+            });
+    };
     const auto visit = [&](RegexId next, uint32_t from, uint32_t distance) {
-        const auto [at, fresh] = reached.try_emplace(next.value, distance);
-        if (!fresh && at->second <= distance) return;
-        at->second = distance;
-        visits.push_back({next, from, distance});
-        place(static_cast<uint32_t>(visits.size() - 1));
+        const uint32_t number = number_of(next);
+        if (reached[number].distance > distance) {
+            reached[number].distance = distance;
+            visits.push_back({next, from, distance});
+            place(static_cast<uint32_t>(visits.size() - 1));
+        }
+        return number;
     };
     visit(id, 0, 0);
-    for (size_t steps = 0; !open.empty(); ++steps) {
+    for (size_t steps = 0, parts = 0; !open.empty(); ++steps) {
         const uint32_t at = open.top().visit;
         const Visit now = visits[at];
         if (best != kInfinite && (diving || add_lengths(now.distance, least(now.id)) >= best)) break;
         open.pop();
-        if (reached[now.id.value] < now.distance) continue;
+        const uint32_t number = number_of(now.id);
+        if (reached[number].distance < now.distance) continue;
         const Kind kind = nodes_[now.id.value].kind;
         if ((kind != Kind::Intersection && kind != Kind::Complement) || nodes_[now.id.value].min_length != kUnknown) {
             const uint32_t total = add_lengths(now.distance, min_length(now.id));
@@ -139,6 +158,7 @@ uint32_t RegexStore::search(RegexId id) {
         if (fuel_ != kInfinite && fuel_-- == 0) {
             throw TooLarge("deciding whether an intersection or complement of regular expressions is empty");
         }
+        reached[number].expanded = true;
         const uint32_t partition = partition_id(now.id);
         std::bitset<256> done;
         for (int byte = 256; byte-- > 0;) {  // pushes in descending order, so the lowest byte is visited first
@@ -146,30 +166,50 @@ uint32_t RegexStore::search(RegexId id) {
             if (!alphabet_[byte] || done[group]) continue;
             done.set(group);
             const RegexId next = raw_step(now.id, static_cast<uint8_t>(byte));
-            if (next != kEmptyLanguage) visit(next, at, now.distance + 1);
+            if (next != kEmptyLanguage) moves.emplace_back(visit(next, at, now.distance + 1), number);
         }
         if (fuel_ != kInfinite) continue;
-        if (steps == kPatience) {
+        if (!diving && steps >= kPatience) {
             diving = true;
             open = {};
             for (uint32_t i = 0; i < visits.size(); ++i) {
-                if (reached[visits[i].id.value] == visits[i].distance) place(i);
+                if (reached[number_of(visits[i].id)].distance == visits[i].distance) place(i);
             }
-        } else if (steps == kDive) {
+        } else if ((parts += std::max(width(now.id) / kFewParts, 1u)) >= kDive) {
             break;  // as if there were none
         }
     }
-    if (best == kInfinite && !open.empty()) {
-        nodes_[id.value].min_length = kInfinite;
-        ++given_up_;
-    } else if (best == kInfinite) {
-        for (const Visit& visit : visits) nodes_[visit.id.value].min_length = kInfinite;
-    } else {
-        for (uint32_t i = best_at;; i = visits[i].from) {
-            uint32_t& length = nodes_[visits[i].id.value].min_length;
-            length = std::min(length, best - visits[i].distance);
-            if (i == 0) break;
+    std::vector<uint32_t> alive;  // what may have a completion: what was not expanded, and what leads there
+    std::vector<bool> seen(reached.size());
+    for (uint32_t number = 0; number < reached.size(); ++number) {
+        const auto& [at, distance, expanded] = reached[number];
+        if (expanded || least(at) == kInfinite) continue;
+        seen[number] = true;
+        alive.push_back(number);
+    }
+    const Predecessors before(moves, reached.size());
+    while (!alive.empty()) {
+        const uint32_t to = alive.back();
+        alive.pop_back();
+        for (const uint32_t from : before.of(to)) {
+            if (seen[from]) continue;
+            seen[from] = true;
+            alive.push_back(from);
         }
+    }
+    for (uint32_t number = 0; number < reached.size(); ++number) {
+        uint32_t& length = nodes_[reached[number].id.value].min_length;
+        if (!seen[number] && length == kUnknown) length = kInfinite;
+    }
+    if (best == kInfinite) {
+        given_up_ += nodes_[id.value].min_length == kUnknown;
+        nodes_[id.value].min_length = kInfinite;
+        return best;
+    }
+    for (uint32_t i = best_at;; i = visits[i].from) {
+        uint32_t& length = nodes_[visits[i].id.value].min_length;
+        length = std::min(length, best - visits[i].distance);
+        if (i == 0) break;
     }
     return best;
 }

@@ -14,11 +14,48 @@
 //  * The completions that a mask spells cost fuel (`step_cost`). Where it runs out, tokens whose counts are not known
 //    are left out; the tokens of the state's own canonical completion stay, so there is no dead end.
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 
 #include "automaton.hpp"
+#include "predecessors.hpp"
 
 namespace core {
+
+namespace {
+
+/// How many of ascending numbers are below a bound. Most often they are few.
+size_t count_below(std::span<const uint32_t> numbers, uint32_t bound) {
+    size_t sure = 0, step = 1;  // so many are below
+    for (; step <= numbers.size() && numbers[step - 1] < bound; step *= 2) sure = step;
+    const auto rest = numbers.subspan(sure, std::min(step, numbers.size()) - sure);
+    return sure + (std::ranges::lower_bound(rest, bound) - rest.begin());
+}
+
+/// The states after those that were read last, by byte; `kUnknown` where none was asked for. Each state has one place.
+class StatesAfter {
+public:
+    static constexpr uint32_t kUnknown = UINT32_MAX;
+
+    uint32_t& of(uint32_t state, uint8_t byte) {
+        Row& row = rows_[state % kRows];
+        if (row.state != state) {
+            row.state = state;
+            row.next.fill(kUnknown);
+        }
+        return row.next[byte];
+    }
+
+private:
+    static constexpr size_t kRows = 64;
+    struct Row {
+        uint32_t state = UINT32_MAX;
+        std::array<uint32_t, 256> next;
+    };
+    std::vector<Row> rows_ = std::vector<Row>(kRows);
+};
+
+}  // namespace
 
 // ---------------------------------------------------------------- completions
 
@@ -100,17 +137,16 @@ bool BaseAutomaton::count_exactly(uint32_t id) {
             }
         }
     }
-    std::ranges::sort(moves);
+    const Predecessors before(moves, states.size());
     std::vector<uint32_t> fewest(states.size(), kInfinite), reached;  // breadth first, from the ends
     for (uint32_t i = 0; i < states.size(); ++i) {
         if (heads_[states[i]].accepts) fewest[i] = 0, reached.push_back(i);
     }
     for (size_t i = 0; i < reached.size(); ++i) {
-        auto move = std::ranges::lower_bound(moves, std::pair{reached[i], 0u});
-        for (; move != moves.end() && move->first == reached[i]; ++move) {
-            if (fewest[move->second] != kInfinite) continue;
-            fewest[move->second] = fewest[reached[i]] + 1;
-            reached.push_back(move->second);
+        for (const uint32_t from : before.of(reached[i])) {
+            if (fewest[from] != kInfinite) continue;
+            fewest[from] = fewest[reached[i]] + 1;
+            reached.push_back(from);
         }
     }
     for (uint32_t i = 0; i < states.size(); ++i) {
@@ -309,6 +345,12 @@ void BaseAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<const
         }
         return most;
     };
+    StatesAfter after;  // most nodes are read from few states: those inside a string
+    const auto next_of = [&](uint32_t from, uint8_t byte) {
+        uint32_t& known = after.of(from, byte);
+        if (known == StatesAfter::kUnknown) known = byte_next(from, byte);
+        return known;
+    };
     Visit root{Trie::kRoot, state, 0, false, places};
     if (reads_heads(state)) root.state = interchangeable(state, reach(root));
     std::vector<Visit> work{root};
@@ -321,17 +363,17 @@ void BaseAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<const
             const auto& [unused, begin, own_end, end] = trie.ranges(child);
             shard_->work.spend(1);
             if (left.front() >= end) continue;
-            const auto inside = left.first(std::ranges::lower_bound(left, end) - left.begin());
+            const auto inside = left.first(count_below(left, end));
             left = left.subspan(inside.size());
             Visit next{child, at.state, at.depth + 1, at.past_exit, inside};
             if (reads) {  // before and after the byte: a state whose heads matter is read once for each head
                 next.past_exit |= std::ranges::binary_search(exits, std::pair{begin, child});
                 next.state = interchangeable(at.state, reach(next) + 1);
             }
-            next.state = byte_next(next.state, trie.byte(child));
+            next.state = next_of(next.state, trie.byte(child));
             if (reads_heads(next.state)) next.state = interchangeable(next.state, reach(next));
             if (inside.front() < own_end) {
-                const auto here = inside.first(std::ranges::lower_bound(inside, own_end) - inside.begin());
+                const auto here = inside.first(count_below(inside, own_end));
                 if (completes_within(next.state, budget - 1)) {
                     for (const uint32_t place : here) {
                         const uint32_t token = trie.in_order()[place];
