@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal
 
-from constrained.cli.exit_status import emit
+from constrained.cli.exit_status import emit, result_console
 from constrained.cli.generation import Verbosity, format_statistics, indent_json, load_model, status_line
 
 
@@ -114,14 +114,14 @@ def _validate(text: str, schema: Any) -> None:
 
 
 def _show(text: str, types: tuple[type, ...], output: Any) -> None:
-    from rich.console import Console, Group
+    from rich.console import Group
     from rich.panel import Panel
     from rich.pretty import Pretty
     from rich.syntax import Syntax
     from rich.text import Text
 
     source = "\n\n".join(inspect.getsource(kind).strip() for kind in types)
-    console = Console()
+    console = result_console()
     console.rule(types[-1].__name__)
     console.print(
         Panel(Text(text), title="text", title_align="left"),

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING
 
 from constrained.errors import (
     BudgetExhausted,
@@ -22,6 +23,9 @@ from constrained.errors import (
 )
 from constrained.extras import MissingExtra
 from constrained.native_modules import native_problem
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 NOT_ENFORCEABLE = 1
 BAD_INPUT = 2
@@ -96,6 +100,23 @@ def emit(text: str) -> None:
     except OSError as error:
         _abandon(sys.stdout.fileno())
         raise BadInput(f"the result cannot be written: {error.strerror}") from None
+
+
+def result_console(file: IO[str] | None = None) -> Console:
+    """A console of rich on standard output; where the reader has closed it, printing raises `BrokenPipeError`.
+
+    A console of rich itself ends the process with the exit code 1.
+
+    Args:
+        file: another file than standard output.
+    """
+    from rich.console import Console
+
+    class ResultConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return ResultConsole(file=file)
 
 
 @contextlib.contextmanager

@@ -48,6 +48,22 @@ def test_a_reader_that_goes_away_ends_it_quietly() -> None:
 
 
 @posix
+def test_tables_and_panels_for_a_reader_that_went_away_end_quietly_too() -> None:
+    """A console of rich ends the process with the exit code 1 by itself."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    code = (
+        "from constrained.cli.exit_status import report_errors, result_console\n"
+        "with report_errors(traceback=False): result_console().rule('demo')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdout=writing, stderr=subprocess.PIPE, check=False, timeout=60
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@posix
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 def test_a_result_that_cannot_be_written_is_an_error() -> None:
     with open("/dev/full", "wb") as full:
