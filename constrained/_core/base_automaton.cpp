@@ -126,6 +126,11 @@ std::string BaseAutomaton::forced(uint32_t state) {
     return text;
 }
 
+ByteSet BaseAutomaton::allowed_bytes(uint32_t state) {
+    const Call call(*this, state);
+    return state > kFinished ? first_bytes(state) : ByteSet();
+}
+
 bool BaseAutomaton::outgrown() {
     size_t given = 0;
     {

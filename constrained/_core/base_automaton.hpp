@@ -72,6 +72,8 @@ public:
         return budget == 0 || heads_[state].max_remaining > budget - 1;
     }
     std::string forced(uint32_t state);
+    /// The bytes that may come next.
+    ByteSet allowed_bytes(uint32_t state);
     uint32_t shortest_completion(uint32_t state);
     /// Whether that is the fewest tokens of all completions, here and in every state that can follow.
     bool counts_exactly(uint32_t state);

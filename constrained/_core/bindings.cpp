@@ -145,6 +145,16 @@ nb::capsule automaton_table(BaseAutomaton& self) {
             } catch (...) {
                 return 0;
             }
+        },
+        [](void* automaton, uint32_t state, uint64_t into[4]) {
+            BaseAutomaton& self = *static_cast<BaseAutomaton*>(automaton);
+            std::fill_n(into, 4, uint64_t{0});
+            if (!self.has_state(state)) return;
+            try {
+                const core::ByteSet bytes = with_lazy_rules_for_draft([&] { return self.allowed_bytes(state); });
+                for (size_t byte = bytes._Find_first(); byte < 256; byte = bytes._Find_next(byte)) into[byte / 64] |= uint64_t{1} << byte % 64;
+            } catch (...) {
+            }
         }}, nb::find(self)};
     return nb::capsule(static_cast<spec::AutomatonTable*>(table), spec::kAutomatonTable, [](void* p) noexcept {
         delete static_cast<Owned*>(static_cast<spec::AutomatonTable*>(p));

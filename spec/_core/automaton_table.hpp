@@ -9,7 +9,7 @@
 
 namespace spec {
 
-inline constexpr const char* kAutomatonTable = "spec.automaton.1";
+inline constexpr const char* kAutomatonTable = "spec.automaton.2";
 
 struct AutomatonTable {
     void* automaton;
@@ -17,6 +17,8 @@ struct AutomatonTable {
     uint32_t (*next)(void* automaton, uint32_t state, uint32_t token);
     /// Writes up to `room` bytes of the common prefix of all completions; returns their number.
     size_t (*forced)(void* automaton, uint32_t state, char* into, size_t room);
+    /// Writes the bytes that may come next, bit b % 64 of word b / 64 for byte b; none after an error.
+    void (*first_bytes)(void* automaton, uint32_t state, uint64_t into[4]);
 };
 
 }  // namespace spec

@@ -98,10 +98,15 @@ const AutomatonView::FirstBytes& AutomatonView::first_bytes(uint32_t state) {
     const auto [at, fresh] = first_bytes_.try_emplace(state);
     FirstBytes& found = at->second;
     if (!fresh) return found;
-    found.many = std::count_if(kProbes.begin(), kProbes.end(), [&](char byte) { return next_byte(state, byte) != 0; }) > 2;
+    std::array<uint64_t, 4> words{};
+    table_.first_bytes(table_.automaton, state, words.data());
+    const auto allowed = [&](char byte) {
+        const auto value = static_cast<unsigned char>(byte);
+        return (words[value / 64] >> value % 64 & 1) != 0 && retokenizer_->id(value).has_value();
+    };
+    found.many = std::count_if(kProbes.begin(), kProbes.end(), allowed) > 2;
     for (int value = 0; value < 256 && !found.many; ++value) {
-        if (!next_byte(state, static_cast<char>(value))) continue;
-        found.bytes += static_cast<char>(value);
+        if (allowed(static_cast<char>(value))) found.bytes += static_cast<char>(value);
     }
     return found;
 }

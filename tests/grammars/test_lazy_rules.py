@@ -200,6 +200,10 @@ class Table(ctypes.Structure):
                 ctypes.c_size_t, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t
             ),
         ),
+        (
+            "first_bytes",
+            ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint64)),
+        ),
     )
 
 
@@ -219,3 +223,6 @@ def test_a_drafter_comes_to_rules_without_a_body() -> None:
     room = ctypes.create_string_buffer(len(text))
     assert table.forced(table.automaton, state, room, len(text)) == len(text) - 9
     assert room.raw[: len(text) - 9] == text[9:]
+    words = (ctypes.c_uint64 * 4)()
+    table.first_bytes(table.automaton, state, words)
+    assert [byte for byte in range(256) if words[byte // 64] >> byte % 64 & 1] == [text[9]]
