@@ -16,7 +16,7 @@ from spec import _core
 from spec.promise import INITIAL_FACTORS, PromiseTable
 from spec.protocols import DraftVocabulary
 
-_FORMAT = 3
+_FORMAT = 4
 MAX_CONSTRAINTS = 64
 """Constraints whose own tables are kept; the least recently used one is evicted."""
 

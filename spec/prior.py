@@ -26,7 +26,7 @@ from spec import _core
 from spec.memory import DraftMemory, retokenizer
 from spec.protocols import DraftVocabulary
 
-_FORMAT = 1
+_FORMAT = 2
 _FILE = "prior.json.gz"
 _CUT = "\0"
 """Between the first word of an n-gram and the others."""

@@ -100,6 +100,20 @@ Drafter::Drafter(std::shared_ptr<AutomatonView> automaton, std::shared_ptr<Memor
     prompt_suffix_array_ = std::make_shared<const PromptSuffixArray>(has(kPromptLookup) ? std::move(text) : std::string());
 }
 
+MixerPlace Drafter::place(const DraftContext& context, uint32_t token, uint32_t bits) const {
+    const JsonPath& path = context.path;
+    const std::string_view piece = automaton_->retokenizer().token(token), text = context.text.view();
+    const uint32_t first = piece.empty() ? 0 : byte_class(piece.front()), last = piece.empty() ? 0 : byte_class(piece.back());
+    const uint32_t before = text.empty() ? 5 : byte_class(text.back());
+    const uint32_t size = path.partial_size;
+    const uint32_t written = size < 2 ? 0 : size < 6 ? 1 : size < 20 ? 2 : 3;
+    if (bits >> kNamedSources) bits |= 1u << kNgram;
+    // No room for token recycling: it is the least of the sources, and says the same to any that goes with it.
+    constexpr uint32_t kBelow = (1u << kTokenRecycling) - 1;
+    const uint32_t together = (bits & kBelow) | (bits >> 1 & ~kBelow & 0xffu);
+    return {is_json_ ? path.kind * 2u + path.quoted : 0u, is_json_ ? written : 0u, (before * 5 + first) * 5 + last, together};
+}
+
 void Drafter::propose(uint32_t source, const DraftContext& context, DraftTokens& out) {
     switch (source) {
         case kForced: return propose_forced(*automaton_, context, layout_, is_json_, following_, out);
@@ -148,7 +162,7 @@ std::shared_ptr<Tree> Drafter::draft(size_t max_nodes, size_t depth) {
     std::priority_queue<Expansion> heap;
     uint32_t counted = 0;
     DraftTokens draft_tokens;
-    std::vector<double> worths;
+    std::vector<double> worths, chances;
     const auto look = [&](uint32_t node) {
         const size_t begin = candidates_.size();
         if (has(kNgram)) context_hashes_ = context_hashes(contexts[node]);
@@ -174,14 +188,15 @@ std::shared_ptr<Tree> Drafter::draft(size_t max_nodes, size_t depth) {
                 known->features[Mixer::kSurest] = std::max(known->features[Mixer::kSurest], logit);
             }
         }
+        chances.clear();
         double total = 0.0, first = -Mixer::kBound, second = -Mixer::kBound;  // the two surest
         for (size_t i = begin; i < candidates_.size(); ++i) {
             const double surest = candidates_[i].features[Mixer::kSurest];
-            total += 1.0 / (1.0 + std::exp(-surest));
+            chances.push_back(1.0 / (1.0 + std::exp(-surest)));
+            total += chances.back();
             second = std::max(second, std::min(first, surest));
             first = std::max(first, surest);
         }
-        const uint32_t here = place(contexts[node]);
         const double depth_feature = std::log2(1.0 + tree.depth[node]);
         const double surprise = std::min(6.0, -std::log(tree.path_probability[node]));
         double sum = 0.0;
@@ -189,13 +204,13 @@ std::shared_ptr<Tree> Drafter::draft(size_t max_nodes, size_t depth) {
         for (size_t i = begin; i < candidates_.size(); ++i) {
             Mixer::Features& features = candidates_[i].features;
             const double surest = features[Mixer::kSurest];
-            const double others = total - 1.0 / (1.0 + std::exp(-surest));
+            const double others = total - chances[i - begin];
             features[Mixer::kCompetitor] = surest == first ? second : first;
             features[Mixer::kOthers] = Mixer::logit(std::min(0.999, std::max(0.001, others)));
             features[Mixer::kConstant] = 1.0;
             features[Mixer::kDepth] = depth_feature;
             features[candidates_[i].bits & tree.sources[node] ? Mixer::kTrusted : Mixer::kDoubted] = surprise;
-            worths.push_back(memory_->mixer.probability(here, features));
+            worths.push_back(memory_->mixer.probability(place(contexts[node], candidates_[i].token, candidates_[i].bits), features));
             sum += worths.back();
         }
         if (sum > 1.0) {  // tokens that the automaton refuses leave before the others share the probability
@@ -354,7 +369,7 @@ void Drafter::update_calibration(uint32_t token) {
                                         [](const Candidate& candidate, uint32_t node) { return candidate.node < node; });
     for (auto candidate = first; candidate != candidates_.end() && candidate->node == static_cast<uint32_t>(node_); ++candidate) {
         if (candidate->token == token || automaton_->next(context_.state, candidate->token)) {
-            memory_->mixer.learn(place(context_), candidate->features, candidate->token == token);
+            memory_->mixer.learn(place(context_, candidate->token, candidate->bits), candidate->features, candidate->token == token);
         }
     }
     node_ = tree_->child(node_, token);

@@ -124,7 +124,8 @@ private:
         uint32_t node, token, bits;
         Mixer::Features features;
     };
-    uint32_t place(const DraftContext& context) const { return is_json_ ? context.path.kind * 2u + context.path.quoted : 0u; }
+    /// The sets of weights that count for a token that some sources proposed.
+    MixerPlace place(const DraftContext& context, uint32_t token, uint32_t bits) const;
     bool has(Source source) const { return sources_ >> source & 1; }
     void propose(uint32_t source, const DraftContext& context, DraftTokens& out);
     void learn(const DraftContext& context, uint32_t token);

@@ -126,7 +126,7 @@ def equality(
     epilog="""\b
 Examples:
   constrained bench prior --out prior.json.gz
-  constrained bench prior --data folder-of-json-files --schemas 3 --out ours.json.gz
+  constrained bench prior --data folder-of-json-files --schemas 2 --out ours.json.gz
 """
 )
 def prior(
@@ -140,7 +140,7 @@ def prior(
     ] = None,
     schemas: Annotated[
         int, typer.Option("--schemas", metavar="K", min=1, help="Keep what occurs under K schemas.")
-    ] = 4,
+    ] = 3,
     share: Annotated[int, typer.Option("--share", metavar="N", min=1, help="Count one row in N.")] = 2,
     without: Annotated[
         str | None, typer.Option("--without", metavar="A,B,C", help="Leave out rows whose ids begin so.")

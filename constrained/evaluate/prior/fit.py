@@ -49,7 +49,7 @@ class PriorSettings:
     """
 
     data: Path
-    schemas: int = 4
+    schemas: int = 3
     words: int = 16
     texts: int = 2
     share: int = 2

@@ -26,6 +26,7 @@ from tests.reference.spec.mixer import (
     SUREST,
     TRUSTED,
     Mixer,
+    MixerPlace,
     logit,
 )
 from tests.reference.spec.protocols import DEAD
@@ -48,14 +49,14 @@ class ReferenceDraft:
     Attributes:
         tree: the nodes.
         proposals: by node that was looked at: what was said there, for the calibration.
-        candidates: by node: its class of place; each token with its features and sources.
+        candidates: by node: each token with the sets of weights that count for it, and its features.
         places: of the nodes.
     """
 
     def __init__(self, tree: ReferenceDraftTree) -> None:
         self.tree = tree
         self.proposals: dict[int, Proposals] = {}
-        self.candidates: dict[int, tuple[int, dict[int, list[float]]]] = {}
+        self.candidates: dict[int, dict[int, tuple[MixerPlace, list[float]]]] = {}
         self.places: list[DraftContext] = []
 
 
@@ -114,7 +115,7 @@ def build_draft(
             total += 1.0 / (1.0 + exp(-features[SUREST]))
             second = max(second, min(first, features[SUREST]))
             first = max(first, features[SUREST])
-        place_class = class_of_place(here)
+        places_of = {token: MixerPlace.of(here, token, bits[token]) for token in found}
         pi = tree.path_probability[node]
         worths: dict[int, float] = {}
         for token, features in found.items():
@@ -125,8 +126,8 @@ def build_draft(
             features[CONSTANT] = 1.0
             features[DEPTH] = log2(1.0 + tree.depth[node])
             features[TRUSTED if bits[token] & tree.sources[node] else DOUBTED] = min(6.0, -log(pi))
-            worths[token] = mixer.probability(place_class, features)
-        draft.candidates[node] = place_class, found
+            worths[token] = mixer.probability(places_of[token], features)
+        draft.candidates[node] = {token: (places_of[token], found[token]) for token in found}
         if sum(worths.values()) > 1.0:
             for token, worth in worths.items():
                 if worth >= _WORTH_ASKING and automaton.next(tree.state[node], token) == DEAD:
@@ -151,9 +152,3 @@ def build_draft(
         if len(tree) <= nodes and tree.depth[node] < depth:
             look(node)
     return draft
-
-
-def class_of_place(place: DraftContext) -> int:
-    """Which weights count at a place."""
-    path = place.json_path
-    return 0 if path is None else ("key", "colon", "value", "after").index(path.kind) * 2 + path.quoted

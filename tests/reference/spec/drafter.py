@@ -225,8 +225,7 @@ class ReferenceDrafter:
         for proposed, kind in draft.proposals.get(node, ()):
             if proposed == token or automaton.next(state, proposed) != DEAD:
                 calibration.record(kind, proposed == token)
-        place, candidates = draft.candidates.get(node, (0, {}))
-        for proposed, features in candidates.items():
+        for proposed, (place, features) in draft.candidates.get(node, {}).items():
             if proposed == token or automaton.next(state, proposed) != DEAD:
                 self.memory.mixer.learn(place, features, proposed == token)
         self._node = draft.tree.child(node, token)
