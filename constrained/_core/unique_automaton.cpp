@@ -331,22 +331,33 @@ void UniqueAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<con
 
 bool UniqueAutomaton::reads_heads(uint32_t state) const {
     const auto all = held(state);
-    return std::ranges::any_of(all, [&](uint32_t id) { return tracked(id); }) && std::ranges::all_of(all, [&](uint32_t id) { return differs(id); });
+    return std::ranges::any_of(all, [&](uint32_t id) { return tracked(id) || inner_->reads_heads(readings_[id].inner); }) &&
+           std::ranges::all_of(all, [&](uint32_t id) { return differs(id); });
 }
 
-/// The state that forgets what was written of the items: its completions are the same as long as no further item begins.
-uint32_t UniqueAutomaton::interchangeable(uint32_t state, uint32_t reach) {
-    if (reach > 0) return state;
-    if (state_of(state).without_values == kUnset) {
-        std::vector<uint32_t> readings;
-        for (uint32_t i = 0; i < state_of(state).count; ++i) {
-            const Reading held = readings_[this->held(state)[i]];
-            readings.push_back(reading(held.inner, histories_.without_values(held.history)));
-        }
-        const uint32_t other = intern(readings);
-        state_of(state).without_values = other;
+std::vector<uint32_t> UniqueAutomaton::head_exits(uint32_t state) {
+    std::vector<uint32_t> exits;
+    for (uint32_t i = 0; i < state_of(state).count; ++i) {
+        const std::vector<uint32_t> more = inner_->head_exits(readings_[held(state)[i]].inner);
+        exits.insert(exits.end(), more.begin(), more.end());
     }
-    return state_of(state).without_values;
+    return exits;
+}
+
+/// The state that forgets heads that cannot matter, and without further bytes what was written of the items: its completions are the
+/// same as long as no further item begins.
+uint32_t UniqueAutomaton::interchangeable(uint32_t state, uint32_t reach) {
+    if (reach == 0 && state_of(state).without_values != kUnset) return state_of(state).without_values;
+    std::vector<uint32_t> readings;
+    for (uint32_t i = 0; i < state_of(state).count; ++i) {
+        const uint32_t id = held(state)[i];
+        const auto [inner, history] = std::pair{readings_[id].inner, readings_[id].history};
+        const bool heads = differs(id) && inner_->reads_heads(inner);
+        readings.push_back(reading(heads ? inner_->interchangeable(inner, reach) : inner, reach == 0 ? histories_.without_values(history) : history));
+    }
+    const uint32_t other = intern(readings);
+    if (reach == 0) state_of(state).without_values = other;
+    return other;
 }
 
 // ---------------------------------------------------------------- memory

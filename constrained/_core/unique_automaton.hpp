@@ -90,6 +90,7 @@ private:
     const TokenSet* within_budget(uint32_t state, uint32_t budget) final;
     void keep_within(uint32_t state, uint32_t budget, std::span<const uint32_t> places, uint32_t* out) final;
     bool reads_heads(uint32_t state) const final;
+    std::vector<uint32_t> head_exits(uint32_t state) final;
     uint32_t interchangeable(uint32_t state, uint32_t reach) final;
     size_t permanent_bytes() const final;
     size_t content_bytes() const final;

@@ -15,6 +15,7 @@ from constrained.automaton import DEAD, Automaton, UniqueAutomaton, compile
 from constrained.automaton.bitmask import unpack_ids
 from constrained.errors import UnsupportedConstraint
 from constrained.vocabulary import Vocabulary
+from tests.support.finite import byte_vocabulary
 
 PIECES = [
     '"a"',
@@ -57,6 +58,11 @@ def members(**properties: Any) -> dict[str, Any]:
 
 
 SCHEMAS: dict[str, dict[str, Any]] = {
+    "names around the items": {
+        "type": "object",
+        "properties": {"ids": array({"type": "object"}, maxItems=2), "n": {"enum": [1, 2]}},
+        "required": ["n"],
+    },
     "few objects": array({**members(a={"type": "boolean"}), "required": ["a"]}),
     "members in two orders": array(members(a={"enum": [1, 2]}, b={"const": 1}), maxItems=4),
     "any object": array({"type": "object"}),
@@ -257,6 +263,19 @@ def test_the_states_of_long_arrays_are_collected() -> None:
     assert accepts(automaton, text + ',{"id":207}]')
     assert not accepts(automaton, text + ',{"id":7}]')
     assert automaton.memory["collections"] > 1
+
+
+def test_names_around_the_items_are_forgotten_where_they_cannot_matter() -> None:
+    """Each name had a state of its own: a mask within a budget made one for each token of a vocabulary."""
+    pairs = [chr(first) + chr(second) for first in range(97, 123) for second in range(97, 123)]
+    schema = {"properties": {"ids": array({"type": "object"})}, "required": ["ids"], "type": "object"}
+    automaton = compile(json_schema(schema, property_order="any"), byte_vocabulary(*pairs))
+    state = after(automaton, '{"name')
+    automaton.fill_mask_within(state, automaton.new_mask(), automaton.shortest_completion(state) + 1)
+    before = automaton.memory["states"]
+    state = after(automaton, '{"named')
+    automaton.fill_mask_within(state, automaton.new_mask(), automaton.shortest_completion(state) + 1)
+    assert automaton.memory["states"] - before < 60
 
 
 def test_arrays_within_each_other_cost_the_same_at_every_depth() -> None:
