@@ -94,23 +94,61 @@ uint32_t Automaton::byte_next(uint32_t state, uint8_t byte) {
     shard_->work.spend(4 + state_of(state).items_count);
     std::vector<Item>& next = next_;
     next.clear();
-    bool accepts = false;
     for (uint32_t i = 0; i < state_of(state).items_count; ++i) {
         const Item item = items(state)[i];
         const RegexId residual = shard_->regexes.step(item.residual, byte);
         if (residual == RegexStore::kEmptyLanguage) continue;
-        const ContinuationId after = gss_.tracks_distinct(item.after) ? gss_.read(item.after, byte) : item.after;
-        if (residual != RegexStore::kEpsilon) next.push_back({residual, after});
-        if (shard_->regexes.nullable(residual)) {
-            const uint32_t rest = closure(after);
-            accepts |= heads_[rest].accepts;
-            const auto held = items(rest);
-            next.insert(next.end(), held.begin(), held.end());
-        }
+        next.push_back({residual, gss_.tracks_distinct(item.after) ? gss_.read(item.after, byte) : item.after});
     }
-    const uint32_t result = intern(next, accepts);
+    const uint32_t result = intern_read(next);
     bytes_.insert(key, result);
     return result;
+}
+
+/// The state of items of which a byte was just read: what follows those that may end here belongs to it.
+uint32_t Automaton::intern_read(std::vector<Item>& next) {
+    bool accepts = false;
+    const size_t read = next.size();
+    for (size_t i = 0; i < read; ++i) {
+        if (!shard_->regexes.nullable(next[i].residual)) continue;
+        const uint32_t rest = closure(next[i].after);
+        accepts |= heads_[rest].accepts;
+        const auto held = items(rest);
+        next.insert(next.end(), held.begin(), held.end());
+    }
+    std::erase_if(next, [](const Item& item) { return item.residual == RegexStore::kEpsilon; });
+    return intern(next, accepts);
+}
+
+/// As long as no terminal may end, the terminals are read one by one: the states between the bytes of a token, which other
+/// texts hardly visit, are not made.
+uint32_t Automaton::bytes_next(uint32_t state, std::span<const uint8_t> bytes) {
+    for (size_t at = 0; at < bytes.size() && state != kDead;) {
+        const uint32_t known = bytes_.find((uint64_t{state} << 8 | bytes[at]) + 1);
+        if (known != Memo::kMissing || at + 1 == bytes.size() || state_of(state).tracks_distinct) {
+            state = known != Memo::kMissing ? known : byte_next(state, bytes[at]);
+            ++at;
+            continue;
+        }
+        const auto held = items(state);
+        std::vector<Item>& next = next_;
+        std::span<const uint8_t> part = bytes.subspan(at);
+        next.clear();
+        for (size_t i = 0; i < held.size(); ++i) {
+            const auto [rest, count] = shard_->regexes.read(held[i].residual, part);
+            if (count < part.size()) {  // this terminal may end earlier: all are read up to there
+                part = part.first(count);
+                next.clear();
+                i = SIZE_MAX;
+            } else if (rest != RegexStore::kEmptyLanguage) {
+                next.push_back({rest, held[i].after});
+            }
+        }
+        shard_->work.spend((4 + held.size()) * part.size());
+        at += part.size();
+        state = intern_read(next);
+    }
+    return state;
 }
 
 const ByteSet& Automaton::first(uint32_t id) {

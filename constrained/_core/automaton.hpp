@@ -57,6 +57,8 @@ private:
     bool may_equal(uint32_t node, uint32_t least);
     bool distinct_head_irrelevant(const LexiconEntry& entry, ContinuationId after);
     uint32_t byte_next(uint32_t state, uint8_t byte) final;
+    uint32_t bytes_next(uint32_t state, std::span<const uint8_t> bytes) final;
+    uint32_t intern_read(std::vector<Item>& next);
     const ByteSet& first(uint32_t state);
     ByteSet first_bytes(uint32_t state) final { return first(state); }
     void compute_mask(uint32_t state) final;

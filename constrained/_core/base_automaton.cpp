@@ -21,9 +21,12 @@ uint32_t BaseAutomaton::token_next(uint32_t state, uint32_t token) {
     if (bytes.empty() || state <= kFinished) return kDead;
     for (const uint8_t byte : bytes) {
         if (!shard_->alphabet[byte]) return kDead;
-        state = byte_next(state, byte);
-        if (state == kDead) break;
     }
+    return bytes_next(state, bytes);
+}
+
+uint32_t BaseAutomaton::bytes_next(uint32_t state, std::span<const uint8_t> bytes) {
+    for (size_t at = 0; at < bytes.size() && state != kDead; ++at) state = byte_next(state, bytes[at]);
     return state;
 }
 

@@ -7,10 +7,12 @@
 // Thread safety: `find_*`, `accepts` and `has_state` are lock-free; every other public function takes the shard's lock.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <map>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 
 #include "rule_exprs.hpp"
@@ -226,6 +228,8 @@ protected:
     /// Drops what is over the limits, and makes sure that the state has its content.
     virtual void begin_call(uint32_t) {}
     virtual uint32_t byte_next(uint32_t state, uint8_t byte) = 0;
+    /// The state after these bytes, all of which are in the alphabet.
+    virtual uint32_t bytes_next(uint32_t state, std::span<const uint8_t> bytes);
     virtual ByteSet first_bytes(uint32_t state) = 0;
     virtual void compute_mask(uint32_t state) = 0;
     /// The byte of the canonical completion, and the state after it; kDead if `length` is only a bound.
@@ -297,27 +301,43 @@ struct MissingRules {
 
 template <class OnSymbol>
 bool BaseAutomaton::collect_first(ContinuationId after, OnSymbol&& on_symbol) {
-    std::map<std::pair<uint32_t, uint32_t>, std::vector<ContinuationId>> calls;  // (rank, rule) -> continuations of the rule
+    struct Pending {
+        uint32_t rank, rule;
+        ContinuationId then;
+        bool operator<(const Pending& other) const { return std::tie(rank, rule) > std::tie(other.rank, other.rule); }
+    };
+    std::vector<Pending> calls;  // a heap, the lowest rank first
     const auto begin = [&](const Opening& one) {
         if (!one.call) return on_symbol(one.symbol, one.rest);
-        calls[{exprs_.rank(one.symbol), one.symbol}].push_back(one.rest);
+        calls.push_back({exprs_.rank(one.symbol), one.symbol, one.rest});
+        std::ranges::push_heap(calls, std::less());
     };
     const Openings first = opening(after);
     for (const Opening& one : first.ways) begin(one);
-    std::map<uint32_t, ContinuationId> entered;
+    std::vector<Pending> entered;  // descending as in the heap: rules are entered in this order, but for unit cycles
+    std::vector<ContinuationId> together;
     std::vector<uint32_t> missing;
     while (!calls.empty()) {
-        const auto first_call = calls.extract(calls.begin());
-        const uint32_t rule = first_call.key().second;
-        const ContinuationId then = first_call.mapped().size() == 1 ? first_call.mapped()[0] : gss_.join(first_call.mapped());
-        const auto [at, fresh] = entered.try_emplace(rule, then);
-        if (!fresh) {  // a unit cycle: enter the rule again only if its continuation grew
-            const ContinuationId both = gss_.join(at->second, then);
-            if (both == at->second) continue;
-            at->second = both;
+        Pending call = calls[0];
+        together.clear();
+        while (!calls.empty() && calls[0].rule == call.rule) {
+            together.push_back(calls[0].then);
+            std::ranges::pop_heap(calls, std::less());
+            calls.pop_back();
         }
+        if (together.size() > 1) call.then = gss_.join(together);
+        const auto at = std::ranges::lower_bound(entered, call, [](const Pending& a, const Pending& b) { return b < a; });
+        const bool fresh = at == entered.end() || at->rule != call.rule;
+        if (fresh) {
+            entered.insert(at, call);
+        } else {  // a unit cycle: enter the rule again only if its continuation grew
+            call.then = gss_.join(at->then, call.then);
+            if (call.then == at->then) continue;
+            at->then = call.then;
+        }
+        const uint32_t rule = call.rule;
         if (exprs_.has_body(rule)) {
-            for (const Move& move : exprs_.moves(exprs_.body(rule))) begin({move.call, move.target, gss_.push(move.rest, at->second)});
+            for (const Move& move : exprs_.moves(exprs_.body(rule))) begin({move.call, move.target, gss_.push(move.rest, call.then)});
         } else if (fresh) {
             missing.push_back(rule);
         }

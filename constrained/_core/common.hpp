@@ -5,6 +5,8 @@
 // Thread safety: see each class.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -14,6 +16,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -71,53 +74,142 @@ inline uint64_t hash_words(std::span<const uint32_t> words, uint64_t seed) {
 }
 
 /// Hash set of ids looked up by content: the store computes the hash and compares, the table stores the ids.
+///
+/// A large table consists of blocks, chosen by the first bits of the hash: extendible hashing (Fagin, Nievergelt, Pippenger
+/// and Strong 1979). A full block is split, so no insertion costs more than one block, however large the table is.
 class InternTable {
 public:
-    InternTable() : slots_(64) {}
+    InternTable() { directory_.push_back(add_block(kSmall, 0)); }
 
     /// The id for which `same(id)` holds, or the one that `make()` creates.
     template <class Same, class Make>
     uint32_t find_or_insert(uint64_t hash, Same&& same, Make&& make) {
-        const uint32_t tag = static_cast<uint32_t>(hash >> 32);
-        size_t at = hash & (slots_.size() - 1);
-        while (slots_[at].id != kNone) {
-            if (slots_[at].tag == tag && same(slots_[at].id)) return slots_[at].id;
-            at = (at + 1) & (slots_.size() - 1);
+        const uint32_t tag = static_cast<uint32_t>(mix(hash) >> 32);
+        const Slot* slots = directory_[place(tag)] + 1;
+        for (size_t at = tag & mask_; slots[at].id != kNone; at = (at + 1) & mask_) {
+            if (slots[at].tag == tag && same(slots[at].id)) return slots[at].id;
+        }
+        for (const Slot& slot : crowded_) {
+            if (slot.tag == tag && same(slot.id)) return slot.id;
         }
         const uint32_t id = make();
-        if ((count_ + 1) * 2 > slots_.size()) {
-            grow();
-            at = hash & (slots_.size() - 1);
-            while (slots_[at].id != kNone) at = (at + 1) & (slots_.size() - 1);
-        }
-        slots_[at] = {hash, tag, id};
-        ++count_;
+        insert({tag, id});
         return id;
     }
 
-    size_t bytes() const { return slots_.size() * sizeof(Slot); }
+    size_t bytes() const {
+        return blocks_.size() * (mask_ + 2) * sizeof(Slot) + directory_.size() * sizeof(Slot*) + crowded_.capacity() * sizeof(Slot);
+    }
 
 private:
     static constexpr uint32_t kNone = UINT32_MAX;
+    static constexpr uint32_t kSmall = 64, kLarge = 512;  // slots of a block: as long as there is one, and at last
+    static constexpr uint32_t kMostBits = 20;             // of the hash that choose a block
     struct Slot {
-        uint64_t hash = 0;
         uint32_t tag = 0;
         uint32_t id = kNone;
     };
+    struct Counts {
+        uint32_t held, bits;  // slots in use; bits of the hash that all of them share
+    };
 
-    void grow() {
-        std::vector<Slot> old(slots_.size() * 2);
-        old.swap(slots_);
-        for (const Slot& slot : old) {
-            if (slot.id == kNone) continue;
-            size_t at = slot.hash & (slots_.size() - 1);
-            while (slots_[at].id != kNone) at = (at + 1) & (slots_.size() - 1);
-            slots_[at] = slot;
+    size_t place(uint32_t tag) const { return uint64_t{tag} >> (32 - bits_); }
+    /// A block begins with its `Counts`, in the place of a slot.
+    static Counts counts(const Slot* block) { return {block->tag, block->id}; }
+
+    Slot* add_block(uint32_t size, uint32_t bits) {
+        mask_ = size - 1;
+        blocks_.push_back(std::make_unique<Slot[]>(size + 1));
+        blocks_.back()[0] = {0, bits};
+        return blocks_.back().get();
+    }
+
+    void put(Slot* block, Slot added) {
+        size_t at = added.tag & mask_;
+        while (block[1 + at].id != kNone) at = (at + 1) & mask_;
+        block[1 + at] = added;
+        ++block->tag;
+    }
+
+    void insert(Slot added) {
+        for (;;) {
+            Slot* block = directory_[place(added.tag)];
+            const auto [held, bits] = counts(block);
+            if ((held + 1) * 2 <= mask_ + 1) return put(block, added);
+            if (bits == kMostBits) return crowded_.push_back(added);
+            mask_ + 1 < kLarge ? enlarge() : split(block, added.tag, bits);
         }
     }
 
-    std::vector<Slot> slots_;
-    size_t count_ = 0;
+    /// Doubles the only block.
+    void enlarge() {
+        const std::unique_ptr<Slot[]> old = std::move(blocks_[0]);
+        const uint32_t size = mask_ + 1;
+        blocks_.clear();
+        directory_[0] = add_block(2 * size, 0);
+        for (uint32_t at = 1; at <= size; ++at) {
+            if (old[at].id != kNone) put(directory_[0], old[at]);
+        }
+    }
+
+    /// Moves the slots of a block with another next bit into a block of their own.
+    void split(Slot* block, uint32_t tag, uint32_t bits) {
+        if (bits == bits_) {
+            std::vector<Slot*> twice;
+            twice.reserve(2 * directory_.size());
+            for (Slot* one : directory_) twice.insert(twice.end(), {one, one});
+            directory_.swap(twice);
+            ++bits_;
+        }
+        std::array<Slot, kLarge> old;
+        std::copy_n(block + 1, kLarge, old.begin());
+        std::fill_n(block + 1, kLarge, Slot());
+        *block = {0, bits + 1};
+        Slot* const other = add_block(kLarge, bits + 1);
+        const size_t width = size_t{1} << (bits_ - bits), first = place(tag) & ~(width - 1);
+        for (size_t at = first + width / 2; at < first + width; ++at) directory_[at] = other;
+        for (const Slot& slot : old) {
+            if (slot.id != kNone) put(directory_[place(slot.tag)], slot);
+        }
+    }
+
+    uint32_t bits_ = 0, mask_ = 0;
+    std::vector<Slot*> directory_;  // by the first `bits_` bits of the hash
+    std::vector<std::unique_ptr<Slot[]>> blocks_;
+    std::vector<Slot> crowded_;  // more slots than fit with equal first bits
+};
+
+/// Append-only array of plain values whose growth moves nothing.
+template <class T>
+class ChunkedArray {
+    static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
+
+public:
+    T& operator[](size_t index) { return chunks_[index >> kBits].values[index & (kChunk - 1)]; }
+    const T& operator[](size_t index) const { return chunks_[index >> kBits].values[index & (kChunk - 1)]; }
+    void push_back(const T& value) {
+        if (size_ == chunks_.size() << kBits) chunks_.emplace_back();
+        std::construct_at(&chunks_.back().values[size_++ & (kChunk - 1)], value);
+    }
+    void append(size_t count, const T& value) {
+        while (count-- > 0) push_back(value);
+    }
+    size_t size() const { return size_; }
+    size_t bytes() const { return chunks_.size() * kChunk * sizeof(T); }
+
+private:
+    static constexpr size_t kBits = 10, kChunk = size_t{1} << kBits;
+    struct Chunk {
+        Chunk() : values(std::allocator<T>().allocate(kChunk)) {}
+        Chunk(Chunk&& other) noexcept : values(std::exchange(other.values, nullptr)) {}
+        Chunk& operator=(Chunk&&) = delete;
+        ~Chunk() {
+            if (values) std::allocator<T>().deallocate(values, kChunk);
+        }
+        T* values;  // made as they are pushed
+    };
+    std::vector<Chunk> chunks_;
+    size_t size_ = 0;
 };
 
 /// Append-only array with stable addresses. Thread safety: one writer (under the store's lock) and any number of
@@ -132,17 +224,20 @@ public:
 
     /// Removes all elements. There must be no reader.
     void clear() {
-        for (auto& block : blocks_) delete[] block.exchange(nullptr, std::memory_order_relaxed);
+        for (uint32_t index = 0; index < size_; ++index) std::destroy_at(&(*this)[index]);
+        for (int i = 0; i < kBlocks; ++i) {
+            T* const block = blocks_[i].exchange(nullptr, std::memory_order_relaxed);
+            if (block) std::allocator<T>().deallocate(block, size_of(i));
+        }
         size_ = 0;
     }
 
+    /// A new element. Its block is allocated for many, but only this one is made: large blocks cost no more than small ones.
     uint32_t push() {
-        const uint32_t index = size_++;
-        auto& block = blocks_[block_of(index)];
-        if (!block.load(std::memory_order_relaxed)) {
-            block.store(new T[size_t{1} << (kFirstBits + block_of(index))](), std::memory_order_release);
-        }
-        return index;
+        auto& block = blocks_[block_of(size_)];
+        if (!block.load(std::memory_order_relaxed)) block.store(std::allocator<T>().allocate(size_of(block_of(size_))), std::memory_order_release);
+        std::construct_at(block.load(std::memory_order_relaxed) + offset_of(size_));
+        return size_++;
     }
 
     T& operator[](uint32_t index) {
@@ -154,7 +249,8 @@ public:
     uint32_t size() const { return size_; }
 
 private:
-    static constexpr int kFirstBits = 6;
+    static constexpr int kFirstBits = 6, kBlocks = 27;
+    static constexpr size_t size_of(int block) { return size_t{1} << (kFirstBits + block); }
     static constexpr int block_of(uint32_t index) {
         return 31 - std::countl_zero((index >> kFirstBits) + 1);
     }
@@ -162,26 +258,33 @@ private:
         return index - (((size_t{1} << block_of(index)) - 1) << kFirstBits);
     }
 
-    std::atomic<T*> blocks_[27] = {};
+    std::atomic<T*> blocks_[kBlocks] = {};
     uint32_t size_ = 0;
 };
 
 /// Memo from a non-zero 64-bit key to a 32-bit value. Thread safety: lock-free reads, writes under the store's lock.
-/// An outgrown table is kept until the memo is cleared or destroyed, because a reader may still use it.
+/// Grows block by block, as `InternTable` does. A block that was split is kept until the memo is cleared or destroyed, because a
+/// reader may still use it; so is a directory.
 class Memo {
-    struct Table;
+    struct Block;
+    struct Directory;
 
 public:
     static constexpr uint32_t kMissing = UINT32_MAX;
-    using Retired = std::vector<std::unique_ptr<Table>>;
+    /// What a reader may still use.
+    struct Retired {
+        std::vector<std::unique_ptr<Block>> blocks;
+        std::vector<std::unique_ptr<Directory>> directories;
+    };
 
-    explicit Memo(size_t limit = SIZE_MAX) : limit_(limit) { publish(std::make_unique<Table>(256)); }
+    explicit Memo(size_t limit = SIZE_MAX) : limit_(limit) { begin(); }
 
     uint32_t find(uint64_t key) const {
-        const Table* table = current_.load(std::memory_order_acquire);
-        for (size_t at = mix(key) & table->mask;; at = (at + 1) & table->mask) {
-            const uint64_t held = table->slots[at].key.load(std::memory_order_acquire);
-            if (held == key) return table->slots[at].value.load(std::memory_order_relaxed);
+        const uint64_t hash = mix(key);
+        const Block* block = current_.load(std::memory_order_acquire)->of(hash).load(std::memory_order_acquire);
+        for (size_t at = hash & kMask;; at = (at + 1) & kMask) {
+            const uint64_t held = block->slots[at].key.load(std::memory_order_acquire);
+            if (held == key) return block->slots[at].value.load(std::memory_order_relaxed);
             if (held == 0) return kMissing;
         }
     }
@@ -189,62 +292,101 @@ public:
     /// Stores the value unless the memo is full; then it is recomputed next time.
     void insert(uint64_t key, uint32_t value) {
         if (count_ >= limit_) return;
-        Table* table = tables_.back().get();
-        if ((count_ + 1) * 2 > table->mask + 1) {
-            auto larger = std::make_unique<Table>((table->mask + 1) * 2);
-            for (size_t i = 0; i <= table->mask; ++i) {
-                const uint64_t held = table->slots[i].key.load(std::memory_order_relaxed);
-                if (held) larger->put(held, table->slots[i].value.load(std::memory_order_relaxed));
+        const uint64_t hash = mix(key);
+        for (;;) {
+            Block* block = directory().of(hash).load(std::memory_order_relaxed);
+            if ((block->held + 1) * 2 <= kMask + 1) {
+                if (block->put(key, value)) ++count_;
+                return;
             }
-            table = larger.get();
-            publish(std::move(larger));
+            if (block->bits == kMostBits) return;
+            split(*block, hash);
         }
-        if (table->put(key, value)) ++count_;
     }
 
-    /// Clears the memo and returns its tables. The caller destroys them after `ReadEpoch::wait_for_readers`.
+    /// Clears the memo and returns what it consisted of. The caller destroys that after `ReadEpoch::wait_for_readers`.
     Retired retire_all() {
         Retired retired;
-        retired.swap(tables_);
-        publish(std::make_unique<Table>(256));
+        std::swap(retired, kept_);
+        begin();
         count_ = 0;
         return retired;
     }
 
     size_t bytes() const {
-        size_t total = 0;
-        for (const auto& table : tables_) total += (table->mask + 1) * sizeof(Slot);
+        size_t total = kept_.blocks.size() * sizeof(Block);
+        for (const auto& directory : kept_.directories) total += sizeof(Directory) + (sizeof(Block*) << directory->bits);
         return total;
     }
 
 private:
+    static constexpr size_t kMask = 255;        // of a place in a block
+    static constexpr uint32_t kMostBits = 24;  // of the hash that choose a block
     struct Slot {
         std::atomic<uint64_t> key{0};
         std::atomic<uint32_t> value{0};
     };
-    struct Table {
-        explicit Table(size_t size) : mask(size - 1), slots(new Slot[size]) {}
+    struct Block {
+        explicit Block(uint32_t bits) : bits(bits) {}
         bool put(uint64_t key, uint32_t value) {
-            size_t at = mix(key) & mask;
-            while (const uint64_t held = slots[at].key.load(std::memory_order_relaxed)) {
-                if (held == key) return false;
-                at = (at + 1) & mask;
+            size_t at = mix(key) & kMask;
+            while (const uint64_t present = slots[at].key.load(std::memory_order_relaxed)) {
+                if (present == key) return false;
+                at = (at + 1) & kMask;
             }
             slots[at].value.store(value, std::memory_order_relaxed);
             slots[at].key.store(key, std::memory_order_release);
+            ++held;
             return true;
         }
-        size_t mask;
-        std::unique_ptr<Slot[]> slots;
+        const uint32_t bits;  // of the hash that all keys share
+        uint32_t held = 0;
+        std::array<Slot, kMask + 1> slots;
+    };
+    struct Directory {
+        explicit Directory(uint32_t bits)
+            : bits(bits), many(size_t{1} << bits > few.size() ? new std::atomic<Block*>[size_t{1} << bits] : nullptr), blocks(many ? many.get() : few.data()) {}
+        Directory(const Directory&) = delete;
+        size_t place(uint64_t hash) const { return hash >> 1 >> (63 - bits); }
+        std::atomic<Block*>& of(uint64_t hash) const { return blocks[place(hash)]; }
+        const uint32_t bits;
+        std::array<std::atomic<Block*>, 4> few{};  // those of a small memo: a reader finds them where it reads `bits`
+        const std::unique_ptr<std::atomic<Block*>[]> many;
+        std::atomic<Block*>* const blocks;  // by the first `bits` bits of the hash
     };
 
-    void publish(std::unique_ptr<Table> table) {
-        current_.store(table.get(), std::memory_order_release);
-        tables_.push_back(std::move(table));
+    Directory& directory() const { return *kept_.directories.back(); }
+    Block* add_block(uint32_t bits) { return kept_.blocks.emplace_back(std::make_unique<Block>(bits)).get(); }
+    void publish(std::unique_ptr<Directory> directory) {
+        current_.store(directory.get(), std::memory_order_release);
+        kept_.directories.push_back(std::move(directory));
+    }
+    void begin() {
+        auto directory = std::make_unique<Directory>(0);
+        directory->blocks[0] = add_block(0);
+        publish(std::move(directory));
     }
 
-    std::atomic<const Table*> current_{nullptr};
-    std::vector<std::unique_ptr<Table>> tables_;
+    /// Puts the keys of a block into two, by the next bit of their hashes.
+    void split(const Block& full, uint64_t hash) {
+        Block* const halves[2] = {add_block(full.bits + 1), add_block(full.bits + 1)};
+        for (const Slot& slot : full.slots) {
+            const uint64_t key = slot.key.load(std::memory_order_relaxed);
+            if (key) halves[mix(key) >> (63 - full.bits) & 1]->put(key, slot.value.load(std::memory_order_relaxed));
+        }
+        if (full.bits == directory().bits) {
+            auto larger = std::make_unique<Directory>(full.bits + 1);
+            for (size_t at = 0; at < size_t{2} << full.bits; ++at) {
+                larger->blocks[at].store(directory().blocks[at / 2].load(std::memory_order_relaxed), std::memory_order_relaxed);
+            }
+            publish(std::move(larger));
+        }
+        const size_t width = size_t{1} << (directory().bits - full.bits), first = directory().place(hash) & ~(width - 1);
+        for (size_t at = 0; at < width; ++at) directory().blocks[first + at].store(halves[at >= width / 2], std::memory_order_release);
+    }
+
+    std::atomic<const Directory*> current_{nullptr};
+    Retired kept_;
     size_t count_ = 0;
     size_t limit_;
 };

@@ -33,13 +33,15 @@ public:
 
     /// `work`: counts the frames that are joined.
     Gss(RuleExprStore& exprs, Work& work) : exprs_(exprs), work_(work) {
+        const Frame end{RuleExprStore::kEpsilon, {0}};
         intern({});
-        intern({{RuleExprStore::kEpsilon, {0}}});
+        intern({&end, 1});
     }
 
     /// The continuation that reads `expr`, then `after`.
     ContinuationId push(ExprId expr, ContinuationId after) {
-        return expr == RuleExprStore::kEpsilon ? after : intern({{expr, after}});
+        const Frame frame{expr, after};
+        return expr == RuleExprStore::kEpsilon ? after : intern({&frame, 1});
     }
 
     /// The union of two continuations.
@@ -256,8 +258,8 @@ private:
         return hash;
     }
 
-    /// `frames` sorted by expression.
-    ContinuationId intern(const std::vector<Frame>& frames) {
+    /// `frames` sorted by expression, and not those of a continuation.
+    ContinuationId intern(std::span<const Frame> frames) {
         return {index_.find_or_insert(
             hash_of(frames),
             [&](uint32_t id) {

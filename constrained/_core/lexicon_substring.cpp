@@ -16,7 +16,7 @@ TokenLexicon::TokenLexicon(const TokenBytes& tokens, const Trie& trie, const Byt
     all_.make_dense();
 }
 
-TokenLexicon::~TokenLexicon() = default;
+TokenLexicon::~TokenLexicon() { drop_entries(); }
 
 DocumentTokens& TokenLexicon::document_tokens(const SubstringIndex& index) {
     std::unique_ptr<DocumentTokens>& known = document_tokens_[&index];

@@ -75,9 +75,19 @@ public:
         } else if (node.moves != kNoMoves) {
             const uint32_t move = moves_[node.moves + partitions_[node.partition].of[byte]];
             if (move & kSettled) return {move & ~kSettled};
+        } else if (node.asked == byte && node.ahead & kSettled) {
+            return {node.ahead & ~kSettled};
         }
         return settle(id, byte);
     }
+
+    struct Read {
+        RegexId rest;
+        size_t count;  ///< of the bytes that were read; less than all only if `rest` contains the empty text
+    };
+    /// The derivative by these bytes, or by those up to the first one behind which a text may end. What lies between the bytes is
+    /// mostly not built: most residuals are literals, or free text that excludes some words.
+    Read read(RegexId id, std::span<const uint8_t> bytes);
 
     /// Bytes of the shortest text of the language; `kInfinite` if it is empty.
     uint32_t min_length(RegexId id);
@@ -225,8 +235,10 @@ private:
         uint32_t partition = kUnset;
         uint32_t moves = kNoMoves;
         uint32_t first = kUnset;
-        uint32_t ahead = kUnset;     // as an element of `moves_`, for `head`
+        uint32_t ahead = kUnset;     // as an element of `moves_`, for `head` or `asked`
         uint16_t head = kManyHeads;  // the only first byte, if the form shows it: most residuals are literals
+        uint16_t asked = kManyHeads; // the only byte that was read so far: most residuals are read in one text alone, and need
+                                     // neither a partition nor `moves`
     };
 
     RegexId add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t hash);
@@ -241,6 +253,8 @@ private:
     RegexId derive(RegexId id, uint8_t byte);
     uint32_t* move(RegexId id, uint8_t byte);
     RegexId settle(RegexId id, uint8_t byte);
+    size_t read_literal(RegexId& id, std::span<const uint8_t> bytes);
+    size_t read_excluding(RegexId& id, std::span<const uint8_t> bytes);
     RegexId raw_step(RegexId id, uint8_t byte);
     uint32_t search(RegexId id);
     std::optional<StarOf> star_of(RegexId id, RegexId part);
@@ -272,7 +286,7 @@ private:
 
     ByteSet alphabet_;
     Work& work_;
-    std::vector<Node> nodes_;
+    ChunkedArray<Node> nodes_;
     InternTable index_;
     std::vector<RegexId> children_;
     std::vector<ByteSet> sets_;
@@ -293,7 +307,7 @@ private:
     std::vector<Partition> partitions_;
     InternTable partition_index_;
     std::unordered_map<uint64_t, uint32_t> refinements_;
-    std::vector<uint32_t> moves_;
+    ChunkedArray<uint32_t> moves_;
     std::unordered_map<uint64_t, Relaxed> relaxed_;
     std::unordered_map<uint32_t, bool> prefix_free_;
     std::unordered_map<uint64_t, bool> subset_of_star_;

@@ -89,14 +89,17 @@ RegexId RegexStore::raw_step(RegexId id, uint8_t byte) {
 
 /// The memo cell of the derivative by `byte`; invalid after the store grows.
 uint32_t* RegexStore::move(RegexId id, uint8_t byte) {
-    if (nodes_[id.value].head != kManyHeads) return &nodes_[id.value].ahead;
-    const Partition& partition = this->partition(id);
     Node& node = nodes_[id.value];
+    if (node.head != kManyHeads) return &node.ahead;
     if (node.moves == kNoMoves) {
+        if (node.asked == kManyHeads) node.asked = byte;
+        if (node.asked == byte) return &node.ahead;
+        const Partition& partition = this->partition(id);
         node.moves = static_cast<uint32_t>(moves_.size());
-        moves_.resize(moves_.size() + partition.count, kUnset);
+        moves_.append(partition.count, kUnset);
+        moves_[node.moves + partition.of[node.asked]] = node.ahead;
     }
-    return &moves_[node.moves + partition.of[byte]];
+    return &moves_[node.moves + partitions_[node.partition].of[byte]];
 }
 
 RegexId RegexStore::settle(RegexId id, uint8_t byte) {
@@ -104,6 +107,68 @@ RegexId RegexStore::settle(RegexId id, uint8_t byte) {
     if (min_length(target) == kInfinite) target = kEmptyLanguage;
     *move(id, byte) = target.value | kSettled;
     return target;
+}
+
+RegexStore::Read RegexStore::read(RegexId id, std::span<const uint8_t> bytes) {
+    size_t at = 0;
+    while (at < bytes.size() && id != kEmptyLanguage && (at == 0 || !nullable(id))) {
+        const std::span<const uint8_t> left = bytes.subspan(at);
+        size_t count = left.size() > 1 ? read_literal(id, left) : 0;
+        if (count == 0 && left.size() > 1) count = read_excluding(id, left);
+        if (count == 0) id = step(id, left[0]), count = 1;
+        at += count;
+    }
+    return {id, id == kEmptyLanguage ? bytes.size() : at};
+}
+
+/// Reads bytes of the literal at the start of a residual that can be completed; returns their number, 0 if it has no such form.
+size_t RegexStore::read_literal(RegexId& id, std::span<const uint8_t> bytes) {
+    const auto [head, tail] = split_head(id);
+    const Node node = nodes_[head.value];
+    if (node.kind != Kind::Literal) return 0;
+    const size_t count = std::min<size_t>(bytes.size(), node.b);
+    if (std::memcmp(&literal_bytes_[node.a], bytes.data(), count) != 0) {
+        id = kEmptyLanguage;
+    } else if (const auto left = static_cast<uint32_t>(node.b - count); left == 0) {
+        id = tail;
+    } else {
+        const auto from = static_cast<uint32_t>(node.a + count);
+        id = concat(left == 1 ? single(literal_bytes_[from]) : add(Kind::Literal, from, left, 0, literal_hash_[from]), tail);
+    }
+    return count;
+}
+
+/// Reads bytes of free text that excludes some words, up to the first one that can end it: of L & ~W, and of what follows it.
+/// Returns their number, 0 if the residual has no such form.
+size_t RegexStore::read_excluding(RegexId& id, std::span<const uint8_t> bytes) {
+    const auto [head, tail] = split_head(id);
+    const Node& node = nodes_[head.value];
+    if (node.kind != Kind::Intersection || node.b != 2 || nullable(tail)) return 0;
+    RegexId text = children_[node.a], words = children_[node.a + 1];
+    if (nodes_[text.value].kind == Kind::Complement) std::swap(text, words);
+    if (nodes_[words.value].kind != Kind::Complement || nodes_[text.value].searched) return 0;
+    words = {nodes_[words.value].a};
+    if (!nodes_[words.value].finite) return 0;
+    const ByteSet& ends = first(tail);
+    size_t count = 0;
+    for (; count < bytes.size() && !ends[bytes[count]]; ++count) {
+        text = raw_step(text, bytes[count]);
+        words = raw_step(words, bytes[count]);
+        if (text == kEmptyLanguage) {
+            id = kEmptyLanguage;
+            return count + 1;
+        }
+        if (words == kEmptyLanguage) {  // nothing is excluded any more
+            ++count;
+            break;
+        }
+    }
+    if (count < 2) return 0;
+    const RegexId left = intersect({text, complement(words)});
+    if (nodes_[left.value].kind == Kind::Union) return 0;  // `derive` distributes over it
+    const RegexId whole = concat(left, tail);
+    id = min_length(whole) == kInfinite ? kEmptyLanguage : whole;
+    return count;
 }
 
 const ByteSet& RegexStore::find_first(RegexId id) {

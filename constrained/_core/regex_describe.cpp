@@ -7,9 +7,9 @@
 namespace core {
 
 size_t RegexStore::bytes() const {
-    return nodes_.capacity() * sizeof(Node) + children_.capacity() * sizeof(RegexId) + index_.bytes() +
+    return nodes_.bytes() + children_.capacity() * sizeof(RegexId) + index_.bytes() +
            sets_.capacity() * (sizeof(ByteSet) + 300) + literal_bytes_.capacity() * 9 +
-           partitions_.capacity() * sizeof(Partition) + partition_index_.bytes() + moves_.capacity() * sizeof(uint32_t) +
+           partitions_.capacity() * sizeof(Partition) + partition_index_.bytes() + moves_.bytes() +
            multiples_.capacity() * sizeof(DecimalMultiple) + multiple_index_.bytes() + substring_bytes_ + substring_table_.bytes() + refinements_.size() * 64 + relaxed_.size() * 48 + first_.size() * sizeof(ByteSet) + literal_hash_.capacity() * 8 +
            chars_index_.size() * 100;
 }

@@ -70,7 +70,7 @@ TokenLexicon::Standing TokenLexicon::without_words(RegexId residual) {
 TokenLexicon::Lookup TokenLexicon::at(RegexId residual) {
     if (residual.value >= representatives_.size()) {
         bytes_ += (regexes_.size() - representatives_.size()) * sizeof(Standing);
-        representatives_.resize(regexes_.size());
+        representatives_.append(regexes_.size() - representatives_.size(), {});
     }
     if (representatives_[residual.value].key == RegexStore::kEmptyLanguage) {
         const Standing found = representative(residual);  // the table may grow during the call
@@ -79,11 +79,11 @@ TokenLexicon::Lookup TokenLexicon::at(RegexId residual) {
     const auto [key, extra] = representatives_[residual.value];
     if (key.value >= entries_.size()) {
         bytes_ += (regexes_.size() - entries_.size()) * sizeof(void*);
-        entries_.resize(regexes_.size());
+        entries_.append(regexes_.size() - entries_.size(), nullptr);
     }
     if (!entries_[key.value]) {
-        auto made = make(key);
-        entries_[key.value] = std::move(made);
+        auto made = make(key);  // makes others, too
+        entries_[key.value] = made.release();
     }
     entries_[key.value]->used = true;
     return {*entries_[key.value], key, extra};
@@ -124,20 +124,27 @@ size_t LexiconEntry::bytes() const {
     return total;
 }
 
+void TokenLexicon::drop_entries() {
+    for (size_t key = 0; key < entries_.size(); ++key) delete entries_[key];
+    entries_ = {};
+}
+
 void TokenLexicon::trim(size_t limit) {
     if (bytes_ <= limit) return;
     subtree_entries_.clear();
+    exits_below_.clear();
     bytes_ -= std::exchange(subtree_bytes_, 0);
     drop_document_tokens();
-    for (auto& entry : entries_) {
+    for (size_t key = 0; key < entries_.size(); ++key) {
+        LexiconEntry*& entry = entries_[key];
         if (!entry || std::exchange(entry->used, false)) continue;
         bytes_ -= entry->bytes();
-        entry.reset();
+        delete std::exchange(entry, nullptr);
         --count_;
     }
     if (bytes_ <= limit / 2) return;
-    representatives_ = std::vector<Standing>();
-    entries_ = std::vector<std::unique_ptr<LexiconEntry>>();
+    representatives_ = {};
+    drop_entries();
     star_tokens_.clear();
     bytes_ = count_ = 0;
 }

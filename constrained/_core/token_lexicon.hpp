@@ -81,6 +81,7 @@ private:
         RegexId key = RegexStore::kEmptyLanguage;
         uint32_t extra_length = 0;
     };
+    void drop_entries();
     Standing representative(RegexId residual);
     Standing without_words(RegexId residual);
     std::unique_ptr<LexiconEntry> make(RegexId key);
@@ -96,6 +97,9 @@ private:
     uint32_t spell_subtree(LexiconEntry& entry, uint32_t node, RegexId residual, size_t read);
     const LexiconEntry& known_subtree(uint32_t top, RegexId residual);
     bool copy_subtree(LexiconEntry& entry, uint32_t top, RegexId residual, RegexId base);
+    std::optional<uint32_t> agrees_below(uint32_t top, RegexId residual, RegexId base);
+    const std::vector<uint32_t>& exits_below(uint32_t top, RegexId base, RegexId part);
+    uint32_t depth(uint32_t node);
     std::unique_ptr<LexiconEntry> from_star(RegexId residual, const RegexStore::StarOf& star);
     std::unique_ptr<LexiconEntry> from_counter(const RegexStore::Counter& counter);
     bool counts(const RegexStore::Counter& counter);
@@ -115,14 +119,16 @@ private:
     TokenSet all_;  // every token of the trie
     uint32_t vocabulary_size_;
     LexiconEntry subtree_entry_;                       // of `classify_subtree`
-    std::vector<Standing> representatives_;            // by residual; `kEmptyLanguage` if not computed
+    ChunkedArray<Standing> representatives_;           // by residual; `kEmptyLanguage` if not computed
     std::array<RegexId, 4> walked_{};  // the last residuals that were walked; the oldest is replaced
     size_t walks_ = 0;
-    std::vector<std::unique_ptr<LexiconEntry>> entries_;   // by representative
+    ChunkedArray<LexiconEntry*> entries_;  // by representative; owned
     size_t count_ = 0;
     std::unordered_map<uint32_t, std::unique_ptr<StarTokens>> star_tokens_;  // by C
     std::unordered_map<uint64_t, LexiconEntry> subtree_entries_;               // by trie node and residual
+    std::unordered_map<uint64_t, std::vector<uint32_t>> exits_below_;          // by trie node and residual
     size_t subtree_bytes_ = 0;                                     // of `bytes_`
+    std::vector<uint32_t> levels_;                                 // first trie node of each depth, see `depth`
     std::vector<std::optional<ByteSet>> uniform_;  // by partition
     std::unordered_map<const SubstringIndex*, std::unique_ptr<DocumentTokens>> document_tokens_;
     size_t bytes_ = 0;
