@@ -100,6 +100,23 @@ def test_other_literals_are_not_allowed(name: str, vocabulary: Vocabulary) -> No
         assert not allowed(arguments, FORMATS[name], vocabulary), arguments
 
 
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_same_literals_are_a_style_of_structural_tags(name: str, vocabulary: Vocabulary) -> None:
+    style = FORMATS[name].style.name
+    form = {"type": "json_schema", "json_schema": SCHEMA, "style": style}
+    automaton = constrained.compile(
+        constrained.structural_tag({"type": "structural_tag", "format": form}), vocabulary
+    )
+
+    def accepts(text: str) -> bool:
+        ids = [vocabulary.ids_by_bytes[bytes([byte])] for byte in text.encode()]
+        states = automaton.walk(automaton.start, ids)
+        return len(states) == len(ids) and automaton.accepts(states[-1] if states else automaton.start)
+
+    assert all(accepts(text) for text, _ in ARGUMENTS[name])
+    assert not any(map(accepts, REFUSED[name]))
+
+
 class Dice(Speaker):
     """Says anything, from a seed."""
 
