@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from constrained import CARS, Local, Tries, Vocabulary
-from constrained.automaton import LexerAutomaton
+from constrained.automaton import LexerAutomaton, cache
 from constrained.automaton.bitmask import pack_ids, unpack_ids
 from constrained.sampling import randomness
 from constrained.sampling.attempts import AttemptTally
@@ -31,8 +31,11 @@ Check = Callable[[], Any]
 
 @pytest.fixture
 def fault() -> Iterator[pytest.MonkeyPatch]:
+    """Faults of the library; automata that were made without them, or with them, are forgotten."""
+    cache._cache.clear()
     with pytest.MonkeyPatch.context() as patch:
         yield patch
+    cache._cache.clear()
 
 
 def case(name: str, limit: int | None = None) -> Case:
