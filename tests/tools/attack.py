@@ -3,8 +3,8 @@
 python -m tests.tools.attack                       all attacks
 python -m tests.tools.attack schemas --seconds 60  one of them, longer
 
-With --floor the same attacks on a trivial FastAPI application follow, each beside the one on the server: what no server in Python
-on this machine can do better than.
+With --floor the same attacks on a trivial FastAPI application follow, each beside the one on the server: it says how much of a
+latency is the machine's and the framework's.
 
 Prints for each attack the latency of the innocent client before and during it, the resident memory of the server, how the
 attackers were answered, and whether the server still answers afterwards. Latencies are side by side in one run, so that
