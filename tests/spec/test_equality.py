@@ -202,7 +202,9 @@ def test_slots_that_the_model_is_asked_about_ahead_save_passes_and_change_no_tex
         assert outputs["asked"][1].stats.sources["slot_favourites"][1] > 0
     if not temperature:
         assert outputs["plain"][0].finish == "limit"
-    assert passes[400]["asked"] < passes[400]["unasked"] < passes[400]["plain"]
+    assert passes[400]["asked"] <= passes[400]["unasked"] < passes[400]["plain"]
+    if not temperature:  # what is drawn is seldom what the model likes best
+        assert passes[400]["asked"] < passes[400]["unasked"]
 
 
 @pytest.mark.slow
