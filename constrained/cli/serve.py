@@ -64,6 +64,15 @@ def serve(
             "--name", help="Name of a single model for clients [default: MODEL, or constrained-tiny]."
         ),
     ] = None,
+    lora: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--lora",
+            metavar="NAME=ADAPTER",
+            help="A LoRA adapter of the single MODEL, by a folder or a name on the Hub, served as a model called NAME; several times for several.",
+            show_default=False,
+        ),
+    ] = None,
     device: Device = None,
     isolate: Annotated[
         bool,
@@ -175,6 +184,7 @@ def serve(
     if tool_format is not None and tool_format not in FORMATS:
         raise BadInput(f"the tool format {tool_format!r} is not known", action=f"use {', '.join(FORMATS)}")
     named = _named(models or [], name)
+    adapters = _adapters(lora or [], named)
     settings = ServerSettings(
         api_key=_keys(api_key, api_key_file),
         protect_metrics=protect_metrics,
@@ -202,11 +212,13 @@ def serve(
     sources = set(named.values())
     silence_libraries(bars=sources != {None})
     from constrained.models import load
+    from constrained.models.loading import with_adapter
 
     by_source = {
         one: load(one, device=device, isolate=isolate or None) for one in dict.fromkeys(named.values())
     }
     loaded = {one: by_source[source] for one, source in named.items()}
+    loaded |= {one: with_adapter(next(iter(loaded.values())), source) for one, source in adapters.items()}
     if sources == {None}:
         import torch
 
@@ -245,6 +257,25 @@ def _named(models: list[str], name: str | None) -> dict[str, str | None]:
             raise BadInput(f"two models have the name {shown!r}", action="write NAME=MODEL for one of them")
         named[shown] = None if bundled else source
     return named
+
+
+def _adapters(given: list[str], models: dict[str, str | None]) -> dict[str, str]:
+    """Folders or names of adapters by the names that clients give them.
+
+    Raises:
+        BadInput: one has no name, or another's; or there are several models.
+    """
+    if given and len(models) > 1:
+        raise BadInput("--lora is for a single model", action="serve each model by a server of its own")
+    adapters: dict[str, str] = {}
+    for one in given:
+        name, equals, source = one.partition("=")
+        if not (name and equals and source):
+            raise BadInput(f"--lora {one!r} has no name or no adapter", action="write --lora NAME=ADAPTER")
+        if name in models or name in adapters:
+            raise BadInput(f"two models have the name {name!r}", action="give the adapter another name")
+        adapters[name] = source
+    return adapters
 
 
 def _keys(given: list[str] | None, file: Path | None) -> tuple[str, ...] | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import hashlib
 import inspect
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.errors import InvalidArgument, ModelError
+from constrained.models.adapters import SharedWeights, check_adapter_name, without_wrapper
 from constrained.models.base import Cache, LanguageModel, Prompt
 from constrained.models.cache import HuggingFaceCache
 from constrained.models.capabilities import (
@@ -60,7 +64,8 @@ class HuggingFaceModel(LanguageModel):
         """Puts the model into evaluation mode and reads the vocabulary.
 
         Args:
-            model: a `PreTrainedModel` with a language modelling head; stays on its device and in its dtype.
+            model: a `PreTrainedModel` with a language modelling head; stays on its device and in its dtype. A `PeftModel`
+                is read with the adapters that are active in it.
             tokenizer: its tokenizer.
             isolate: run each sequence of a batch in a forward pass of its own. Then the logits of a batch are
                 bit-identical to those of single sequences, but it is slower. By default only models that cannot read padded
@@ -78,6 +83,7 @@ class HuggingFaceModel(LanguageModel):
             ModelError: not a causal language model, or not a tokenizer of transformers.
             VocabularyError, ModelMismatch: the tokenizer does not fit, see `Vocabulary.from_tokenizer`.
         """
+        model = without_wrapper(model)
         _check_causal(model)
         if not callable(tokenizer):
             raise ModelError(
@@ -110,6 +116,7 @@ class HuggingFaceModel(LanguageModel):
             InvalidArgument: there is no such engine.
             ModelError: not a causal language model.
         """
+        model = without_wrapper(model)
         _check_causal(model)
         loaded = cls.__new__(cls)
         loaded._take(model, None, vocabulary, isolate, force_trees, engine)
@@ -136,6 +143,35 @@ class HuggingFaceModel(LanguageModel):
         self.bitwise_reproducible = isolate is True
         self._accepted = set(inspect.signature(model.forward).parameters)
         self._cache_name = cache_argument(model)
+        self._shared: SharedWeights | None = None
+        self._adapter: str | None = None
+
+    def with_adapter(self, source: str | os.PathLike[str]) -> HuggingFaceModel:
+        """This model with a LoRA adapter: another model over the same weights, which both can be used side by side.
+
+        Forward passes of models that share weights take turns, from whatever threads they come.
+
+        Args:
+            source: the adapter's folder, or its name on the Hub.
+
+        Returns:
+            The model with the adapter and this model's tokenizer, chat template and engine.
+
+        Raises:
+            InvalidArgument: `source` is neither.
+            ModelError: it cannot be loaded, was made for another model, or changes more than LoRA does.
+            MissingExtra: peft is not installed.
+        """
+        name = check_adapter_name(source)
+        # What is computed once and must not see the adapter: it is the model's own.
+        own = self.fingerprint, self.capabilities
+        shared = self._shared or SharedWeights(self.model)
+        added = shared.add(name, str(self.device))
+        self._shared = shared
+        adapted = copy.copy(self)
+        adapted._adapter = added
+        adapted.fingerprint = _digest(shared.weights(added), own[0])
+        return adapted
 
     @cached_property
     def capabilities(self) -> Capabilities:
@@ -198,14 +234,7 @@ class HuggingFaceModel(LanguageModel):
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the configuration and of a sample of every weight; equal in all processes."""
-        import torch
-
-        digest = hashlib.sha256(repr(self.model.config.to_dict()).encode())
-        for name, weight in self.model.named_parameters():
-            flat = weight.detach().reshape(-1)
-            some = flat[:: max(1, flat.numel() // 64)][:64].to("cpu", torch.float32)
-            digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode() + some.numpy().tobytes())
-        return digest.hexdigest()
+        return _digest(dict(self.model.named_parameters()), repr(self.model.config.to_dict()))
 
     @property
     def device(self) -> torch.device:
@@ -329,6 +358,10 @@ class HuggingFaceModel(LanguageModel):
 
     def _run(self, *, every: bool | int = False, **inputs: Any) -> torch.Tensor:
         """One forward pass: logits [rows, columns, V], of the last column or columns unless `every` one is wanted."""
+        with contextlib.nullcontext() if self._shared is None else self._shared.using(self._adapter):
+            return self._pass(every, inputs)
+
+    def _pass(self, every: bool | int, inputs: dict[str, Any]) -> torch.Tensor:
         count = None if every is True else int(every) or 1
         mask = inputs.get("attention_mask")
         if mask is not None:
@@ -358,6 +391,18 @@ class HuggingFaceModel(LanguageModel):
 
     def __repr__(self) -> str:
         return f"HuggingFaceModel({type(self.model).__name__}, {self.vocabulary!r}, context={self.context})"
+
+
+def _digest(weights: Mapping[str, Any], start: str) -> str:
+    """A hash of a text and of a sample of every weight."""
+    import torch
+
+    digest = hashlib.sha256(start.encode())
+    for name, weight in weights.items():
+        flat = weight.detach().reshape(-1)
+        some = flat[:: max(1, flat.numel() // 64)][:64].to("cpu", torch.float32)
+        digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode() + some.numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _check_causal(model: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from constrained.errors import ModelError
 from constrained.extras import MissingExtra, require_extra
+from constrained.models.adapters import base_of
 from constrained.models.base import LanguageModel
 from constrained.models.checkpoint import check_device, load_tokenizer, load_weights
 
@@ -30,7 +31,7 @@ def load(
 
     Args:
         model: nothing, or ``"bundled"``: the bundled tiny model (offline); a name or folder for transformers'
-            `from_pretrained`; a loaded transformers model, with its `tokenizer`; the path of a ``.gguf`` file, or a `llama_cpp.Llama`, for
+            `from_pretrained`, or the folder of a LoRA adapter, which names its model; a loaded transformers model, with its `tokenizer`; the path of a ``.gguf`` file, or a `llama_cpp.Llama`, for
             llama-cpp-python; or a `LanguageModel`, which is returned as it is.
         tokenizer: the tokenizer of a loaded model, or the name of one where it is not the model's own.
         device: where a model that is loaded here goes (``"cuda"``, ``"cpu"``): by default a GPU, if there is one.
@@ -79,6 +80,9 @@ def load(
         with require_extra("transformers"):
             import_module("torch")
             import_module("transformers")
+        base = base_of(name)
+        if base is not None:
+            return with_adapter(load(base, tokenizer, device=device, dtype=dtype, **reading, **options), name)
         # What is quick comes first: a device or a name that does not exist fails before gigabytes are loaded.
         check_device(device)
         if tokenizer is None:
@@ -99,6 +103,22 @@ def load(
     if isinstance(tokenizer, str | os.PathLike):
         tokenizer = load_tokenizer(os.fspath(tokenizer), {})
     return HuggingFaceModel(model, tokenizer, **reading)
+
+
+def with_adapter(model: LanguageModel, source: str) -> LanguageModel:
+    """A model with a LoRA adapter, see `HuggingFaceModel.with_adapter`.
+
+    Raises:
+        ModelError: the adapter cannot be loaded, or the model is not one of transformers.
+        MissingExtra: peft is not installed.
+    """
+    from constrained.models.hugging_face import HuggingFaceModel
+
+    if not isinstance(model, HuggingFaceModel):
+        raise ModelError(
+            f"a {type(model).__name__} takes no LoRA adapter", action="load the model with transformers"
+        )
+    return model.with_adapter(source)
 
 
 def _gguf(
