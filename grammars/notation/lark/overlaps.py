@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import subprocess
@@ -28,7 +29,9 @@ MAX_COUNT = 50
 """Greatest count of a repetition in a pattern that is compared."""
 MAX_OVERLAPS = 20
 TIME_LIMIT = 5.0
-"""Seconds for all pairs of a grammar."""
+"""Seconds of processor time for all pairs of a grammar."""
+_WAITING = 12
+"""How much longer a process may take by the clock: on a busy machine it waits for a processor."""
 _MEMORY_LIMIT = 1 << 30  # bytes
 _MAX_EXAMPLES = 20
 _COUNT = re.compile(r"\{(\d*)(?:,(\d*))?\}")
@@ -79,7 +82,7 @@ def find_overlaps(terminals: Sequence[ComparedTerminal], *, time_limit: float = 
 
     Args:
         terminals: regular expressions only: Lark prefers a string to a regular expression that matches it.
-        time_limit: seconds for all pairs.
+        time_limit: seconds of processor time for all pairs, with the start of the process that compares them.
     """
     skipped: dict[str, str] = {}
     compared: list[ComparedTerminal] = []
@@ -136,13 +139,13 @@ def _compare_in_process(terminals: Sequence[ComparedTerminal], time_limit: float
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
     try:
         output = subprocess.run(
-            [sys.executable, "-c", _PROGRAM],
+            [sys.executable, "-c", _PROGRAM, str(math.ceil(time_limit))],
             input=data.encode(),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": path},
             cwd=Path(__file__).parents[3],  # -c puts the working folder first, where a json.py may lie
-            timeout=time_limit,
+            timeout=_WAITING * time_limit,
             check=False,
         ).stdout
     except subprocess.TimeoutExpired as error:
@@ -166,6 +169,7 @@ def compare() -> None:
         import resource  # not on Windows
 
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_LIMIT, _MEMORY_LIMIT))
+        resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[1]), int(sys.argv[1])))
     machines: list[tuple[int, int, Any]] = []
     overlaps = 0
     for index, (pattern, priority) in enumerate(json.load(sys.stdin)):
