@@ -18,20 +18,20 @@ import zlib
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from spec import _core
 from spec.memory import DraftMemory, retokenizer
+from spec.packing import WordCounts, packed, unpacked
 from spec.protocols import DraftVocabulary
 
-_FORMAT = 2
+_FORMAT = 3
 _FILE = "prior.json.gz"
 _CUT = "\0"
 """Between the first word of an n-gram and the others."""
-
-WordCounts = dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class DraftPrior:
             {
                 "format": _FORMAT,
                 "about": self.about,
-                "learned": sorted(self.learned),
-                "slots": {str(order): found for order, found in self.slots.items()},
-                "ngrams": self.ngrams,
+                "learned": [after - before for before, after in pairwise([0, *sorted(self.learned)])],
+                "slots": {str(order): packed(found) for order, found in self.slots.items()},
+                "ngrams": packed(self.ngrams),
                 "kinds": self.kinds,
                 "weights": self.weights,
             },
@@ -88,9 +88,9 @@ class DraftPrior:
                 raise ValueError(f"format {made['format']!r}")
             return cls(
                 made["about"],
-                frozenset(made["learned"]),
-                {int(order): found for order, found in made["slots"].items()},
-                made["ngrams"],
+                frozenset(accumulate(made["learned"])),
+                {int(order): unpacked(found) for order, found in made["slots"].items()},
+                unpacked(made["ngrams"]),
                 tuple((kind, hits, trials) for kind, hits, trials in made["kinds"]),
                 tuple(made["weights"]),
             )
@@ -101,9 +101,9 @@ class DraftPrior:
         """A memory over a vocabulary that has learned the counts, and nothing else."""
         core, pieces = _core.Memory(), retokenizer(vocabulary)
         for order, slots in self.slots.items():
-            for opening, words in slots.items():
+            for opening, words in _rarest_texts_first(slots):
                 core.teach_slots(pieces, order, opening, _rarest_first(words))
-        for text, words in self.ngrams.items():
+        for text, words in _rarest_texts_first(self.ngrams):
             first, _, rest = text.partition(_CUT)
             core.teach_ngrams(pieces, first + rest, len(first.encode()), _rarest_first(words))
         if self.weights:
@@ -140,6 +140,11 @@ def new_memory(vocabulary: DraftVocabulary) -> DraftMemory:
         if known is None:
             known = _memories[vocabulary] = shipped_prior().memory(vocabulary)
     return known.fork()
+
+
+# What comes later displaces what is rarest in a full entry; and tables do not depend on how the counts are ordered.
+def _rarest_texts_first(table: dict[str, WordCounts]) -> list[tuple[str, WordCounts]]:
+    return sorted(table.items(), key=lambda item: (max(item[1].values()), item[0]))
 
 
 def _rarest_first(words: WordCounts) -> list[tuple[str, int]]:

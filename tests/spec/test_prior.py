@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from importlib import resources
 
 import pytest
 
@@ -13,6 +14,7 @@ from constrained.evaluate.slots import ORDERS, openings
 from spec import _core
 from spec.drafts import DrafterFactory
 from spec.memory import DraftMemory, retokenizer
+from spec.packing import packed, unpacked
 from spec.prior import DraftPrior, new_memory, shipped_prior
 from tests.spec.speculating import draft_passes
 from tests.support.structural_tags import BYTES as VOCABULARY
@@ -103,6 +105,32 @@ def test_only_what_occurs_under_several_schemas_is_kept() -> None:
     assert found == {event: count[event] for event, under in seen.items() if len(under) >= 4}
     assert "own" in "".join(seen_word for _, _, seen_word in seen)
     assert not any('own1"' in opening + word for _, opening, word in found)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_packed_counts_are_the_counts(seed: int) -> None:
+    rng = random.Random(seed)
+    words = ["a", "b", "ab", "ba", "\0", "ä\n"]
+    table = {
+        "".join(rng.choices(words, k=rng.randrange(5))): {
+            word: rng.randrange(1, 9) for word in rng.sample(words, rng.randrange(1, 4))
+        }
+        for _ in range(rng.randrange(40))
+    }
+    columns = json.loads(json.dumps(packed(table)))
+    assert unpacked(columns) == table
+    assert packed(dict(reversed(table.items()))) == columns
+    for name, column in columns.items():
+        if column:
+            with pytest.raises(ValueError, match=r"short|long"):
+                unpacked(columns | {name: column[:-1]})
+            with pytest.raises(ValueError, match=r"short|long"):
+                unpacked(columns | {name: [*column, column[-1]]})
+
+
+def test_the_prior_of_the_library_is_small() -> None:
+    assert resources.files("spec").joinpath("prior.json.gz").stat().st_size <= 300_000
+    assert sum(map(len, shipped_prior().slots.values())) > 20_000
 
 
 def test_a_prior_is_kept_in_a_file(tmp_path) -> None:
