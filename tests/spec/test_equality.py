@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -27,6 +28,7 @@ from tests.spec.speculating import (
     fresh,
     generator,
     letters,
+    prior_memory,
     words,
 )
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
@@ -80,7 +82,10 @@ def check(sampler: str, guesser: str, nodes: int, number: int, seed: int) -> int
         options["temperature"] = random.Random(seed).choice([0.0, 0.7, 1.0])
 
     def run(draft, adversary=None):
-        made = generator(model(), constraint, chosen, draft, adversary)
+        used = model()
+        if draft is not None:
+            draft = replace(draft, memory=prior_memory(used.vocabulary))
+        made = generator(used, constraint, chosen, draft, adversary)
         prompt = made.model.encode("Ann is 41, green.")
         try:
             if seed % 3 == 0 or token_by_token:
