@@ -44,12 +44,12 @@ def equal_parts(document: object) -> dict[int, int]:
 class PlainTerminals:
     """What the grammars of plain schemas have in common; see plain.hpp."""
 
-    def __init__(self, keywords: Keywords, fixed: tuple[Any, ...], comma: tuple[Any, ...], colon: tuple[Any, ...], any_string: tuple[Any, ...], string_body: Any, units: tuple[tuple[Any, tuple[Any, ...]], ...], strings_excluding: Callable[[list[str]], tuple[Any, ...]], ordered: bool) -> None: ...
+    def __init__(self, keywords: Keywords, fixed: tuple[Any, ...], comma: tuple[Any, ...], colon: tuple[Any, ...], any_string: tuple[Any, ...], string_body: Any, units: tuple[tuple[Any, tuple[Any, ...]], ...], strings_excluding: Callable[[list[str]], tuple[Any, ...]], key_classes: Callable[[list[tuple[str, bool]], list[str]], tuple[list[int], list[tuple[Any, int]]] | None], ordered: bool) -> None: ...
 
     def lower(self, schema: object, scalar: Callable[[Any], Any]) -> tuple[bytes, tuple[Any, ...], tuple[str, ...]] | None:
         """
         The packed rules of a document, their leaves and their names; None if the document is not plain. `scalar`: from a
-        schema to the expression of its values, which are scalars, or to None.
+        schema to the expression of its scalars, to a tuple of them if it allows other values too, or to None.
         """
 
 class DeferralAnalysis:

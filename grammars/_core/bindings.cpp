@@ -58,19 +58,21 @@ NB_MODULE(_core, m) {
         "`copy_document`. Dicts that contain an identifier, an anchor or a dynamic reference are left out.");
 
     nb::class_<PlainTerminals>(m, "PlainTerminals", "What the grammars of plain schemas have in common; see plain.hpp.")
-        .def(nb::init<std::shared_ptr<Keywords>, nb::tuple, nb::tuple, nb::tuple, nb::tuple, nb::object, nb::tuple, nb::callable, bool>(),
-             "keywords"_a, "fixed"_a, "comma"_a, "colon"_a, "any_string"_a, "string_body"_a, "units"_a, "strings_excluding"_a, "ordered"_a,
+        .def(nb::init<std::shared_ptr<Keywords>, nb::tuple, nb::tuple, nb::tuple, nb::tuple, nb::object, nb::tuple, nb::callable, nb::callable, bool>(),
+             "keywords"_a, "fixed"_a, "comma"_a, "colon"_a, "any_string"_a, "string_body"_a, "units"_a, "strings_excluding"_a, "key_classes"_a, "ordered"_a,
              nb::sig("def __init__(self, keywords: Keywords, fixed: tuple[typing.Any, ...], comma: tuple[typing.Any, ...], "
                      "colon: tuple[typing.Any, ...], any_string: tuple[typing.Any, ...], string_body: typing.Any, "
                      "units: tuple[tuple[typing.Any, tuple[typing.Any, ...]], ...], "
-                     "strings_excluding: collections.abc.Callable[[list[str]], tuple[typing.Any, ...]], ordered: bool) -> None"))
+                     "strings_excluding: collections.abc.Callable[[list[str]], tuple[typing.Any, ...]], "
+                     "key_classes: collections.abc.Callable[[list[tuple[str, bool]], list[str]], "
+                     "tuple[list[int], list[tuple[typing.Any, int]]] | None], ordered: bool) -> None"))
         .def(
             "lower", [](PlainTerminals& self, nb::handle schema, nb::callable scalar) { return schemas::lower_plain(schema, self, std::move(scalar)); },
             "schema"_a, "scalar"_a,
             nb::sig("def lower(self, schema: object, scalar: collections.abc.Callable[[typing.Any], typing.Any]) -> "
                     "tuple[bytes, tuple[typing.Any, ...], tuple[str, ...]] | None"),
             "The packed rules of a document, their leaves and their names; None if the document is not plain. `scalar`: from a\n"
-            "schema to the expression of its values, which are scalars, or to None.");
+            "schema to the expression of its scalars, to a tuple of them if it allows other values too, or to None.");
 
     nb::class_<DeferralAnalysis>(m, "DeferralAnalysis", "Which schemas of a document can be lowered lazily; see deferral_analysis.hpp.")
         .def(

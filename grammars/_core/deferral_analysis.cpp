@@ -178,7 +178,8 @@ void DeferralAnalysis::read(uint32_t id) {
         if (read_reference(id, reference)) entries_[id].kind = Kind::Either, entries_[id].refers_to = reference;
         return;
     }
-    if (at(values, Role::OtherConstraint) || at(values, Role::OneOf) || reference) return;
+    static constexpr auto others = {Role::OtherConstraint, Role::OneOf, Role::PatternProperties, Role::MinProperties, Role::MaxProperties};
+    if (reference || std::ranges::any_of(others, [&](Role role) { return at(values, role) != nullptr; })) return;
     if (at(values, Role::AllOf) || at(values, Role::AnyOf)) {
         if (limits == 1 && read_either(id, values)) entries_[id].kind = Kind::Either;
         return;

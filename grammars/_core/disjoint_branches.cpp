@@ -84,14 +84,17 @@ bool plainly_disjoint(std::span<PyObject* const> branches, const Keywords& keywo
     for (PyObject* const schema : branches) {
         Branch branch{kEvery, listed_strings(schema, keywords)};
         PyObject *key, *item;
+        bool patterns = false;
         for (Py_ssize_t at = 0; PyDict_Next(schema, &at, &key, &item);) {
             const Keywords::Keyword* const keyword = keywords.find(key);
             if (!keyword) continue;
+            if (keyword->role == Role::PatternProperties) patterns = true;
             if (keyword->role == Role::Type) branch.types = types_of(item);
             if (keyword->role == Role::Properties) branch.properties = item;
             if (keyword->role == Role::Required) branch.required = item;
             if (keyword->role == Role::AdditionalProperties) branch.closed = item == Py_False;
         }
+        branch.closed = branch.closed && !patterns;
         const bool apart = std::ranges::all_of(read, [&](const Branch& other) { return disjoint(other, branch, keywords); });
         if (!apart) return false;
         read.push_back(std::move(branch));

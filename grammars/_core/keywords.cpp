@@ -24,6 +24,7 @@ constexpr std::pair<std::string_view, Role> kRolesByName[] = {
     {"format", Role::Format}, {"prefixItems", Role::PrefixItems}, {"items", Role::Items},
     {"additionalItems", Role::AdditionalItems}, {"minItems", Role::MinItems}, {"maxItems", Role::MaxItems},
     {"uniqueItems", Role::UniqueItems}, {"properties", Role::Properties},
+    {"patternProperties", Role::PatternProperties}, {"minProperties", Role::MinProperties}, {"maxProperties", Role::MaxProperties},
     {"additionalProperties", Role::AdditionalProperties}, {"required", Role::Required}, {"$ref", Role::Ref},
     {"allOf", Role::AllOf}, {"anyOf", Role::AnyOf}, {"oneOf", Role::OneOf},
 };

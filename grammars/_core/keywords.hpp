@@ -23,7 +23,7 @@ enum class KeywordCheck : uint8_t {
 enum class Role : uint8_t {
     Annotation, OtherConstraint, Identifier, Type, Enum, Const, Minimum, Maximum, ExclusiveMinimum, ExclusiveMaximum, MinLength,
     MaxLength, Format, PrefixItems, Items, AdditionalItems, MinItems, MaxItems, UniqueItems, Properties,
-    AdditionalProperties, Required, Ref, AllOf, AnyOf, OneOf,
+    PatternProperties, AdditionalProperties, MinProperties, MaxProperties, Required, Ref, AllOf, AnyOf, OneOf,
 };
 constexpr size_t kRoles = static_cast<size_t>(Role::OneOf) + 1;
 

@@ -85,7 +85,7 @@ struct Limits {
     }
 };
 
-constexpr auto kObjects = {Role::Properties, Role::Required, Role::AdditionalProperties};
+constexpr auto kObjects = {Role::Properties, Role::PatternProperties, Role::Required, Role::AdditionalProperties, Role::MinProperties, Role::MaxProperties};
 constexpr auto kArrays = {Role::Items, Role::MinItems, Role::MaxItems, Role::UniqueItems};
 
 class PlainLowering {
@@ -111,12 +111,34 @@ private:
         bool required;
         ExprNode value;
     };
+    /// A name of ``properties``, or one that only ``required`` has: without a schema.
+    struct Declared {
+        PyObject* name;
+        std::string_view text;
+        PyObject* schema;
+        bool required;
+    };
+    /// Members that are not declared: the expression of their keys, and of their values.
+    struct Other {
+        ExprNode keys, value;
+    };
+    using Others = std::vector<Other>;
+    /// ``patternProperties``: its patterns and their schemas; by name the pattern that it matches; the disjoint classes of other keys,
+    /// each with the pattern that it matches (kNone: none).
+    struct Patterns {
+        std::vector<std::string_view> sources;
+        std::vector<PyObject*> schemas;
+        std::vector<int32_t> of_name;
+        std::vector<std::pair<ExprNode, int32_t>> classes;
+    };
     bool read_limits(PyObject* schema, Limits& limits);
     bool read_identifier(PyObject* schema, PyObject* identifier);
     ExprNode value(PyObject* schema, const Place& place);
     ExprNode any_value();
     ExprNode listed(PyObject* schema, const Limits& limits, uint32_t types);
+    nb::object general_scalars(PyObject* schema, bool limited);
     ExprNode scalar(PyObject* schema);
+    bool limited_scalars(PyObject* schema, bool limited, std::vector<ExprNode>& parts);
     ExprNode reference(PyObject* reference);
     ExprNode alternatives(const Limits& limits, const std::string& pointer);
     /// A schema among alternatives, where references have led to it. Without constraints it has no pointer.
@@ -126,14 +148,16 @@ private:
     };
     bool collect_branches(const Limits& limits, const std::string& pointer, int depth, std::vector<Branch>& found);
     PyObject* resolve(PyObject* reference, std::string& pointer);
-    ExprNode container(PyObject* schema, const Place& place, uint32_t types, uint32_t scalar_types);
+    ExprNode container(PyObject* schema, const Place& place, uint32_t types, std::vector<ExprNode> parts);
     int32_t enqueue(std::string name, PyObject* schema, uint32_t types);
     bool make_body(size_t rule);
     ExprNode object(size_t rule);
     ExprNode array(size_t rule);
-    ExprNode object_of(std::span<const Member> members, RegexNode keys, ExprNode other);
-    ExprNode uncounted(std::span<const Member> members, ExprNode more);
-    ExprNode interleaved(std::span<const Member> members, RegexNode keys, ExprNode other);
+    bool read_patterns(PyObject* by_pattern, std::span<const Declared> names, Patterns& found);
+    ExprNode other_keys(std::span<const Declared> names);
+    ExprNode counted(size_t rule, const Limits& limits, std::span<const Member> members, std::span<const Other> others);
+    ExprNode uncounted(std::span<const Member> members, std::span<const Other> others);
+    ExprNode interleaved(std::span<const Member> members, std::span<const Other> others, int32_t low, int32_t high);
     ExprNode array_of(ExprNode item, long long low, long long high);
     bool all_productive();
 
@@ -143,7 +167,6 @@ private:
         return node;
     }
     std::vector<ExprNode> scalars(uint32_t types);
-    RegexNode other_keys(std::span<const Member> members);
 
     PyObject* const root_;
     PlainTerminals& terminals_;
@@ -189,6 +212,10 @@ bool PlainLowering::read_limits(PyObject* schema, Limits& limits) {
             limits.values[static_cast<size_t>(keyword->role)] = item;
         }
     }
+    if (limits[Role::AdditionalItems] && !(limits[Role::Items] && PyList_Check(limits[Role::Items]))) {  // limits nothing
+        limits.values[static_cast<size_t>(Role::AdditionalItems)] = nullptr;
+        --limits.count;
+    }
     return true;
 }
 
@@ -211,9 +238,15 @@ ExprNode PlainLowering::value(PyObject* schema, const Place& place) {
     if (!(types & (kArray | kObject))) {
         return limits.scalar ? scalar(schema) : out_.choice(scalars(types));  // what limits objects and arrays limits nothing here
     }
-    if (limits.scalar) return kNone;
-    if (types == kEvery && !limits.any({Role::Properties, Role::AdditionalProperties, Role::Items})) return kNone;
-    return container(schema, place, types, types);
+    const bool limited = limits.any({Role::Properties, Role::PatternProperties, Role::AdditionalProperties, Role::Items});
+    if (types == kEvery && !limited && (object || array || !limits.scalar)) return kNone;  // perhaps every value
+    std::vector<ExprNode> parts;
+    if (!limits.scalar) {
+        parts = scalars(types);
+    } else if (!limited_scalars(schema, limited, parts)) {
+        return kNone;
+    }
+    return container(schema, place, types, std::move(parts));
 }
 
 /// Every value.
@@ -254,25 +287,34 @@ ExprNode PlainLowering::listed(PyObject* schema, const Limits& limits, uint32_t 
     return size ? out_.terminal(names_.union_of(texts)) : scalar(schema);
 }
 
-/// Scalars with constraints, and enumerated values of any type.
-ExprNode PlainLowering::scalar(PyObject* schema) {
-    std::string content;
+/// Scalars with constraints, as the general lowering has them; invalid if they are not plain. `limited`: not only they are.
+nb::object PlainLowering::general_scalars(PyObject* schema, bool limited) {
+    std::string content(limited ? "" : "alone");
     PyObject *key, *item;
     for (Py_ssize_t at = 0; PyDict_Next(schema, &at, &key, &item);) {
         const Keywords::Keyword* const keyword = terminals_.keywords->find(key);
-        if (!keyword || keyword->role == Role::Annotation || keyword->role == Role::Identifier) continue;
-        if (!append_json(key, content)) return kNone;
-        if (!append_json(item, content)) return kNone;
+        if (!keyword || !(keyword->scalar || keyword->role == Role::Type || keyword->role == Role::Enum || keyword->role == Role::Const)) continue;
+        if (!append_json(key, content) || !append_json(item, content)) return {};
     }
-    nb::object expr;
-    if (const auto known = terminals_.scalars.find(content); known != terminals_.scalars.end()) {
-        expr = known->second;
-    } else {
-        expr = scalar_(nb::handle(schema));
-        if (expr.is_none()) return kNone;
-        if (content.size() <= kLongestScalar && terminals_.scalars.size() < kMaxScalars) terminals_.scalars.emplace(content, expr);
-    }
-    return out_.expr_leaf(out_.leaf(expr));
+    if (const auto known = terminals_.scalars.find(content); known != terminals_.scalars.end()) return known->second;
+    nb::object exprs = scalar_(nb::handle(schema));
+    if (exprs.is_none()) return {};
+    if (content.size() <= kLongestScalar && terminals_.scalars.size() < kMaxScalars) terminals_.scalars.emplace(content, exprs);
+    return exprs;
+}
+
+/// Scalars with constraints, and enumerated values of any type.
+ExprNode PlainLowering::scalar(PyObject* schema) {
+    const nb::object expr = general_scalars(schema, true);
+    return expr.is_valid() ? out_.expr_leaf(out_.leaf(expr)) : kNone;
+}
+
+/// Appends the scalars of a schema that allows arrays or objects too.
+bool PlainLowering::limited_scalars(PyObject* schema, bool limited, std::vector<ExprNode>& parts) {
+    const nb::object exprs = general_scalars(schema, limited);
+    if (!exprs.is_valid()) return false;
+    for (const nb::handle expr : exprs) parts.push_back(out_.expr_leaf(out_.leaf(expr)));
+    return true;
 }
 
 /// The values of the target of a reference, directly or through other references.
@@ -365,14 +407,12 @@ bool PlainLowering::collect_branches(const Limits& limits, const std::string& po
 
 // ---------------------------------------------------------------- rules
 
-/// Arrays and objects as a rule of their own, next to scalars.
-ExprNode PlainLowering::container(PyObject* schema, const Place& place, uint32_t types, uint32_t scalar_types) {
+/// Arrays and objects as a rule of their own, next to the scalars in `parts`.
+ExprNode PlainLowering::container(PyObject* schema, const Place& place, uint32_t types, std::vector<ExprNode> parts) {
     std::string pointer = place.pointer();
     const auto known = rule_at_.find(pointer);
     const int32_t rule = known != rule_at_.end() ? known->second : enqueue(std::move(pointer), schema, types);
-    const ExprNode call = out_.call(rule);
-    std::vector<ExprNode> parts = scalars(scalar_types);
-    parts.push_back(call);
+    parts.push_back(out_.call(rule));
     return out_.choice(parts);
 }
 
@@ -405,7 +445,9 @@ bool PlainLowering::make_body(size_t at) {
     Rule& rule = rules_[at];
     if (!rule.schema) {  // any array or object
         rule.known_needs = true;
-        const ExprNode objects = object_of({}, other_keys({}), any_value());
+        const ExprNode keys = out_.terminal(names_.others({}));
+        const Other other{keys, any_value()};
+        const ExprNode objects = terminals_.ordered ? uncounted({}, {&other, 1}) : interleaved({}, {&other, 1}, 0, -1);
         const ExprNode arrays = array_of(any_value(), 0, -1);
         rule.body = out_.choice({objects, arrays});
         return true;
@@ -425,15 +467,18 @@ bool PlainLowering::make_body(size_t at) {
 /// Whether each rule is known to derive some text: callers usually precede the rules that they call.
 bool PlainLowering::all_productive() {
     std::vector<bool> productive(rules_.size());
-    for (size_t at = rules_.size(); at-- > 0;) {
-        const Rule& rule = rules_[at];
-        if (!rule.known_needs) return false;
-        for (int32_t i = rule.needs_from; i < rule.needs_to; ++i) {
-            if (!productive[needs_[i]]) return false;
+    for (size_t left = rules_.size(), before = left + 1; left < before;) {
+        before = left;
+        for (size_t at = rules_.size(); at-- > 0;) {
+            const Rule& rule = rules_[at];
+            const auto needed = std::span(needs_).subspan(rule.needs_from, rule.needs_to - rule.needs_from);
+            if (productive[at] || !rule.known_needs || !std::ranges::all_of(needed, [&](int32_t need) { return productive[need]; })) continue;
+            productive[at] = true;
+            --left;
         }
-        productive[at] = true;
+        if (left == 0) return true;
     }
-    return true;
+    return rules_.empty();
 }
 
 // ---------------------------------------------------------------- objects
@@ -446,55 +491,114 @@ ExprNode PlainLowering::object(size_t at) {
     PyObject* const additional = limits[Role::AdditionalProperties];
     const nb::object required = nb::steal(PySet_New(required_list));
     if (!required.is_valid()) throw nb::python_error();
-    const std::string& base = rules_[at].name;
+    const std::string base = rules_[at].name;
     const Place rest{base, "additionalProperties"};
     const auto other_value = [&] { return additional ? value(additional, rest) : any_value(); };
-    std::vector<Member> members;
-    const auto add = [&](PyObject* name, bool is_required, PyObject* schema) {
+    std::vector<Declared> names;
+    const auto add = [&](PyObject* name, PyObject* schema, bool is_required) {
         const auto text = utf8(name);
-        if (!text) return false;
-        const ExprNode node = schema ? value(schema, {base, "properties", *text, true}) : other_value();
-        if (node == kNone) return false;
-        members.push_back({*text, is_required, node});
-        return true;
+        if (text) names.push_back({name, *text, schema, is_required});
+        return text.has_value();
     };
     if (properties) {
         PyObject *name, *schema;
         for (Py_ssize_t i = 0; PyDict_Next(properties, &i, &name, &schema);) {
-            if (!add(name, PySet_Contains(required.ptr(), name) == 1, schema)) return kNone;
+            if (!add(name, schema, PySet_Contains(required.ptr(), name) == 1)) return kNone;
         }
     }
     for (Py_ssize_t i = 0; required_list && i < NB_LIST_GET_SIZE(required_list); ++i) {
         PyObject* const name = NB_LIST_GET_ITEM(required_list, i);
         if (properties && PyDict_Contains(properties, name) == 1) continue;
-        if (!add(name, true, nullptr)) return kNone;
+        if (!add(name, nullptr, true)) return kNone;
     }
+    Patterns patterns;
+    if (!read_patterns(limits[Role::PatternProperties], names, patterns)) return kNone;
+    const auto value_at = [&](int32_t pattern) {
+        return pattern == kNone ? other_value() : value(patterns.schemas[pattern], {base, "patternProperties", patterns.sources[pattern], true});
+    };
+    const auto forbidden = [&](int32_t pattern) { return (pattern == kNone ? additional : patterns.schemas[pattern]) == Py_False; };
+    std::vector<Member> members;
+    for (size_t i = 0; i < names.size(); ++i) {
+        const Declared& declared = names[i];
+        const int32_t pattern = patterns.of_name.empty() ? kNone : patterns.of_name[i];
+        if (declared.schema && pattern != kNone) return kNone;  // two schemas for one value
+        if (declared.schema ? declared.schema == Py_False : forbidden(pattern)) {
+            if (declared.required) return kNone;
+            continue;
+        }
+        const ExprNode node = declared.schema ? value(declared.schema, {base, "properties", declared.text, true}) : value_at(pattern);
+        if (node == kNone) return kNone;
+        members.push_back({declared.text, declared.required, node});
+    }
+    Others others;
+    if (!limits[Role::PatternProperties] && additional != Py_False) patterns.classes.emplace_back(kNone, kNone);
+    for (const auto& [keys, pattern] : patterns.classes) {
+        if (forbidden(pattern)) continue;
+        const ExprNode node = value_at(pattern);
+        if (node == kNone) return kNone;
+        others.push_back({keys == kNone ? other_keys(names) : keys, node});
+    }
+    return counted(at, limits, members, others);
+}
+
+ExprNode PlainLowering::other_keys(std::span<const Declared> names) {
+    std::vector<std::string_view> texts;
+    for (const Declared& name : names) texts.push_back(name.text);
+    return out_.terminal(names_.others(std::move(texts)));
+}
+
+/// Objects of a rule with these members and others, as many as ``minProperties`` and ``maxProperties`` allow.
+ExprNode PlainLowering::counted(size_t at, const Limits& limits, std::span<const Member> members, std::span<const Other> others) {
     Rule& rule = rules_[at];
+    const bool patterns = limits[Role::PatternProperties] != nullptr;
+    const auto required = static_cast<long long>(std::ranges::count_if(members, &Member::required));
+    const auto count = static_cast<long long>(members.size());
+    long long low = limits[Role::MinProperties] ? count_of(limits[Role::MinProperties]) : 0;
+    long long high = limits[Role::MaxProperties] ? count_of(limits[Role::MaxProperties]) : -1;
+    if (high >= 0 && high < std::max({low, required, 1LL})) return kNone;
+    if (high > kMaxCount || (others.empty() && high >= count)) high = -1;
+    if (low <= required) low = 0;
+    if (low > count && (others.empty() || patterns)) return kNone;  // perhaps no key matches
+    if (terminals_.ordered && low > required + 1) return kNone;     // others would have to be told apart
     rule.needs_from = static_cast<int32_t>(needs_.size());
+    long long more = std::max(0LL, low - required);
     for (const Member& member : members) {
-        if (!member.required) continue;
+        if (!member.required && more-- <= 0) continue;
         if (const int32_t called = out_.called(member.value); called != kNone) needs_.push_back(called);
     }
+    if (low > count) {
+        if (const int32_t called = out_.called(others[0].value); called != kNone) needs_.push_back(called);
+    }
     rule.needs_to = static_cast<int32_t>(needs_.size()), rule.known_needs = true;
-    if (additional == Py_False) return object_of(members, kNone, kNone);
-    const ExprNode other = other_value();
-    return other == kNone ? kNone : object_of(members, other_keys(members), other);
+    if (terminals_.ordered && low == 0 && high < 0) return uncounted(members, others);
+    return interleaved(members, others, static_cast<int32_t>(low), static_cast<int32_t>(high));
 }
 
-RegexNode PlainLowering::other_keys(std::span<const Member> members) {
-    std::vector<std::string_view> names;
-    for (const Member& member : members) names.push_back(member.name);
-    return names_.others(std::move(names));
+/// Which names and keys match which patterns, by the general lowering; false if some match several.
+bool PlainLowering::read_patterns(PyObject* by_pattern, std::span<const Declared> names, Patterns& found) {
+    if (!by_pattern) return true;
+    nb::list sources, texts;
+    PyObject *source, *schema;
+    for (Py_ssize_t i = 0; PyDict_Next(by_pattern, &i, &source, &schema);) {
+        const auto text = utf8(source);
+        if (!text) return false;
+        sources.append(nb::make_tuple(nb::handle(source), schema == Py_False));
+        found.sources.push_back(*text), found.schemas.push_back(schema);
+    }
+    for (const Declared& declared : names) texts.append(nb::handle(declared.name));
+    const nb::object keys = terminals_.key_classes(sources, texts);
+    if (keys.is_none()) return false;
+    for (const nb::handle pattern : keys[0]) found.of_name.push_back(nb::cast<int32_t>(pattern));
+    for (const nb::handle one : keys[1]) found.classes.push_back({out_.expr_leaf(out_.leaf(one[0])), nb::cast<int32_t>(one[1])});
+    return true;
 }
 
-/// Objects with these members, then any number of others with `keys`, unless it is kNone.
-ExprNode PlainLowering::object_of(std::span<const Member> members, RegexNode keys, ExprNode other) {
-    if (!terminals_.ordered) return interleaved(members, keys, other);
-    return uncounted(members, keys == kNone ? kNone : out_.sequence({out_.terminal(keys), other}));
-}
-
-ExprNode PlainLowering::uncounted(std::span<const Member> members, ExprNode more) {
+/// Objects with these members, in their order, then any number of others.
+ExprNode PlainLowering::uncounted(std::span<const Member> members, std::span<const Other> others) {
     using enum PlainTerminals::Fixed;
+    std::vector<ExprNode> options;
+    for (const Other& other : others) options.push_back(out_.sequence({other.keys, other.value}));
+    const ExprNode more = options.empty() ? kNone : out_.choice(options);
     const ExprNode comma = fixed(Comma), close = fixed(CloseObject);
     ExprNode head = kNone;  // what follows where the next member has no comma
     ExprNode tail = close;  // what follows a member
@@ -522,26 +626,26 @@ ExprNode PlainLowering::uncounted(std::span<const Member> members, ExprNode more
     return needed ? full : out_.choice({fixed(EmptyObject), full});
 }
 
-ExprNode PlainLowering::interleaved(std::span<const Member> members, RegexNode keys, ExprNode other) {
+/// Objects with `low` to `high` members in total (-1: no bound), in any order or in theirs.
+ExprNode PlainLowering::interleaved(std::span<const Member> members, std::span<const Other> others, int32_t low, int32_t high) {
     using enum PlainTerminals::Fixed;
     std::vector<int32_t> required;
-    std::vector<int32_t> args{1, -1, 0, 0, fixed(Comma), static_cast<int32_t>(members.size() + (keys != kNone)), 0};
+    std::vector<int32_t> args{std::max(low, 1), high, 0, terminals_.ordered, fixed(Comma), static_cast<int32_t>(members.size() + others.size()), 0};
     for (size_t slot = 0; slot < members.size(); ++slot) {
         const Member& member = members[slot];
         const ExprNode head = out_.terminal(names_.key(member.name, false));
         args.insert(args.end(), {head, member.value, static_cast<int32_t>(slot), 0, 0});
         if (member.required) required.push_back(static_cast<int32_t>(slot));
     }
-    if (keys != kNone) {
-        const ExprNode head = out_.terminal(keys);
-        const ExprNode body = out_.sequence({fixed(Colon), other});
-        args.insert(args.end(), {head, body, -1, 0, 1});
+    for (const Other& other : others) {
+        const ExprNode body = terminals_.ordered ? other.value : out_.sequence({fixed(Colon), other.value});
+        args.insert(args.end(), {other.keys, body, -1, 0, !terminals_.ordered});
     }
     if (args[5] == 0) return fixed(EmptyObject);
     args[6] = static_cast<int32_t>(required.size());
     args.insert(args.end(), required.begin(), required.end());
     const ExprNode full = out_.sequence({fixed(OpenObject), out_.interleave(args), fixed(CloseObject)});
-    return required.empty() ? out_.choice({fixed(EmptyObject), full}) : full;
+    return required.empty() && low == 0 ? out_.choice({fixed(EmptyObject), full}) : full;
 }
 
 // ---------------------------------------------------------------- arrays

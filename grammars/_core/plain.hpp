@@ -38,9 +38,9 @@ public:
     /// `fixed`: see above; `comma`, `colon`, `any_string`: the parts of these regular expressions, literals as bytes;
     /// `string_body`: any text between quotes; `units`: for each character of ASCII its encodings in a string, as an expression and
     /// as the alternatives of that expression; `strings_excluding`: from names to the parts of the strings except these, for names
-    /// beyond ASCII; `ordered`: members come in the order of the schema.
+    /// beyond ASCII; `key_classes`: see `grammars.json_schema.emit.plain`; `ordered`: members come in the order of the schema.
     PlainTerminals(std::shared_ptr<const Keywords> keywords, nb::tuple fixed, nb::tuple comma, nb::tuple colon, nb::tuple any_string,
-                   nb::object string_body, nb::tuple units, nb::callable strings_excluding, bool ordered);
+                   nb::object string_body, nb::tuple units, nb::callable strings_excluding, nb::callable key_classes, bool ordered);
 
     std::shared_ptr<const Keywords> keywords;
     std::array<nb::object, kFixed> fixed;
@@ -51,7 +51,7 @@ public:
         std::vector<nb::object> alternatives;
     };
     std::vector<Unit> units;  // by character of ASCII
-    nb::callable strings_excluding;
+    nb::callable strings_excluding, key_classes;
     bool ordered;
 
     /// Scalars with constraints, by content: the same formats, patterns and bounds recur in other schemas.
@@ -59,7 +59,7 @@ public:
 };
 
 /// The rules of a document: packed (flat_nodes.hpp), their leaves, and their names; None if the document is not plain.
-/// `scalar`: from a schema to the expression of its values, which are scalars; or to None.
+/// `scalar`: from a schema to the expression of its scalars; to a tuple of them if it allows other values too; or to None.
 nb::object lower_plain(nb::handle document, PlainTerminals& terminals, nb::callable scalar);
 
 }  // namespace schemas

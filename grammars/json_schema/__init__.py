@@ -75,6 +75,8 @@ _ORDERS, _POLICIES = get_args(PropertyOrder), get_args(UnsupportedKeywordPolicy)
 
 LAZY_RULES_THRESHOLD = 150
 """Number of subschemas from which on rules are deferred: see `grammars.json_schema.emit.lazy_rules`."""
+WALK_LIMIT = 2_000
+"""Number of subschemas up to which the native walk is tried: see `grammars.json_schema.emit.plain`."""
 _MAX_CONFLICTS = 5
 _MOST_WHITESPACE = 100
 """A greater `max_whitespace` means this one: nobody writes more."""
@@ -237,29 +239,29 @@ def lower_schema(
         rows = lowering.expansion.report_rows()
         return rows if max_digits is None else noting_digits(rows, max_digits)
 
+    eager = strict or ensure_ascii is not None or markup is not None or bool(excludes)
+    copy = None if eager or size < LAZY_RULES_THRESHOLD else copy_document(schema)
     if (
-        size < LAZY_RULES_THRESHOLD
+        size < WALK_LIMIT
         and table is None
         and additional_properties_default
-        and markup is None
-        and not (strict or excludes or ensure_ascii is not None)
+        and not eager
         and dialect is SCHEMA_DIALECTS.get(dialect.name)
     ):
+        kept = schema if copy is None else copy
         plain = lower_plain(
-            schema,
+            kept,
             dialect,
             punctuation,
             ordered=property_order == "schema",
             max_digits=max_digits,
-            general=lambda: lowering_of(schema),
+            general=lambda: lowering_of(kept),
         )
         if plain is not None:
             return LoweredSchema(
-                plain, KeywordReport(lambda: rows_of(lowering_of(schema)), ()), (), dialect.name
+                plain, KeywordReport(lambda: rows_of(lowering_of(kept)), ()), (), dialect.name
             )
 
-    eager = strict or ensure_ascii is not None or markup is not None or bool(excludes)
-    copy = None if eager or size < LAZY_RULES_THRESHOLD else copy_document(schema)
     equal = {} if copy is None else equal_parts(copy)
 
     def lower(

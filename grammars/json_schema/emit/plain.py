@@ -1,7 +1,7 @@
-"""Small plain schemas, lowered natively in one walk.
+"""Plain schemas, lowered natively in one walk.
 
 Most schemas consist of objects, arrays, references within the document, scalars and alternatives of these, each alone at its
-place: nothing needs to be conjoined or negated. For them the nodes, parsed schemas and caches of `SchemaLowering` cost more than the grammar.
+place: nothing needs to be conjoined or negated. Keys may match patterns, each one at most. For them the nodes, parsed schemas and caches of `SchemaLowering` cost more than the grammar.
 The native walk (``grammars/_core/plain.hpp``) reads such a schema directly and gives the grammar that `SchemaLowering` gives, node
 by node, or none at all: whatever it does not know, and every error, is left to `SchemaLowering`, which is also its judge in the
 tests.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from grammars import ir
@@ -19,8 +19,11 @@ from grammars._core import PlainTerminals
 from grammars.errors import ConstraintError, ConstraintTooLarge
 from grammars.json_schema.emit.lowering import SchemaLowering
 from grammars.json_schema.emit.scalars import BOOLEAN, NULL, STRING, unbounded_numbers
+from grammars.json_schema.source import constraints as f
 from grammars.json_schema.source.dialects import SchemaDialect
 from grammars.json_schema.source.document import SchemaNode
+from grammars.json_schema.source.key_classes import partition_keys
+from grammars.json_schema.text.patterns import ecma_pattern
 from grammars.json_schema.text.punctuation import JsonPunctuation
 from grammars.json_schema.text.strings import ANY_ESCAPES, ANY_STRING, STRING_BODY, strings_excluding
 from grammars.packed import PackedRules
@@ -47,28 +50,69 @@ def lower_plain(
     """
     lowering: SchemaLowering | None = None
 
-    def scalar(schema: Any) -> ir.Expr | None:
+    def scalars(schema: Any) -> ir.Expr | tuple[ir.Expr, ...] | None:
         nonlocal lowering
         lowering = lowering or general()
-        return _scalar(schema, lowering)
+        return _scalars(schema, lowering)
 
-    found = _terminals(dialect, punctuation, ordered, max_digits).lower(schema, scalar)
+    found = _terminals(dialect, punctuation, ordered, max_digits).lower(schema, scalars)
     if found is None:
         return None
     rules = PackedRules(*found)
     return ir.Grammar(rules, rules.start)
 
 
-def _scalar(schema: Any, lowering: SchemaLowering) -> ir.Expr | None:
-    """The values of a schema of scalars; None if they are not plain."""
+def _scalars(schema: Any, lowering: SchemaLowering) -> ir.Expr | tuple[ir.Expr, ...] | None:
+    """The scalars of a schema, as one expression if it allows no others; None if they are not plain."""
     root = lowering.document.root
+    conjunction = (SchemaNode(schema, "#/a scalar", root, root.base),)
+    found: ir.Expr | tuple[ir.Expr, ...]
     try:
-        expr = lowering.conjunction_expr((SchemaNode(schema, "#/a scalar", root, root.base),))
+        if not lowering.expansion.parse_schema(conjunction[0]).limits:
+            return None  # every value: an unknown format, for one
+        constraints = lowering.expansion.constraints_of(conjunction)
+        if constraints.enum_values is None and constraints.types & (f.ARRAY | f.OBJECT):
+            lowering.diagnostics.note_unsupported(constraints)
+            found = tuple(lowering.scalars.scalars(conjunction, constraints))
+        else:
+            found = lowering.conjunction_expr(conjunction)
     except (ConstraintError, ConstraintTooLarge, RecursionError):  # an enumerated value may be nested deeply
         return None
     if lowering.rules or lowering.diagnostics.problems or lowering.diagnostics.conflicts:
         return None
-    return None if expr is ir.EMPTY_LANGUAGE else expr
+    return None if found is ir.EMPTY_LANGUAGE else found
+
+
+def _key_classes(
+    punctuation: JsonPunctuation, ordered: bool, sources: list[tuple[str, bool]], names: list[str]
+) -> tuple[list[int], list[tuple[ir.Expr, int]]] | None:
+    """What the patterns of ``patternProperties`` say of keys; None if some key may match two, or an error is to be raised.
+
+    Args:
+        punctuation: as in `lower_plain`.
+        ordered: see there.
+        sources: the patterns, each with whether no key may match it.
+        names: declared names.
+
+    Returns:
+        by name, the number of the pattern that it matches (-1: none); the disjoint classes of the other keys, each as the
+        expression of its keys and the number of the pattern that they match.
+    """
+    try:
+        patterns = [ecma_pattern(source) for source, _ in sources]
+        matches = [[i for i, pattern in enumerate(patterns) if pattern.matches(name)] for name in names]
+        forbidden = {pattern for pattern, (_, never) in zip(patterns, sources, strict=True) if never}
+        classes = partition_keys(patterns, forbidden, "")
+    except (ConstraintError, ConstraintTooLarge, RecursionError):
+        return None
+    if any(len(found) > 1 for found in matches) or any(len(keys.matched) > 1 for keys in classes):
+        return None
+    exprs: list[tuple[ir.Expr, int]] = []
+    for keys in classes:
+        regex = keys.key_regex(names)
+        expr = punctuation.key(regex) if ordered else ir.Terminal(regex)
+        exprs.append((expr, patterns.index(keys.matched[0]) if keys.matched else -1))
+    return [found[0] if found else -1 for found in matches], exprs
 
 
 @cache
@@ -90,6 +134,7 @@ def _terminals(
         STRING_BODY,
         tuple(map(_unit, range(128))),
         lambda names: _parts(strings_excluding(names)),
+        partial(_key_classes, punctuation, ordered),
         ordered,
     )  # fmt: skip
 

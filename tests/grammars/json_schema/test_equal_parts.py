@@ -20,6 +20,7 @@ from tests.support.finite import byte_vocabulary
 @pytest.fixture(autouse=True)
 def even_in_small_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grammars.json_schema, "LAZY_RULES_THRESHOLD", 1)
+    monkeypatch.setattr(grammars.json_schema, "WALK_LIMIT", 0)
 
 
 def groups(*values: Any) -> list[list[int]]:

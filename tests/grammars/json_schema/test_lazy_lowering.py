@@ -40,6 +40,7 @@ def even_small_schemas() -> Iterator[None]:
     """Rules are put off whatever the size."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grammars.json_schema, "LAZY_RULES_THRESHOLD", 1)
+        patch.setattr(grammars.json_schema, "WALK_LIMIT", 0)
         yield
 
 

@@ -92,14 +92,42 @@ PLAIN: list[Any] = [
     {"oneOf": [{"type": "object", "properties": {k: {"type": "string"}}, "required": [k], "additionalProperties": False}
                for k in "abc"]},
     {"oneOf": [{"type": "object", "properties": {"k": {"type": t}}, "required": ["k"]} for t in ("string", "integer")]},
+    {"type": ["object", "string"], "minLength": 2},
+    {"minLength": 2, "minimum": 3},
+    {"format": "a name that nobody knows", "properties": {"a": {"pattern": "^a"}}},
+    {"properties": {"a": {"$ref": "#/$defs/a"}, "b": {"$ref": "#/$defs/c"}}, "$defs": {
+        "a": {"type": "object", "required": ["x"], "properties": {"x": {"$ref": "#/$defs/c"}, "y": {"$ref": "#/$defs/b"}}},
+        "b": {"type": "object", "required": ["x"], "properties": {"x": {"$ref": "#/$defs/c"}}}, "c": {"type": "object"}}},
+    {"type": "object", "properties": {"a": False}},
+    {"properties": {"a": False, "b": {"type": "string"}}, "required": ["b"], "additionalProperties": {"type": "integer"}},
+    {"type": "object", "patternProperties": {"a": True}},
+    {"type": "object", "patternProperties": {"^a+$": {"type": "string"}, "^b/~": {"items": {"$ref": "#"}}, "^c": False},
+     "properties": {"x": {"type": "null"}, "cc": {"type": "integer"}}, "required": ["x", "aa", "y"]} | {"properties": {"x": {}}},
+    {"type": "object", "patternProperties": {"^a": {"type": "string"}}, "additionalProperties": False, "required": ["ab"]},
+    {"patternProperties": {"^a": {"type": "string"}}, "additionalProperties": {"type": "integer"}, "maxProperties": 3},
+    {"type": "object", "minProperties": 1},
+    {"type": "object", "minProperties": 1, "additionalProperties": {"type": "array"}, "maxProperties": 4},
+    {"type": "object", "properties": {"a": {"type": "array"}, "b": True, "c": True}, "minProperties": 2, "required": ["b"]},
+    {"type": "object", "properties": {"a": True, "b": True}, "minProperties": 1, "maxProperties": 1} | {
+        "additionalProperties": False},
+    {"type": "object", "properties": {"a": True, "b": True}, "maxProperties": 2, "additionalProperties": False},
+    {"type": "object", "properties": {"a": True, "b": True}, "required": ["a"], "minProperties": 1, "maxProperties": 1},
+    {"$schema": "http://json-schema.org/draft-07/schema#", "type": "array", "items": {"type": "string"}, "additionalItems": False},
+    {"$schema": "http://json-schema.org/draft-04/schema#", "properties": {"a": {"additionalItems": False}}},
+    {"oneOf": [{"type": "object", "properties": {k: {"type": "string"}}, "required": [k], "patternProperties": {"^x-": {}},
+                "additionalProperties": False} for k in "ab"][:1]},
 ]  # fmt: skip
 
 NOT_PLAIN: list[Any] = [
-    {"type": "object", "minProperties": 1},
-    {"type": "object", "patternProperties": {"a": True}},
+    {"type": "object", "minProperties": 2, "properties": {"a": True}},
+    {"type": "object", "minProperties": 1, "patternProperties": {"a": True}},
+    {"type": "object", "properties": {"a": True}, "patternProperties": {"a": {"type": "string"}}},
+    {
+        "type": "object",
+        "patternProperties": {"a": {"type": "string"}, "b": {"type": "string", "minLength": 1}},
+    },
     {"type": "array", "uniqueItems": True, "items": {"type": "integer"}},
     {"type": "array", "prefixItems": [True]},
-    {"type": "object", "properties": {"a": False}},
     {"properties": {"a": {"$id": "b", "type": "string"}, "c": {"$ref": "#/$defs/d"}}, "$defs": {"d": {}}},
     {"properties": {"a": {"$id": "b", "$schema": "http://json-schema.org/draft-04/schema#"}}},
     {"properties": {"a": {"$id": "http://[", "type": "string"}}} | {"properties": {"a": {"$id": "é"}}},
@@ -115,6 +143,18 @@ NOT_PLAIN: list[Any] = [
     {"oneOf": [{"type": "object", "properties": {"k": {"const": c}}, "required": ["k"]} for c in "xyx"]},
     {"oneOf": [{"type": "object", "properties": {"k": {"const": c}}} for c in "xy"]},
     {"oneOf": [{"type": "object", "properties": {k: {"type": "string"}}, "required": [k]} for k in "ab"]},
+    {
+        "oneOf": [
+            {
+                "type": "object",
+                "properties": {k: {"type": "string"}},
+                "required": [k],
+                "patternProperties": {"^.$": {}},
+                "additionalProperties": False,
+            }
+            for k in "ab"
+        ]
+    },
     {
         "oneOf": [
             {"type": "object", "properties": {k: {"type": "string"}}, "additionalProperties": False}
@@ -134,7 +174,8 @@ NOT_PLAIN: list[Any] = [
     {"properties": {"a": {"$ref": "https://json-schema.org/draft/2020-12/schema"}}},
     {"$ref": "#/$defs/a", "type": "string", "$defs": {"a": {"maxLength": 3}}},
     {"type": "string", "not": {"const": "x"}},
-    {"type": ["object", "string"], "minLength": 2},
+    {"format": "a name that nobody knows"},
+    {"minLength": 2, "minItems": 0},
 ]
 """Right schemas that are left to the general lowering."""
 
@@ -157,6 +198,12 @@ WRONG: list[Any] = [
     {"type": "array", "minItems": 3, "maxItems": 2},
     {"type": "object", "required": ["a"], "additionalProperties": False},
     {"type": "integer", "enum": ["a"]},
+    {"type": "object", "properties": {"a": False}, "required": ["a"]},
+    {"type": "object", "patternProperties": {"(": True}},
+    {"type": "object", "patternProperties": {"^a": False}, "required": ["ab"]},
+    {"type": "object", "minProperties": 3, "maxProperties": 2},
+    {"type": "object", "minProperties": 2, "properties": {"a": True}, "additionalProperties": False},
+    {"type": "object", "minProperties": 1, "additionalProperties": {"$ref": "#"}},
 ]
 
 
@@ -200,6 +247,7 @@ def both(schema: Any, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[
         walked.append(walk(*args, **options))
 
     monkeypatch.setattr(json_schema, "lower_plain", refuse)
+    monkeypatch.setattr(json_schema, "LAZY_RULES_THRESHOLD", 2**60)  # every rule at once
     try:
         general: Any = lower_schema(schema, **options).grammar
     except (ConstraintError, ConstraintTooLarge) as error:
