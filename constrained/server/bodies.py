@@ -58,9 +58,13 @@ class Bodies:
             understand: calls `parse`.
 
         Raises:
-            ApiError: it is too large or has too many values, or takes too long.
+            ApiError: it is compressed, is too large or has too many values, or takes too long.
             Exception: of `understand`.
         """
+        coding = request.headers.get("content-encoding", "identity")
+        if coding.lower() != "identity":
+            what = f"the body has the encoding {coding!r:.100}: send it without one"
+            raise ApiError(415, what, code="unsupported_encoding", headers={"Connection": "close"})
         async with self._turn(request, client):
             body = await self._bytes(request)
             if len(body) <= _SMALL:

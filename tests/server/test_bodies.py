@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -200,3 +201,15 @@ def test_a_huge_text_is_refused_after_a_part_of_it(monkeypatch: pytest.MonkeyPat
             assert (answer.status_code, error["code"]) == (400, "context_length_exceeded"), path
             assert "the model reads 2000 in all" in error["message"]
             assert 2000 < read[0] < 10_000
+
+
+def test_a_compressed_body_is_refused_by_name() -> None:
+    with served(ScriptedModel(BYTES, "x")) as server:
+        body = gzip.compress(json.dumps({"model": MODEL, "prompt": "x"}).encode())
+        answer = server.http.post("/v1/completions", content=body, headers={"Content-Encoding": "gzip"})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (415, "unsupported_encoding")
+        assert "'gzip'" in answer.json()["error"]["message"]
+        plain = json.dumps({"model": MODEL, "prompt": "x"})
+        assert server.http.post(
+            "/v1/completions", content=plain, headers={"Content-Encoding": "identity"}
+        ).is_success
