@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from grammars import ir
+from grammars.counted import CountedGrammar
 from grammars.errors import Problem, UnsupportedConstraint
 
 
@@ -54,11 +55,17 @@ class LexerGrammar(ir.Grammar):
 
 
 def reject_lexer_grammar(grammar: ir.Grammar, where: str) -> None:
-    """Checks that a grammar has no lexer.
+    """Checks that a grammar can be a part of another: it has no lexer, and counts no tokens.
 
     Raises:
-        UnsupportedConstraint: it has one.
+        UnsupportedConstraint: it has or does.
     """
+    if isinstance(grammar, CountedGrammar):
+        raise UnsupportedConstraint(
+            f"a grammar with texts of a limited number of tokens cannot be used {where}",
+            Problem("max_tokens", "tokens are counted where the grammar describes the whole output"),
+            action="limit the characters",
+        )
     if isinstance(grammar, LexerGrammar):
         raise UnsupportedConstraint(
             f"a grammar with a lexer cannot be used {where}",

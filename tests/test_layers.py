@@ -31,6 +31,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
     "grammars": (
         {"errors", "garbage", "json_pointer", "_core"},
         {"ir"},
+        {"counted"},
         {"lexer", "visit", "content", "packed"},
         {"regex"},
         {"transform"},

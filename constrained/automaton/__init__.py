@@ -3,7 +3,8 @@
     protocol.py       the protocol of all automata: `Automaton`
     predicate.py      the automaton of a grammar and predicates
     spelled.py        the automaton over a vocabulary without a token for each byte
-    text_states.py    its states
+    counted.py        the automaton of a grammar with texts of a limited number of tokens
+    text_states.py    states of the automaton of predicates
     bitmask.py        masks of token ids
     trial.py          the trial of a new automaton
     device_masks.py   masks on a device
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from constrained import _core
 from constrained.automaton.bitmask import Bitmask
+from constrained.automaton.counted import CountedAutomaton, vocabulary_with_letters
 from constrained.automaton.predicate import PredicateAutomaton
 from constrained.automaton.protocol import DEAD, NO_LIMIT, Automaton
 from constrained.automaton.spelled import SpelledAutomaton, complete_vocabulary
@@ -30,6 +32,7 @@ from constrained.errors import (
     UnsupportedConstraint,
 )
 from grammars import ir
+from grammars.counted import CountedGrammar
 from grammars.garbage import rare_collections
 from grammars.lexer import LexerGrammar, reject_lexer_grammar
 from grammars.packed import PackedRules
@@ -48,6 +51,7 @@ __all__ = [
     "DEAD",
     "NO_LIMIT",
     "Automaton",
+    "CountedAutomaton",
     "LexerAutomaton",
     "PredicateAutomaton",
     "SpelledAutomaton",
@@ -335,6 +339,22 @@ def compile_grammar(
         return UniqueAutomaton(grammar, vocabulary, constraint=constraint, memory_limit=memory_limit)
 
 
+def _counted(
+    grammar: CountedGrammar, vocabulary: Vocabulary, constraint: Constraint, memory_limit: int
+) -> CountedAutomaton:
+    """The automaton of a grammar with texts of a limited number of tokens."""
+    relaxed = compile_grammar(grammar.relaxed, vocabulary, constraint=constraint, memory_limit=memory_limit)
+    if relaxed.needs_trial:
+        try_out(relaxed)
+    with_letters = vocabulary_with_letters(vocabulary, (text.letter for text in grammar.texts))
+    rules = compile_grammar(ir.Grammar(grammar.rules, grammar.start), with_letters, memory_limit=memory_limit)
+    texts = [
+        (text, compile_grammar(ir.Grammar.of(text.regex), vocabulary, memory_limit=memory_limit))
+        for text in grammar.texts
+    ]
+    return CountedAutomaton(rules, texts, relaxed, constraint)
+
+
 @rare_collections()
 def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEMORY_LIMIT) -> Automaton:
     """Compiles a constraint to an automaton over a vocabulary.
@@ -349,8 +369,8 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
 
     Returns:
         A `TokenAutomaton`; a `UniqueAutomaton` for a grammar with marks; a `LexerAutomaton` for a grammar with a lexer; a `SpelledAutomaton` around one of these for
-        a vocabulary in which some bytes occur only inside longer tokens; a `PredicateAutomaton` for a constraint with
-        predicates.
+        a vocabulary in which some bytes occur only inside longer tokens; a `CountedAutomaton` for texts of a limited number of tokens;
+        a `PredicateAutomaton` for a constraint with predicates.
 
     Raises:
         ConstraintError: the constraint is malformed, unsupported or unsatisfiable.
@@ -376,6 +396,14 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
     if texts := "\0".join(constraint.fixed_texts):
         vocabulary = vocabulary.with_special_texts(name for name in vocabulary.special if name in texts)
     missing = vocabulary.unspelled_bytes
+    if isinstance(grammar, CountedGrammar):
+        if missing:
+            raise UnsupportedConstraint(
+                "the tokens of a text cannot be limited over this vocabulary",
+                Problem("max_tokens", f"{len(missing)} bytes occur only inside longer tokens"),
+                action="limit the characters",
+            )
+        return _counted(grammar, vocabulary, constraint, memory_limit)
     inner = complete_vocabulary(vocabulary, missing) if missing else vocabulary
     automaton = compile_grammar(grammar, inner, constraint=constraint, memory_limit=memory_limit)
     if missing and isinstance(automaton, UniqueAutomaton):

@@ -25,6 +25,11 @@ def letters(names: Iterable[str]) -> dict[str, bytes]:
     return {name: bytes((mark,)) for name, mark in zip(ordered, _MARKS, strict=False)}
 
 
+def free_letters(names: Iterable[str]) -> list[bytes]:
+    """The bytes that are in no text and stand for none of these special tokens."""
+    return [bytes((mark,)) for mark in _MARKS[len(set(names)) :]]
+
+
 def marked_tokens(
     tokens: Sequence[bytes], special: Mapping[str, int], eos_ids: Sequence[int], names: frozenset[str]
 ) -> tuple[list[bytes], dict[int, bytes]]:

@@ -352,6 +352,11 @@ def test_structural_tags(client: OpenAI) -> None:
         before, _, rest = choice.message.content.partition("<n>")
         assert before == ""  # at_least_one: the text begins with a tag
         int(rest.partition("</n>")[0])
+    short = {"type": "tag", "begin": "<n>", "content": {"type": "any_text", "max_tokens": 3}, "end": "</n>"}
+    described = {"type": "structural_tag", "format": short}
+    (choice,) = ask(client, "story", max_tokens=60, response_format=described).choices
+    assert choice.finish_reason == "stop"
+    assert choice.message.content.endswith("</n>")
 
 
 def test_completions(client: OpenAI) -> None:

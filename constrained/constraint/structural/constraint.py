@@ -103,7 +103,7 @@ def structural_tag(definition: Mapping[str, Any]) -> Constraint:
 
     Raises:
         InvalidConstraint: the definition is malformed; names the JSON Pointer.
-        UnsupportedConstraint: a format or a key is unknown, or speaks of how text is cut into tokens.
+        UnsupportedConstraint: a format or a key is unknown, or cannot be enforced.
         ConstraintTooLarge: formats are nested too deeply.
     """
     if not isinstance(definition, Mapping):

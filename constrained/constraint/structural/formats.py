@@ -42,7 +42,24 @@ class OneToken(StructuralFormat):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnyTokens(StructuralFormat):
-    """Text without special tokens and without these tokens; the end of the nearest tag around it is excluded, too."""
+    """Text without special tokens and without these tokens; the end of the nearest tag around it is excluded, too.
+
+    Attributes:
+        excludes: these tokens.
+        max_tokens: maximum number of tokens; None: no limit.
+    """
+
+    excludes: tuple[Token, ...]
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnyToken(StructuralFormat):
+    """One token of whole characters, none of these; the end of the nearest tag around it does not stand in it.
+
+    Attributes:
+        excludes: these tokens.
+    """
 
     excludes: tuple[Token, ...]
 
@@ -71,10 +88,12 @@ class AnyText(StructuralFormat):
     Attributes:
         excludes: these texts.
         max_chars: maximum number of code points; None: no limit.
+        max_tokens: maximum number of tokens; None: no limit.
     """
 
     excludes: tuple[str, ...] = ()
     max_chars: int | None = None
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,7 +187,7 @@ def named(form: StructuralFormat) -> Iterator[str | Token]:
             yield text
         case OneToken(token=token):
             yield token
-        case AnyTokens(excludes=excludes):
+        case AnyTokens(excludes=excludes) | AnyToken(excludes=excludes):
             yield from excludes
         case Content(texts=texts):
             yield from texts

@@ -36,7 +36,7 @@ def read_definition(definition: Any) -> f.StructuralFormat:
 
     Raises:
         InvalidConstraint: the definition is malformed.
-        UnsupportedConstraint: a format or a key is unknown, or speaks of how text is cut into tokens.
+        UnsupportedConstraint: a format or a key is unknown, or cannot be enforced.
         ConstraintTooLarge: formats are nested too deeply.
     """
     if isinstance(definition, Mapping) and "structures" in definition:
@@ -96,13 +96,6 @@ def _format(definition: Any, place: str, depth: int) -> f.StructuralFormat:
     if not isinstance(kind, str):
         raise wrong(
             f"{place}/type", "is missing" if kind is None else "is not a text", "the type of a format"
-        )
-    if kind == "exclude_token":
-        raise _unsupported(
-            f"{place}/type",
-            "is one token of any text; constraints are of texts",
-            "use any_text with max_chars",
-            kind,
         )
     read = _READERS.get(kind)
     if read is None:
@@ -181,13 +174,15 @@ def _grammar(fields: _Formats, depth: int) -> f.StructuralFormat:
 
 def _any_text(fields: _Formats, depth: int) -> f.StructuralFormat:
     excludes, most = fields.texts("excludes"), fields.count("max_chars")
-    _refuse_count_of_tokens(fields)
-    return f.AnyText(fields.place, excludes, most)
+    return f.AnyText(fields.place, excludes, most, fields.count("max_tokens"))
 
 
 def _any_tokens(fields: _Formats, depth: int) -> f.StructuralFormat:
-    _refuse_count_of_tokens(fields)
-    return f.AnyTokens(fields.place, fields.tokens("exclude_tokens"))
+    return f.AnyTokens(fields.place, fields.tokens("exclude_tokens"), fields.count("max_tokens"))
+
+
+def _exclude_token(fields: _Formats, depth: int) -> f.StructuralFormat:
+    return f.AnyToken(fields.place, fields.tokens("exclude_tokens"))
 
 
 def _one_token(fields: _Formats, depth: int) -> f.StructuralFormat:
@@ -204,13 +199,6 @@ def _token(value: Any, place: str) -> f.Token:
     if not name:
         raise wrong(place, "is empty", "the text of a token")
     return f.Token(name)
-
-
-def _refuse_count_of_tokens(fields: _Formats) -> None:
-    if fields.count("max_tokens") is not None:
-        place = fields.at("max_tokens")
-        action = "use any_text with max_chars, or max_tokens of the request"
-        raise _unsupported(place, "counts tokens; constraints are of texts", action, keyword="max_tokens")
 
 
 def _sequence(fields: _Formats, depth: int) -> f.StructuralFormat:
@@ -421,6 +409,7 @@ _READERS: dict[str, Callable[[_Formats, int], f.StructuralFormat]] = {
     "regex": _regex,
     "any_text": _any_text,
     "token": _one_token,
+    "exclude_token": _exclude_token,
     "any_tokens": _any_tokens,
     "sequence": _sequence,
     "or": _or,

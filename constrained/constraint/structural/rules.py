@@ -6,13 +6,15 @@ excludes the end of the nearest tag around it, so in practice there is one way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from constrained.constraint.shared_rules import import_shared, shared_grammar
 from constrained.constraint.structural import formats as f
 from constrained.constraint.structural.reader import below
-from constrained.vocabulary.special_tokens import letters
+from constrained.errors import ConstraintTooLarge, Problem
+from constrained.vocabulary.special_tokens import free_letters, letters
 from grammars import ir
+from grammars.counted import CountedGrammar, CountedText
 from grammars.text.free_text import text_without, texts_up_to
 from grammars.transform.imports import fresh_name
 from grammars.transform.nullable import remove_nullable_loops
@@ -32,19 +34,42 @@ def grammar_of(
         ConstraintError: a content cannot be enforced; the place is in the definition.
         ConstraintTooLarge: a content is too large.
     """
-    building = _Rules(document, letters(special_tokens))
-    body = building.expr(form, ())
-    name = fresh_name("structural tag", building.rules)
-    building.rules[name] = body
-    grammar = ir.Grammar(building.rules, name)
-    return remove_nullable_loops(grammar) if building.may_repeat_nothing else grammar
+    names = tuple(special_tokens)
+    counting = _Counting(free_letters(names))
+    rules = _Rules(document, letters(names), counting).grammar(form)
+    if not counting.texts:
+        return rules
+    relaxed = _Rules(document, letters(names), None).grammar(form)
+    return CountedGrammar(rules.rules, rules.start, tuple(counting.texts.values()), relaxed)
+
+
+class _Counting:
+    """The texts of a limited number of tokens, and the letters that stand for them."""
+
+    def __init__(self, free: Sequence[bytes]) -> None:
+        self.free = free
+        self.texts: dict[tuple[ir.Regex, int, bool], CountedText] = {}
+
+    def letter(self, place: str, regex: ir.Regex, most: int, *, whole: bool) -> bytes:
+        """The letter of a text: equal texts have one."""
+        key = (regex, most, whole)
+        if key not in self.texts:
+            if len(self.texts) == len(self.free):
+                raise ConstraintTooLarge(
+                    "the structural tag is too large",
+                    Problem(place, "too many tokens, and texts with different limits of tokens"),
+                    action="use the same limit for several texts",
+                )
+            self.texts[key] = CountedText(self.free[len(self.texts)], regex, most, whole)
+        return self.texts[key].letter
 
 
 class _Rules:
     """The rules so far."""
 
-    def __init__(self, document: str | None, marks: dict[str, bytes]) -> None:
+    def __init__(self, document: str | None, marks: dict[str, bytes], counting: _Counting | None) -> None:
         self.document = document
+        self.counting = counting  # None: tokens are not counted
         self.marks = marks  # the byte that stands for a token, which is in no text
         self.rules: dict[str, ir.Expr] = {}
         self.plain: set[ir.Expr] = (
@@ -53,6 +78,14 @@ class _Rules:
         self.bodies: dict[f.Tag, ir.Expr] = {}
         self.may_repeat_nothing = False
 
+    def grammar(self, form: f.StructuralFormat) -> ir.Grammar:
+        """The rules of the outermost format."""
+        body = self.expr(form, ())
+        name = fresh_name("structural tag", self.rules)
+        self.rules[name] = body
+        grammar = ir.Grammar(self.rules, name)
+        return remove_nullable_loops(grammar) if self.may_repeat_nothing else grammar
+
     def expr(self, form: f.StructuralFormat, ends: tuple[str | f.Token, ...]) -> ir.Expr:
         """The expression of a format; free text in it excludes `ends`."""
         match form:
@@ -60,15 +93,18 @@ class _Rules:
                 return self.fixed(text)
             case f.OneToken(token=token):
                 return self.fixed(token)
-            case f.AnyTokens():
-                return self.free(text_without(_texts(ends)))
+            case f.AnyTokens(max_tokens=tokens):
+                return self.counted(form, text_without(_texts(ends)), tokens)
+            case f.AnyToken():
+                some = ir.intersection(ir.repeat(ir.ANY_CHAR, 1), text_without(_texts(ends)))
+                return self.counted(form, some, 1, whole=True)
             case f.Content():
                 return self.content(form)
-            case f.AnyText(excludes=excludes, max_chars=most):
+            case f.AnyText(excludes=excludes, max_chars=most, max_tokens=tokens):
                 allowed = text_without((*excludes, *_texts(ends)))
                 if most is not None:
                     allowed = ir.intersection(ir.repeat(ir.ANY_CHAR, 0, most), allowed)
-                return self.free(allowed)
+                return self.counted(form, allowed, tokens)
             case f.SequenceFormat(elements=elements):
                 return self.joined(*(self.expr(one, ends) for one in elements))
             case f.OrFormat(elements=elements):
@@ -99,6 +135,16 @@ class _Rules:
         expr = ir.Terminal(regex)
         self.plain.add(expr)
         return expr
+
+    def counted(
+        self, form: f.StructuralFormat, regex: ir.Regex, most: int | None, *, whole: bool = False
+    ) -> ir.Expr:
+        """Free text of at most so many tokens."""
+        if most == 0:
+            return ir.EPSILON
+        if most is None or self.counting is None:
+            return self.free(regex)
+        return self.free(ir.literal(self.counting.letter(form.place, regex, most, whole=whole)))
 
     def joined(self, *parts: ir.Expr) -> ir.Expr:
         """A sequence in which fixed and free text that meet are one terminal."""

@@ -107,7 +107,7 @@ def test_a_format(form: dict[str, Any], good: list[str], bad: list[str]) -> None
         ({**ANY, "excludes": ["x", ""]}, "#/format/excludes/1", InvalidConstraint),
         ({**ANY, "max_chars": -1}, "#/format/max_chars", InvalidConstraint),
         ({**ANY, "max_chars": True}, "#/format/max_chars", InvalidConstraint),
-        ({**ANY, "max_tokens": 5}, "#/format/max_tokens", UnsupportedConstraint),
+        ({**ANY, "max_tokens": -1}, "#/format/max_tokens", InvalidConstraint),
         ({"type": "sequence", "elements": []}, "#/format/elements", InvalidConstraint),
         ({"type": "or", "elements": [X, 1]}, "#/format/elements/1", InvalidConstraint),
         ({"type": "or", "elements": [X, {**X, "a/b": 1}]}, "#/format/elements/1/a~1b", UnsupportedConstraint),
