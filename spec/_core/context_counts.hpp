@@ -58,6 +58,12 @@ public:
         return below_ ? below_->find(key) : nullptr;
     }
 
+    /// Says that a key will be looked up soon.
+    void prefetch(uint64_t key) const {
+        key_index_.prefetch(key);
+        if (below_) below_->prefetch(key);
+    }
+
     void learn(uint64_t key, uint32_t token, uint32_t count = 1) {
         const uint32_t found = key_index_.find(key);
         if (found == KeyIndex::kNone) {

@@ -165,7 +165,12 @@ std::shared_ptr<Tree> Drafter::draft(size_t max_nodes, size_t depth) {
     std::vector<double> worths, chances;
     const auto look = [&](uint32_t node) {
         const size_t begin = candidates_.size();
-        if (has(kNgram)) context_hashes_ = context_hashes(contexts[node]);
+        if (has(kNgram)) {
+            context_hashes_ = context_hashes(contexts[node]);
+            for (uint32_t i = 0; i < std::min(kLongestOrder, contexts[node].tail_size); ++i) {
+                for (const ContextCounts* counts : {own_.get(), &constraint_memory_->ngrams, &memory_->ngrams}) counts->prefetch(context_hashes_[i]);
+            }
+        }
         following_ = is_json_ ? prompt_suffix_array_->following(contexts[node]) : Following::kUnknown;
         for (uint32_t source = 0; source < kSources; ++source) {
             if (!has(static_cast<Source>(source))) continue;

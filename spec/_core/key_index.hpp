@@ -23,6 +23,11 @@ public:
         }
     }
 
+    /// Says that a key will be looked up soon.
+    void prefetch(uint64_t key) const {
+        if (!slots_.empty()) __builtin_prefetch(&slots_[key & mask_]);
+    }
+
     /// `key` must not be in the index.
     void insert(uint64_t key, uint32_t entry) {
         if (2 * (size_ + 1) > slots_.size()) grow();

@@ -1,6 +1,7 @@
 #include "retokenizer.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "context_counts.hpp"
 
@@ -8,13 +9,16 @@ namespace spec {
 
 namespace {
 
-constexpr size_t kBefore = 24, kAfter = 40, kLongest = 64, kWords = 1 << 16, kMaxCached = 1 << 12;
+constexpr size_t kBefore = 24, kAfter = 40, kLongest = 64, kWords = 1 << 16, kMaxCached = 1 << 12, kWindow = kBefore + kAfter;
+static_assert(kWindow == 64);
 
 bool letter(unsigned char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c >= 0x80; }
 bool digit(unsigned char c) { return c >= '0' && c <= '9'; }
 bool space(unsigned char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool line(unsigned char c) { return c == '\r' || c == '\n'; }
 bool sign(unsigned char c) { return !letter(c) && !digit(c) && !space(c); }
+
+size_t first_two(std::string_view text) { return static_cast<unsigned char>(text[0]) * 256u + static_cast<unsigned char>(text[1]); }
 
 /// The end of the word that begins at `at`: the expression `_WORD` of tests/reference/spec/retokenizer.py.
 size_t word_end(std::string_view s, size_t at) {
@@ -55,13 +59,14 @@ std::vector<size_t> word_ends(std::string_view text) {
 Retokenizer::Retokenizer(std::string blob, std::vector<int64_t> offsets)
     : blob_(std::move(blob)), offsets_(std::move(offsets)), cached_(kMaxCached) {
     ids_.reserve(size());
+    crossing_lengths_.resize(1 << 16);
     for (uint32_t id = 0; id < size(); ++id) {
         const std::string_view piece = token(id);
         if (piece.empty()) continue;
         ids_.emplace(piece, id);
         if (word_end(piece, 0) < piece.size()) {
             crossing_.emplace(piece, id);
-            longest_crossing_ = std::max(longest_crossing_, piece.size());
+            if (piece.size() <= kWindow) crossing_lengths_[first_two(piece)] |= uint64_t{1} << (piece.size() - 1);
         }
     }
     for (size_t byte = 0; byte < bytes_.size(); ++byte) {
@@ -80,7 +85,7 @@ std::optional<Retokenizer::Next> Retokenizer::next(std::string_view before, std:
     if (after.empty()) return std::nullopt;
     const bool cut_off = after.size() > kAfter;
     if (before.size() > kBefore) before.remove_prefix(before.size() - kBefore);
-    char buffer[kBefore + kAfter];
+    char buffer[kWindow];
     const size_t cut = before.copy(buffer, kBefore);
     const std::string_view window(buffer, cut + after.copy(buffer + cut, kAfter));
     // A hash collision only causes a wrong draft token.
@@ -121,9 +126,13 @@ std::optional<Retokenizer::Next> Retokenizer::find(std::string_view window, size
 }
 
 std::optional<uint32_t> Retokenizer::crossing(std::string_view text, size_t word) const {
-    for (size_t length = std::min(longest_crossing_, text.size()); length > word; --length) {
+    if (text.size() <= word) return std::nullopt;
+    uint64_t lengths = crossing_lengths_[first_two(text)] & ~uint64_t{0} >> (kWindow - text.size());
+    while (lengths >> word) {
+        const auto length = static_cast<size_t>(std::bit_width(lengths));
         const auto found = crossing_.find(text.substr(0, length));
         if (found != crossing_.end()) return found->second;
+        lengths ^= uint64_t{1} << (length - 1);
     }
     return std::nullopt;
 }

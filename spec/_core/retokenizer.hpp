@@ -40,7 +40,7 @@ public:
 
 private:
     std::optional<Next> find(std::string_view window, size_t cut, bool cut_off) const;
-    /// The longest token that `text` begins with and that is longer than its first word of so many bytes.
+    /// The longest token that `text`, of at most 64 bytes, begins with and that is longer than its first word of so many bytes.
     std::optional<uint32_t> crossing(std::string_view text, size_t word) const;
     std::vector<uint32_t> word(std::string_view text) const;
     std::vector<uint32_t> merged(std::string_view text) const;
@@ -49,7 +49,7 @@ private:
     std::vector<int64_t> offsets_;
     std::unordered_map<std::string_view, uint32_t> ids_;
     std::unordered_map<std::string_view, uint32_t> crossing_;  // tokens that are longer than their first word
-    size_t longest_crossing_ = 0;
+    std::vector<uint64_t> crossing_lengths_;  // of these: by their first two bytes, bit n for tokens of n bytes
     std::array<std::optional<uint32_t>, 256> bytes_{};
     mutable std::mutex lock_;
     struct CachedNext {

@@ -1,6 +1,7 @@
 #include "sources.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 namespace spec {
@@ -9,6 +10,7 @@ namespace {
 
 constexpr size_t kLengths[] = {24, 16, 12, 8, 6, 5, 4, 3, 2, 1};
 constexpr size_t kAhead = 40, kOccurrences = 3, kCompared = 64, kDocument = 1 << 18;
+constexpr std::ptrdiff_t kScanned = 256;  // occurrences that are gone through: from more on it is faster to look for the first ones
 
 bool word_byte(char byte) {
     return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z');
@@ -149,9 +151,17 @@ void PromptSuffixArray::propose(const Retokenizer& retokenizer, const DraftConte
             return key < whole.substr(at, key.size());
         });
         if (low == high) continue;
-        std::vector<uint32_t> occurrences(low, high);
-        const size_t hits = std::min(kOccurrences, occurrences.size());
-        std::partial_sort(occurrences.begin(), occurrences.begin() + static_cast<std::ptrdiff_t>(hits), occurrences.end());
+        const size_t hits = std::min(kOccurrences, static_cast<size_t>(high - low));
+        std::array<uint32_t, kOccurrences> occurrences{};  // the first ones in the document
+        if (high - low <= kScanned) {
+            std::partial_sort_copy(low, high, occurrences.begin(), occurrences.begin() + static_cast<std::ptrdiff_t>(hits));
+        } else {
+            size_t from = 0;
+            for (size_t i = 0; i < hits; ++i, ++from) {
+                from = whole.find(end, from);
+                occurrences[i] = static_cast<uint32_t>(from);
+            }
+        }
         const bool entire = length == partial.size();
         std::vector<std::pair<uint32_t, uint32_t>> found;  // token, how often
         for (size_t i = 0; i < hits; ++i) {

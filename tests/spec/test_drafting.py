@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import constrained
+from constrained.vocabulary import Vocabulary
 from spec.drafts import DrafterFactory, DrafterProtocol, draft_counts
 from spec.memory import DraftMemory, retokenizer
 from spec.rehearsal import SchemaWarmup
@@ -333,6 +334,49 @@ def test_pieces_are_cut_alike_by_both(before, after_) -> None:
     assert native.next(one, two) == found
     if found is not None:
         assert two.startswith(vocabulary.tokens[found[0]])
+
+
+def test_pieces_that_cross_words_are_cut_alike_by_both() -> None:
+    rng = random.Random(5)
+    alphabet = [bytes([byte]) for byte in b' \n",:{}aZ1' + "é".encode()]
+
+    def some(longest: int) -> bytes:
+        return b"".join(rng.choices(alphabet, k=rng.randrange(longest)))
+
+    tokens = [bytes([byte]) for byte in range(256)]
+    tokens += sorted({some(5) for _ in range(300)} | {some(80) for _ in range(60)} - {b"", *tokens})
+    vocabulary = Vocabulary.from_bytes([*tokens, b"<end>"], [len(tokens)])
+    native, plain = retokenizer(vocabulary), Retokenizer(vocabulary)
+    crossed = 0
+    for _ in range(2000):
+        before = some(40)
+        after_ = b"".join(rng.choices(tokens, k=rng.randrange(4)))[: rng.choice([3, 39, 40, 90])]
+        found = native.next(before, after_)
+        assert found == plain.next_token(before, after_)
+        crossed += found is not None and len(vocabulary.tokens[found[0]]) > 20
+    assert crossed > 20
+
+
+@pytest.mark.parametrize(
+    "document", ["Berlin, " * 400, "B" * 3000, "x" * 2000 + "Berlin Accra " * 300 + "Berlin-Mitte"]
+)
+def test_a_monotonous_document_is_copied_alike_by_both(automaton, document) -> None:
+    vocabulary = automaton.vocabulary
+    prompt, names = vocabulary.encode(document), ("prompt_lookup",)
+    factory = DrafterFactory(automaton, DraftMemory(), "k", source_names=names)
+    both = [
+        ReferenceDrafter(automaton, ReferenceMemory(), prompt=prompt, source_names=names),
+        factory.new_drafter(prompt),
+    ]
+    compared = 0
+    for token in vocabulary.encode(json.dumps(VALUES[2])):
+        python, native = (one.draft(8, 4) for one in both)
+        assert list(native.token) == list(python.token)
+        assert list(native.parent) == list(python.parent)
+        compared += len(native) - 1
+        for one in both:
+            one.commit(token)
+    assert compared > 3
 
 
 def test_pieces_are_mostly_what_the_tokenizer_writes() -> None:
