@@ -78,6 +78,9 @@ class Memory:
         A memory that begins with these tables, which must not change any more.
         """
 
+    def bytes_of(self, constraint: ConstraintMemory) -> int:
+        """Bytes of memory of a constraint's tables, about."""
+
     def dump_tables(self) -> tuple[list[int], list[int]]:
         """N-grams and slots as numbers."""
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from spec import _core
-from spec.memory import DraftMemory, retokenizer
+from spec.memory import ConstraintMemory, DraftMemory, retokenizer
 from spec.promise import PromiseTable
 from spec.protocols import DraftAutomaton
 from spec.sources import DRAFT_SOURCES, merge_ngram_scopes, source_bits
@@ -165,6 +165,7 @@ class DrafterFactory:
         self._sources = source_bits(source_names)
         self._is_json = is_json
         self._chains = chain_drafts
+        self._prime: Callable[[_core.Drafter], None] | None = None
         self._automaton_view = _core.AutomatonView(
             automaton.automaton_table, retokenizer(automaton.vocabulary)
         )
@@ -175,7 +176,7 @@ class DrafterFactory:
 
     def promise(self, prompt: Sequence[int]) -> PromiseTable:
         """What draft trees promise for a sequence after a prompt that begins now."""
-        scope = self._memory.for_constraint(self._constraint)
+        scope = self._scope()
         known, scope.begun = (scope.begun, bool(prompt)), True
         return self._memory.promises[known]
 
@@ -183,11 +184,22 @@ class DrafterFactory:
         """A drafter for the sequence after a prompt, which is constructed at its first draft."""
         return LazyDrafter(lambda: self.new_drafter(prompt), lambda: self.promise(prompt))
 
+    def _scope(self) -> ConstraintMemory:
+        """What was learned under the constraint; primed again if it was evicted."""
+        scope = self._memory.for_constraint(self._constraint)
+        if self._prime is not None and not scope.primed:
+            scope.primed = True
+            self._prime(self._made_drafter(scope, ()))
+        return scope
+
     def _new_drafter(self, prompt: Sequence[int]) -> _core.Drafter:
+        return self._made_drafter(self._scope(), prompt)
+
+    def _made_drafter(self, scope: ConstraintMemory, prompt: Sequence[int]) -> _core.Drafter:
         return _core.Drafter(
             self._automaton_view,
             self._memory.core,
-            self._memory.for_constraint(self._constraint).core,
+            scope.core,
             self._automaton.start,
             list(prompt),
             self._sources,
@@ -209,14 +221,15 @@ class DrafterFactory:
             openings: completions up to the values of members: what probes ask the model about.
             objects: names of members, see `spec.rehearsal.SchemaWarmup`.
         """
-        scope = self._memory.for_constraint(self._constraint)
-        if not scope.primed:
-            scope.primed = True
-            drafter = self._new_drafter(())
+
+        def prime(drafter: _core.Drafter) -> None:
             drafter.prime(list(tokens))
             drafter.set_openings([list(opening) for opening in openings])
             for opening, members in objects.items():
                 drafter.set_members(opening, list(members))
+
+        self._prime = prime
+        self._scope()
 
 
 class LazyDrafter:

@@ -9,7 +9,7 @@ import atexit
 import os
 import threading
 import zipfile
-from functools import lru_cache
+from collections import OrderedDict
 from weakref import WeakKeyDictionary
 
 from spec import _core
@@ -19,6 +19,8 @@ from spec.protocols import DraftVocabulary
 _FORMAT = 4
 MAX_CONSTRAINTS = 64
 """Constraints whose own tables are kept; the least recently used one is evicted."""
+MAX_BYTES = 1 << 28
+"""Of the tables of all constraints of a memory, about; likewise. The tables of one constraint take 200 MB at most."""
 
 
 _retokenizers: WeakKeyDictionary[DraftVocabulary, _core.Retokenizer] = WeakKeyDictionary()
@@ -46,12 +48,14 @@ class ConstraintMemory:
         core: the native tables.
         primed: an example completion was learned.
         begun: a completion was begun.
+        size: bytes of the tables when they were last asked for.
     """
 
     def __init__(self) -> None:
         self.core = _core.ConstraintMemory()
         self.primed = False
         self.begun = False
+        self.size = 0
 
 
 class DraftMemory:
@@ -68,7 +72,7 @@ class DraftMemory:
         self.core = core or _core.Memory()
         self.promises = {known: PromiseTable(factors) for known, factors in INITIAL_FACTORS.items()}
         self._lock = threading.Lock()
-        self._by_constraint = lru_cache(MAX_CONSTRAINTS)(lambda constraint: ConstraintMemory())
+        self._by_constraint: OrderedDict[str, ConstraintMemory] = OrderedDict()
 
     def fork(self) -> DraftMemory:
         """A memory that begins with the tables of this one, which must not learn any more.
@@ -134,5 +138,13 @@ class DraftMemory:
 
     def for_constraint(self, constraint: str) -> ConstraintMemory:
         """What was learned under a constraint, by its key."""
-        with self._lock:  # `lru_cache` may call the function twice for concurrent calls
-            return self._by_constraint(constraint)
+        with self._lock:
+            all_known = self._by_constraint
+            found = all_known.pop(constraint, None) or ConstraintMemory()
+            all_known[constraint] = found
+            found.size = self.core.bytes_of(found.core)
+            total = sum(one.size for one in all_known.values())
+            while len(all_known) > 1 and (len(all_known) > MAX_CONSTRAINTS or total > MAX_BYTES):
+                _, evicted = all_known.popitem(last=False)
+                total -= evicted.size
+            return found

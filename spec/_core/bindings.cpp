@@ -197,6 +197,13 @@ NB_MODULE(_core, m) {
             },
             "A memory that begins with these tables, which must not change any more.")
         .def(
+            "bytes_of",
+            [](Memory& self, const ConstraintMemory& constraint) {
+                const std::lock_guard<std::mutex> held(self.lock);
+                return constraint.bytes();
+            },
+            "constraint"_a, nb::call_guard<nb::gil_scoped_release>(), "Bytes of memory of a constraint's tables, about.")
+        .def(
             "dump_tables",
             [](Memory& self) {
                 const std::lock_guard<std::mutex> held(self.lock);

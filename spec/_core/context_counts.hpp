@@ -88,6 +88,9 @@ public:
         return found;
     }
 
+    /// Bytes of memory, without the tables below.
+    size_t bytes() const { return entries_.capacity() * sizeof(Entry) + key_index_.bytes(); }
+
     /// Replaces all entries; returns false and changes nothing if they are invalid for a vocabulary of `tokens` tokens.
     bool restore(std::vector<Entry> entries, uint32_t tokens) {
         for (const Entry& entry : entries) {

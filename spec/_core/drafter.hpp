@@ -52,6 +52,9 @@ struct ConstraintMemory {
     std::vector<std::vector<uint32_t>> openings;  // texts up to the values of members: what probes ask the model about
     MemberNames names;
     OutputHistory output_history;
+
+    /// Bytes of memory, about.
+    size_t bytes() const { return ngrams.bytes() + paths.bytes() + states.bytes() + output_history.bytes(); }
 };
 
 /// Tables learned over one vocabulary; `lock` guards them and all ConstraintMemory of the vocabulary.

@@ -35,6 +35,9 @@ public:
         ++size_;
     }
 
+    /// Bytes of memory.
+    size_t bytes() const { return slots_.capacity() * sizeof(Slot); }
+
     void clear() {
         slots_.clear();
         size_ = 0;

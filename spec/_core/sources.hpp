@@ -119,8 +119,12 @@ public:
 
     void learn(const DraftContext& context, uint32_t token);
     void propose(const DraftContext& context, DraftTokens& out) const;
+    /// Bytes of memory, about.
+    size_t bytes() const { return tokens_.capacity() * sizeof(uint32_t) + ends_.size() * kBytesOfEnds; }
 
 private:
+    static constexpr size_t kBytesOfEnds = 112;  // of an entry of the map and its few positions
+
     std::vector<uint32_t> tokens_;
     std::unordered_map<uint64_t, std::vector<uint32_t>, IdentityHash> ends_;
 };

@@ -499,6 +499,38 @@ def test_trees_promise_about_as_many_tokens_as_come(automaton) -> None:
     assert 0.5 < promised / accepted < 1.25
 
 
+def test_the_tables_of_all_constraints_are_bounded(automaton, monkeypatch) -> None:
+    memory = DraftMemory()
+    text = automaton.vocabulary.encode(json.dumps(VALUES[0]))
+    sizes = {}
+    for name in "abcd":
+        drafter = DrafterFactory(automaton, memory, name).new_drafter([])
+        for token in text:
+            drafter.commit(token)
+        sizes[name] = memory.core.bytes_of(memory.for_constraint(name).core)
+    assert sizes["a"] == sizes["d"] > 96 * len(text)
+    kept = memory.for_constraint("a")
+    monkeypatch.setattr("spec.memory.MAX_BYTES", 2 * sizes["a"])
+    assert memory.for_constraint("a") is kept  # the most recently used one
+    fresh = {name: memory.for_constraint(name).size < sizes["a"] for name in "adcb"}
+    assert fresh == {"a": False, "d": False, "c": True, "b": True}
+    monkeypatch.setattr("spec.memory.MAX_BYTES", 1)
+    assert memory.for_constraint("a") is memory.for_constraint("a")
+
+
+def test_tables_that_were_evicted_are_primed_again(automaton, monkeypatch) -> None:
+    memory = DraftMemory()
+    factory = DrafterFactory(automaton, memory, "a")
+    openings = [automaton.vocabulary.encode('{"city": "')]
+    factory.prime(automaton.vocabulary.encode("{"), openings)
+    assert len(factory.new_drafter([]).probe(9)) > 1
+    known = memory.for_constraint("a")
+    monkeypatch.setattr("spec.memory.MAX_CONSTRAINTS", 1)
+    DrafterFactory(automaton, memory, "b").new_drafter([])
+    assert memory.for_constraint("a") is not known
+    assert len(factory.new_drafter([]).probe(9)) > 1
+
+
 def test_a_memory_is_kept_in_a_file(automaton, tmp_path) -> None:
     vocabulary = automaton.vocabulary
 
