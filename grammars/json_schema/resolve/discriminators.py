@@ -60,6 +60,11 @@ class ValueSummary(NamedTuple):
     values: EqualityKeys | None
     discriminators: Discriminators
 
+    def within(self, other: ValueSummary) -> ValueSummary:
+        """The conjunction with a schema that enumerates no values."""
+        tags = self.discriminators.conjoin_all((other.discriminators,))
+        return ValueSummary(self.types & other.types, self.values, tags)
+
     def is_disjoint(self, other: ValueSummary) -> bool:
         """Whether no value matches both summaries."""
         types = self.types & other.types

@@ -22,11 +22,14 @@ class EmptinessProver:
         self.expansion = expansion
         self.validator = InstanceValidator(expansion)
         self.steps = 0
-        self.known: dict[tuple[frozenset[SchemaNode], int], bool] = {}
+        self.known: dict[tuple[frozenset[SchemaNode], frozenset[SchemaNode], int], bool] = {}
 
-    def are_disjoint(self, a: SchemaNode, b: SchemaNode) -> bool:
-        """Whether two schemas are proved to have no value in common."""
-        if self.expansion.value_summary(a).is_disjoint(self.expansion.value_summary(b)):
+    def are_disjoint(self, a: SchemaNode, b: SchemaNode, within: SchemaNode | None = None) -> bool:
+        """Whether two schemas are proved to have no value in common that satisfies the own keywords of `within`."""
+        first, second = self.expansion.value_summary(a), self.expansion.value_summary(b)
+        if within is not None and self.expansion.parse_schema(within).limits:
+            first = first.within(self.expansion.own_summary(within))
+        if first.is_disjoint(second):
             return True
         for one, other in ((a, b), (b, a)):
             if self.expansion.value_summary(one).values is not None:
@@ -34,17 +37,20 @@ class EmptinessProver:
                 return not any(
                     self.validator.satisfies_all((one, other), value, possibly=True) for value in listed
                 )
-        return self.is_empty((a, b))
+        return self.is_empty((a, b), beside=within)
 
-    def is_empty(self, conjunction: Conjunction, depth: int = MAX_PROOF_DEPTH) -> bool:
-        """Whether a conjunction is proved to have no values."""
-        key = frozenset(conjunction), depth
+    def is_empty(
+        self, conjunction: Conjunction, depth: int = MAX_PROOF_DEPTH, *, beside: SchemaNode | None = None
+    ) -> bool:
+        """Whether a conjunction is proved to have no values that satisfy the own keywords of `beside`."""
+        also = () if beside is None or not self.expansion.parse_schema(beside).limits else (beside,)
+        key = frozenset(conjunction), frozenset(also), depth
         if key not in self.known:
             self.steps += 1
             if self.steps > MAX_PROOF_STEPS:
                 return False
             self.known[key] = all(
-                self.has_no_values(self.expansion.constraints_of(disjunct), depth)
+                self.has_no_values(self.expansion.constraints_of((*also, *disjunct)), depth)
                 for disjunct in self.expansion.expand(conjunction, relaxed=True)
             )
         return self.known[key]

@@ -67,8 +67,8 @@ class ConjunctionClosure(NamedTuple):
 class DisjointnessProver(Protocol):
     """Proves that schemas have no value in common; see `grammars.json_schema.resolve.disjoint`."""
 
-    def are_disjoint(self, a: SchemaNode, b: SchemaNode) -> bool:
-        """Whether two schemas are proved to have no value in common."""
+    def are_disjoint(self, a: SchemaNode, b: SchemaNode, within: SchemaNode | None = None) -> bool:
+        """Whether two schemas are proved to have no value in common that satisfies the own keywords of `within`."""
         ...
 
     def is_empty(self, conjunction: Conjunction) -> bool:
@@ -167,7 +167,7 @@ class DnfExpansion:
         if node not in self.acyclic:
             self.check_acyclic(node)
         either = [branches for _, branches in parsed.any_of]
-        either += map(self.exactly_one, parsed.one_of)
+        either += [self.exactly_one(branches, node) for branches in parsed.one_of]
         either += map(self.none_or_many, parsed.none_or_many)
         if parsed.violated_unevaluated is not None:  # scalars have no members or items
             either.append(())
@@ -264,6 +264,11 @@ class DnfExpansion:
             )
         return summary
 
+    def own_summary(self, node: SchemaNode) -> ValueSummary:
+        """`value_summary` of a schema's own keywords, without those that apply other schemas to the same value."""
+        tags = self.conjoin_discriminators((node,), NO_DISCRIMINATORS)
+        return ValueSummary(self.parse_schema(node).constraints.types, None, tags)
+
     def conjoin_discriminators(self, nodes: Iterable[SchemaNode], tags: Discriminators) -> Discriminators:
         """Discriminators of a conjunction extended by more schemas."""
         conjuncts = []
@@ -304,7 +309,7 @@ class DnfExpansion:
             if parsed.any_of:
                 choices.extend(branches for _, branches in parsed.any_of)
             for branches in parsed.one_of:
-                choices.append(branches if relaxed else self.exactly_one(branches))
+                choices.append(branches if relaxed else self.exactly_one(branches, node))
             if not relaxed:
                 choices.extend(self.none_or_many(branches) for branches in parsed.none_or_many)
                 if parsed.unevaluated is not None:
@@ -315,22 +320,33 @@ class DnfExpansion:
                     stack.extend(map(negation_of, self.unevaluated_disjuncts(parsed.violated_unevaluated)))
         return types
 
-    def exactly_one(self, branches: Sequence[SchemaNode]) -> list[SchemaNode]:
-        """Schemas of which at least one holds if and only if exactly one of the branches does."""
-        key = tuple(branches)
+    def exactly_one(self, branches: Sequence[SchemaNode], within: SchemaNode) -> list[SchemaNode]:
+        """Schemas of which at least one holds if and only if exactly one of the branches does.
+
+        Args:
+            branches: the schemas of ``oneOf``.
+            within: the schema with that keyword. It holds too: its other keywords may keep branches from having a value in common.
+        """
+        key = (*branches, within)
         options = self.exactly_one_cache.get(key)
         if options is None:
             self.exactly_one_cache[key] = options = []
             overlapping: dict[SchemaNode, dict[SchemaNode, None]] = {branch: {} for branch in branches}
             for first, second in combinations(overlapping, 2):
-                if not self.prover.are_disjoint(first, second):
+                if not self.prover.are_disjoint(first, second, within):
                     overlapping[first][second] = overlapping[second][first] = None
             for branch in overlapping:
-                if len(overlapping) < len(key) and key.count(branch) > 1:
+                if len(overlapping) < len(branches) and branches.count(branch) > 1:
                     continue  # its values match two branches
                 others = [negation_of(other) for other in overlapping[branch]]
                 options.append(
-                    constraint_schema(self.document, branch, "alone", TypeConstraints(), [branch, *others])
+                    constraint_schema(
+                        self.document,
+                        branch,
+                        f"alone at {within.pointer}",
+                        TypeConstraints(),
+                        [branch, *others],
+                    )
                     if others
                     else branch
                 )

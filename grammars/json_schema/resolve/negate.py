@@ -73,7 +73,7 @@ def negate_schema(
         if parsed.unevaluated is not None:
             branches.append(unevaluated_violation(document, parsed.unevaluated))
         for one in parsed.one_of:
-            branches.append(none_or_many_of(document, one))
+            branches.append(none_or_many_of(document, part, one))
     slots: list[tuple[TypeConstraints, tuple[SchemaNode, ...]]] = []
     if constraints.enum_values is not None:
         slots += _values(node, constraints, document)

@@ -69,14 +69,15 @@ class UnevaluatedExpansion:
     Args:
         document: the document of the schema.
         parse_schema: reads the keywords of one schema.
-        exactly_one: schemas of which at least one holds if and only if exactly one of the branches does.
+        exactly_one: from the branches of ``oneOf`` and the schema with it: schemas of which at least one holds if and only if
+            exactly one of the branches does.
     """
 
     def __init__(
         self,
         document: SchemaDocument,
         parse_schema: Callable[[SchemaNode], ParsedSchema],
-        exactly_one: Callable[[Sequence[SchemaNode]], Sequence[SchemaNode]],
+        exactly_one: Callable[[Sequence[SchemaNode], SchemaNode], Sequence[SchemaNode]],
     ) -> None:
         self.document = document
         self.parse_schema = parse_schema
@@ -143,7 +144,7 @@ class UnevaluatedExpansion:
                 continue
             combined = self.product_of([combined, sets], start)
         for branches in parsed.one_of:
-            inner = [self.evaluations(branch, start) for branch in self.exactly_one(branches)]
+            inner = [self.evaluations(branch, start) for branch in self.exactly_one(branches, node)]
             if any(outcome.evaluates_any() for options in inner for outcome in options):
                 combined = self.product_of([combined, [o for options in inner for o in options]], start)
         for other in parsed.annotating:

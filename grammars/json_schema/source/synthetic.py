@@ -48,9 +48,9 @@ def constraint_schema(
     return schema
 
 
-def none_or_many_of(document: SchemaDocument, branches: Sequence[SchemaNode]) -> SchemaNode:
-    """The schema of the values that satisfy none of these, or more than one."""
-    schema = document.synthetic(branches[0], f"not just one of {len(branches)}", {})
+def none_or_many_of(document: SchemaDocument, node: SchemaNode, branches: Sequence[SchemaNode]) -> SchemaNode:
+    """The schema of the values that satisfy none of the branches of ``oneOf`` at `node`, or more than one."""
+    schema = document.synthetic(branches[0], f"not just one at {node.pointer}", {})
     if schema.parsed is None:
         schema.parsed = ParsedSchema()
         schema.parsed.none_or_many = (branches,)

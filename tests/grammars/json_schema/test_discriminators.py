@@ -188,3 +188,25 @@ def test_too_many_objects_with_conditions_are_refused_at_their_place(monkeypatch
     with pytest.raises(ConstraintTooLarge, match="more than 5 objects") as refusal:
         lower_schema(schema)
     assert "#/properties/p2" in refusal.value.problems[0].place
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_keywords_beside_one_of_keep_its_branches_apart(order: PropertyOrder) -> None:
+    """Without ``type`` and ``required`` beside them the branches have values in common, which nothing accepts then."""
+    branches = [{"properties": {"kind": {"const": kind}, "n": {"type": "integer"}}} for kind in KINDS]
+    schema = {"type": "object", "required": ["kind"], "oneOf": branches}
+    apart, either = (
+        lower_schema(one, property_order=order).grammar
+        for one in (schema, {**schema, "anyOf": branches, "oneOf": [True]})
+    )
+    assert len(apart.rules) == len(either.rules)
+    automaton = compile_grammar(apart, VOCABULARY)
+    judge = Draft202012Validator(schema)
+    for kind in [*KINDS, "none"]:
+        for value in ({"kind": kind, "n": 1}, {"kind": kind, "n": "x"}, {"n": 1}, 1):
+            assert accepts(automaton, value, whole=True) == judge.is_valid(value)
+    overlapping = compile_grammar(lower_schema({"oneOf": branches}, property_order=order).grammar, VOCABULARY)
+    for value in ({"kind": KINDS[0]}, {"n": 1}, 1, {"kind": "none"}):
+        assert accepts(overlapping, value, whole=True) == Draft202012Validator({"oneOf": branches}).is_valid(
+            value
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -73,6 +74,23 @@ def test_a_branch_that_stands_twice_in_one_of_is_none() -> None:
     assert [accepts(automaton, text) for text in ["1", "null", '"a"', "true"]] == [False, True, True, False]
     with pytest.raises(UnsatisfiableConstraint):
         lower_schema({"oneOf": [{"type": "null"}, {"type": "null"}]})
+
+
+@pytest.mark.parametrize("negated", [False, True])
+def test_equal_branches_beside_different_ones(negated: bool) -> None:
+    """What a branch of ``oneOf`` excludes depends on the branches beside it."""
+
+    def either(name: str) -> Any:
+        branch = {"type": "object", "properties": {"x": {"type": "string"}}}
+        one = {"oneOf": [branch, {"type": "object", "required": [name]}]}
+        return {"type": "object", "not": one} if negated else one
+
+    schema = {"type": "object", "properties": {"p": either("b"), "q": either("c")}}
+    automaton = compile_grammar(lower_schema(schema, property_order="any").grammar, byte_vocabulary())
+    for member, name in (("p", "b"), ("q", "c")):
+        for inner in ({}, {"b": 1}, {"c": 1}, {"b": 1, "c": 1}, {"x": 1}, {"x": 1, "b": 1}, {"x": 1, "c": 1}):
+            exactly_one = ("x" not in inner) != (name in inner)
+            assert accepts(automaton, json.dumps({member: inner})) == (exactly_one != negated), inner
 
 
 def test_errors_and_reports_name_every_place() -> None:
