@@ -46,10 +46,11 @@ class PlainTerminals:
 
     def __init__(self, keywords: Keywords, fixed: tuple[Any, ...], comma: tuple[Any, ...], colon: tuple[Any, ...], any_string: tuple[Any, ...], string_body: Any, units: tuple[tuple[Any, tuple[Any, ...]], ...], strings_excluding: Callable[[list[str]], tuple[Any, ...]], key_classes: Callable[[list[tuple[str, bool]], list[str]], tuple[list[int], list[tuple[Any, int]]] | None], ordered: bool) -> None: ...
 
-    def lower(self, schema: object, scalar: Callable[[Any], Any]) -> tuple[bytes, tuple[Any, ...], tuple[str, ...]] | None:
+    def lower(self, schema: object, scalar: Callable[[Any], Any], disjoint: Callable[[Any, Any], bool]) -> tuple[bytes, tuple[Any, ...], tuple[str, ...]] | None:
         """
         The packed rules of a document, their leaves and their names; None if the document is not plain. `scalar`: from a
-        schema to the expression of its scalars, to a tuple of them if it allows other values too, or to None.
+        schema to the expression of its scalars, to a tuple of them if it allows other values too, to False if it has no values,
+        or to None; `disjoint`: whether two schemas are proved to have no value in common.
         """
 
 class DeferralAnalysis:

@@ -11,7 +11,8 @@ constexpr size_t kMostBranches = 64;  // each two are compared
 
 /// What is looked at of one branch.
 struct Branch {
-    uint32_t types = kEvery;
+    PyObject* schema;
+    uint32_t types;
     nb::object listed;  // the strings of ``enum`` or ``const`` as a frozenset, if it lists strings and nothing else
     PyObject* properties = nullptr;
     PyObject* required = nullptr;
@@ -78,24 +79,27 @@ bool disjoint(const Branch& one, const Branch& other, const Keywords& keywords) 
 
 }  // namespace
 
-bool plainly_disjoint(std::span<PyObject* const> branches, const Keywords& keywords) {
+bool all_disjoint(std::span<PyObject* const> branches, uint32_t types, const Keywords& keywords,
+                  const std::function<bool(PyObject*, PyObject*)>& proved) {
     if (branches.size() > kMostBranches) return false;
     std::vector<Branch> read;
     for (PyObject* const schema : branches) {
-        Branch branch{kEvery, listed_strings(schema, keywords)};
+        Branch branch{schema, types, listed_strings(schema, keywords)};
         PyObject *key, *item;
         bool patterns = false;
         for (Py_ssize_t at = 0; PyDict_Next(schema, &at, &key, &item);) {
             const Keywords::Keyword* const keyword = keywords.find(key);
             if (!keyword) continue;
             if (keyword->role == Role::PatternProperties) patterns = true;
-            if (keyword->role == Role::Type) branch.types = types_of(item);
+            if (keyword->role == Role::Type) branch.types &= types_of(item);
             if (keyword->role == Role::Properties) branch.properties = item;
             if (keyword->role == Role::Required) branch.required = item;
             if (keyword->role == Role::AdditionalProperties) branch.closed = item == Py_False;
         }
         branch.closed = branch.closed && !patterns;
-        const bool apart = std::ranges::all_of(read, [&](const Branch& other) { return disjoint(other, branch, keywords); });
+        const bool apart = std::ranges::all_of(read, [&](const Branch& other) {
+            return disjoint(other, branch, keywords) || proved(other.schema, schema);
+        });
         if (!apart) return false;
         read.push_back(std::move(branch));
     }

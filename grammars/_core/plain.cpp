@@ -15,6 +15,7 @@ namespace schemas {
 namespace {
 
 constexpr int32_t kNone = kNoNode;  // what is asked for is not plain
+constexpr int32_t kNever = -2;      // it is plain, and no value
 constexpr long long kMaxCount = (1LL << 31) - 2;  // `grammars.ir.MAX_COUNT`
 constexpr int kMaxReferences = 100;
 constexpr int kMaxAlternatives = 8;  // nested in each other
@@ -90,8 +91,8 @@ constexpr auto kArrays = {Role::Items, Role::MinItems, Role::MaxItems, Role::Uni
 
 class PlainLowering {
 public:
-    PlainLowering(nb::handle document, PlainTerminals& terminals, nb::callable scalar)
-        : root_(document.ptr()), terminals_(terminals), scalar_(std::move(scalar)) {
+    PlainLowering(nb::handle document, PlainTerminals& terminals, nb::callable scalar, nb::callable disjoint)
+        : root_(document.ptr()), terminals_(terminals), scalar_(std::move(scalar)), disjoint_(std::move(disjoint)) {
         exprs_.fill(kNone);
     }
 
@@ -99,7 +100,7 @@ public:
 
 private:
     struct Rule {
-        std::string name;
+        std::string name, pointer;
         PyObject* schema;  // nullptr: arrays and objects without constraints
         uint32_t types;
         ExprNode body = kNone;
@@ -146,10 +147,11 @@ private:
         PyObject* schema;
         std::string pointer;
     };
+    ExprNode typed_branch(const Branch& branch, uint32_t types, const std::string& outer);
     bool collect_branches(const Limits& limits, const std::string& pointer, int depth, std::vector<Branch>& found);
     PyObject* resolve(PyObject* reference, std::string& pointer);
     ExprNode container(PyObject* schema, const Place& place, uint32_t types, std::vector<ExprNode> parts);
-    int32_t enqueue(std::string name, PyObject* schema, uint32_t types);
+    int32_t enqueue(std::string name, std::string pointer, PyObject* schema, uint32_t types);
     bool make_body(size_t rule);
     ExprNode object(size_t rule);
     ExprNode array(size_t rule);
@@ -170,7 +172,7 @@ private:
 
     PyObject* const root_;
     PlainTerminals& terminals_;
-    const nb::callable scalar_;
+    const nb::callable scalar_, disjoint_;
     FlatWriter out_;
     NameSpellings names_{terminals_, out_};
     std::deque<Rule> rules_;  // in order of discovery, which is that of the queue
@@ -229,7 +231,10 @@ ExprNode PlainLowering::value(PyObject* schema, const Place& place) {
         if (limits.count > 1 && !terminals_.keywords->ref_alone) return kNone;
         return reference(limits[Role::Ref]);
     }
-    if (limits.any({Role::AllOf, Role::AnyOf, Role::OneOf})) return limits.count == 1 ? alternatives(limits, place.pointer()) : kNone;
+    if (limits.any({Role::AllOf, Role::AnyOf, Role::OneOf})) {
+        const bool typed = limits[Role::Type] && !limits[Role::AllOf] && types_of(limits[Role::Type]) & (kArray | kObject);
+        return limits.count == 1 + typed ? alternatives(limits, place.pointer()) : kNone;
+    }
     const bool object = limits.any(kObjects), array = limits.any(kArrays);
     const bool listed = limits.any({Role::Enum, Role::Const});
     if (limits.other || limits.any({Role::PrefixItems, Role::AdditionalItems})) return kNone;
@@ -252,7 +257,7 @@ ExprNode PlainLowering::value(PyObject* schema, const Place& place) {
 /// Every value.
 ExprNode PlainLowering::any_value() {
     if (any_ == kNone) {
-        const int32_t rule = enqueue("any value", nullptr, kArray | kObject);
+        const int32_t rule = enqueue("any value", "", nullptr, kArray | kObject);
         using enum PlainTerminals::Fixed;
         any_ = out_.choice({fixed(Null), fixed(Boolean), fixed(Number), fixed(String), out_.call(rule)});
     }
@@ -306,6 +311,7 @@ nb::object PlainLowering::general_scalars(PyObject* schema, bool limited) {
 /// Scalars with constraints, and enumerated values of any type.
 ExprNode PlainLowering::scalar(PyObject* schema) {
     const nb::object expr = general_scalars(schema, true);
+    if (expr.is_valid() && expr.ptr() == Py_False) return kNever;
     return expr.is_valid() ? out_.expr_leaf(out_.leaf(expr)) : kNone;
 }
 
@@ -357,19 +363,36 @@ PyObject* PlainLowering::resolve(PyObject* reference, std::string& pointer) {
 
 // ---------------------------------------------------------------- alternatives
 
-/// ``anyOf``, ``oneOf`` of branches that exclude each other, or ``allOf`` of one schema; each alone.
+/// ``anyOf``, ``oneOf`` of branches that exclude each other, or ``allOf`` of one schema; each alone, or beside a type.
 ExprNode PlainLowering::alternatives(const Limits& limits, const std::string& pointer) {
+    const uint32_t types = types_of(limits[Role::Type]);
     std::vector<Branch> branches;
     if (!collect_branches(limits, pointer, 0, branches)) return kNone;
     std::vector<ExprNode> parts;
     for (size_t i = 0; i < branches.size(); ++i) {
         const auto before = std::span(branches).first(i);
         if (std::ranges::any_of(before, [&](const Branch& other) { return other.pointer == branches[i].pointer; })) continue;
-        const ExprNode part = value(branches[i].schema, {branches[i].pointer});
+        const ExprNode part = limits[Role::Type] ? typed_branch(branches[i], types, pointer) : value(branches[i].schema, {branches[i].pointer});
         if (part == kNone) return kNone;
-        parts.push_back(part);
+        if (part != kNever) parts.push_back(part);
     }
     return parts.empty() ? kNone : out_.choice(parts);
+}
+
+/// The values of a branch that have certain types, by the schema at `outer`; kNever if it has others only.
+ExprNode PlainLowering::typed_branch(const Branch& branch, uint32_t types, const std::string& outer) {
+    Limits limits;
+    if (!PyDict_Check(branch.schema) || !read_limits(branch.schema, limits)) return kNone;
+    types &= types_of(limits[Role::Type]);
+    if (!types) return kNever;
+    if (limits.other || limits.any({Role::Enum, Role::Const, Role::PrefixItems, Role::AdditionalItems})) return kNone;
+    if (limits.scalar && (types & ~(kArray | kObject))) return kNone;
+    std::vector<ExprNode> parts = scalars(types);
+    if (!(types & (kArray | kObject))) return out_.choice(parts);
+    const std::string name = outer + " & " + branch.pointer;
+    const auto known = rule_at_.find(name);
+    parts.push_back(out_.call(known != rule_at_.end() ? known->second : enqueue(name, branch.pointer, branch.schema, types)));
+    return out_.choice(parts);
 }
 
 /// Appends the branches of a schema, in place of nested alternatives theirs. False if they are not plain.
@@ -402,7 +425,8 @@ bool PlainLowering::collect_branches(const Limits& limits, const std::string& po
         if (inner.count == 0) branch = {Py_True, ""};
         found.push_back(std::move(branch));
     }
-    return !limits[Role::OneOf] || plainly_disjoint(schemas, *terminals_.keywords);
+    const auto proved = [&](PyObject* one, PyObject* other) { return nb::cast<bool>(disjoint_(nb::handle(one), nb::handle(other))); };
+    return !limits[Role::OneOf] || all_disjoint(schemas, types_of(limits[Role::Type]), *terminals_.keywords, proved);
 }
 
 // ---------------------------------------------------------------- rules
@@ -411,15 +435,15 @@ bool PlainLowering::collect_branches(const Limits& limits, const std::string& po
 ExprNode PlainLowering::container(PyObject* schema, const Place& place, uint32_t types, std::vector<ExprNode> parts) {
     std::string pointer = place.pointer();
     const auto known = rule_at_.find(pointer);
-    const int32_t rule = known != rule_at_.end() ? known->second : enqueue(std::move(pointer), schema, types);
+    const int32_t rule = known != rule_at_.end() ? known->second : enqueue(pointer, pointer, schema, types);
     parts.push_back(out_.call(rule));
     return out_.choice(parts);
 }
 
 /// Queues a rule, whose body is made later.
-int32_t PlainLowering::enqueue(std::string name, PyObject* schema, uint32_t types) {
+int32_t PlainLowering::enqueue(std::string name, std::string pointer, PyObject* schema, uint32_t types) {
     const auto rule = static_cast<int32_t>(rules_.size());
-    rules_.push_back({std::move(name), schema, types});
+    rules_.push_back({std::move(name), std::move(pointer), schema, types});
     rule_at_.emplace(rules_.back().name, rule);
     return rule;
 }
@@ -427,7 +451,7 @@ int32_t PlainLowering::enqueue(std::string name, PyObject* schema, uint32_t type
 nb::object PlainLowering::run() {
     const std::string root = "#";
     const ExprNode start = value(root_, {root});
-    if (start == kNone) return nb::none();
+    if (start < 0) return nb::none();
     for (size_t rule = 0; rule < rules_.size(); ++rule) {
         if (!make_body(rule)) return nb::none();
     }
@@ -491,7 +515,7 @@ ExprNode PlainLowering::object(size_t at) {
     PyObject* const additional = limits[Role::AdditionalProperties];
     const nb::object required = nb::steal(PySet_New(required_list));
     if (!required.is_valid()) throw nb::python_error();
-    const std::string base = rules_[at].name;
+    const std::string& base = rules_[at].pointer;
     const Place rest{base, "additionalProperties"};
     const auto other_value = [&] { return additional ? value(additional, rest) : any_value(); };
     std::vector<Declared> names;
@@ -527,14 +551,15 @@ ExprNode PlainLowering::object(size_t at) {
             continue;
         }
         const ExprNode node = declared.schema ? value(declared.schema, {base, "properties", declared.text, true}) : value_at(pattern);
-        if (node == kNone) return kNone;
-        members.push_back({declared.text, declared.required, node});
+        if (node == kNone || (node == kNever && declared.required)) return kNone;
+        if (node != kNever) members.push_back({declared.text, declared.required, node});
     }
     Others others;
     if (!limits[Role::PatternProperties] && additional != Py_False) patterns.classes.emplace_back(kNone, kNone);
     for (const auto& [keys, pattern] : patterns.classes) {
         if (forbidden(pattern)) continue;
         const ExprNode node = value_at(pattern);
+        if (node == kNever) continue;
         if (node == kNone) return kNone;
         others.push_back({keys == kNone ? other_keys(names) : keys, node});
     }
@@ -661,8 +686,8 @@ ExprNode PlainLowering::array(size_t at) {
     if (low > kMaxCount || (most && low > high)) return kNone;
     ExprNode item = kNone;
     if (!most || high > 0) {
-        item = items ? value(items, {rules_[at].name, "items"}) : any_value();
-        if (item == kNone) return kNone;
+        item = items ? value(items, {rules_[at].pointer, "items"}) : any_value();
+        if (item < 0) return kNone;
     }
     Rule& rule = rules_[at];
     if (low == 0) {
@@ -695,8 +720,8 @@ ExprNode PlainLowering::array_of(ExprNode item, long long low, long long high) {
 
 }  // namespace
 
-nb::object lower_plain(nb::handle document, PlainTerminals& terminals, nb::callable scalar) {
-    return PlainLowering(document, terminals, std::move(scalar)).run();
+nb::object lower_plain(nb::handle document, PlainTerminals& terminals, nb::callable scalar, nb::callable disjoint) {
+    return PlainLowering(document, terminals, std::move(scalar), std::move(disjoint)).run();
 }
 
 }  // namespace schemas

@@ -59,7 +59,8 @@ public:
 };
 
 /// The rules of a document: packed (flat_nodes.hpp), their leaves, and their names; None if the document is not plain.
-/// `scalar`: from a schema to the expression of its scalars; to a tuple of them if it allows other values too; or to None.
-nb::object lower_plain(nb::handle document, PlainTerminals& terminals, nb::callable scalar);
+/// `scalar`: from a schema to the expression of its scalars; to a tuple of them if it allows other values too; to False if it has no
+/// values; or to None. `disjoint`: whether two schemas are proved to have no value in common.
+nb::object lower_plain(nb::handle document, PlainTerminals& terminals, nb::callable scalar, nb::callable disjoint);
 
 }  // namespace schemas

@@ -12,7 +12,7 @@ from __future__ import annotations
 import atexit
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any
+from typing import Any, Literal
 
 from grammars import ir
 from grammars._core import PlainTerminals
@@ -49,21 +49,34 @@ def lower_plain(
         general: makes the lowering that knows everything.
     """
     lowering: SchemaLowering | None = None
+    nodes: dict[int, SchemaNode] = {}
 
-    def scalars(schema: Any) -> ir.Expr | tuple[ir.Expr, ...] | None:
+    def scalars(schema: Any) -> ir.Expr | tuple[ir.Expr, ...] | Literal[False] | None:
         nonlocal lowering
         lowering = lowering or general()
         return _scalars(schema, lowering)
 
-    found = _terminals(dialect, punctuation, ordered, max_digits).lower(schema, scalars)
+    def disjoint(one: Any, other: Any) -> bool:
+        nonlocal lowering
+        lowering = lowering or general()
+        root = lowering.document.root
+        for schema in (one, other):
+            if id(schema) not in nodes:
+                nodes[id(schema)] = SchemaNode(schema, f"#/branch {len(nodes)}", root, root.base)
+        try:
+            return lowering.expansion.prover.are_disjoint(nodes[id(one)], nodes[id(other)])
+        except (ConstraintError, ConstraintTooLarge, RecursionError):
+            return False
+
+    found = _terminals(dialect, punctuation, ordered, max_digits).lower(schema, scalars, disjoint)
     if found is None:
         return None
     rules = PackedRules(*found)
     return ir.Grammar(rules, rules.start)
 
 
-def _scalars(schema: Any, lowering: SchemaLowering) -> ir.Expr | tuple[ir.Expr, ...] | None:
-    """The scalars of a schema, as one expression if it allows no others; None if they are not plain."""
+def _scalars(schema: Any, lowering: SchemaLowering) -> ir.Expr | tuple[ir.Expr, ...] | Literal[False] | None:
+    """The scalars of a schema, as one expression if it allows no others; False if there are none; None if they are not plain."""
     root = lowering.document.root
     conjunction = (SchemaNode(schema, "#/a scalar", root, root.base),)
     found: ir.Expr | tuple[ir.Expr, ...]
@@ -78,9 +91,12 @@ def _scalars(schema: Any, lowering: SchemaLowering) -> ir.Expr | tuple[ir.Expr, 
             found = lowering.conjunction_expr(conjunction)
     except (ConstraintError, ConstraintTooLarge, RecursionError):  # an enumerated value may be nested deeply
         return None
-    if lowering.rules or lowering.diagnostics.problems or lowering.diagnostics.conflicts:
+    if lowering.rules or lowering.diagnostics.problems:
         return None
-    return None if found is ir.EMPTY_LANGUAGE else found
+    if found is ir.EMPTY_LANGUAGE:
+        lowering.diagnostics.conflicts.clear()
+        return False
+    return None if lowering.diagnostics.conflicts else found
 
 
 def _key_classes(
