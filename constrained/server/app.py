@@ -20,6 +20,9 @@ from constrained.server.logs import RequestLog
 from constrained.server.service import Service
 from constrained.server.settings import ServerSettings
 
+_READ = ["GET", "HEAD"]
+"""Methods of what is only read; monitors ask with HEAD."""
+
 
 def create_app(
     model: LanguageModel | Mapping[str, LanguageModel],
@@ -45,10 +48,10 @@ def create_app(
 
     app = FastAPI(title="constrained", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     app.state.service = service
-    app.add_api_route("/health", service.health, methods=["GET"])
-    app.add_api_route("/metrics", service.metrics_page, methods=["GET"])
-    app.add_api_route("/v1/models", service.model_list, methods=["GET"])
-    app.add_api_route("/v1/models/{name:path}", service.model, methods=["GET"])
+    app.add_api_route("/health", service.health, methods=_READ)
+    app.add_api_route("/metrics", service.metrics_page, methods=_READ)
+    app.add_api_route("/v1/models", service.model_list, methods=_READ)
+    app.add_api_route("/v1/models/{name:path}", service.model, methods=_READ)
     app.add_api_route("/v1/chat/completions", service.chat, methods=["POST"])
     app.add_api_route("/v1/completions", service.completions, methods=["POST"])
     app.add_api_route("/v1/responses", service.responses, methods=["POST"])
@@ -76,4 +79,6 @@ async def _refusal(request: Request, error: Exception) -> Response:
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     what = f"{request.method} {request.url.path}: {error.detail}"
-    return JSONResponse(ApiError(error.status_code, what, code="no_such_endpoint").body, error.status_code)
+    return JSONResponse(
+        ApiError(error.status_code, what, code="no_such_endpoint").body, error.status_code, error.headers
+    )

@@ -19,6 +19,7 @@ from constrained.server.errors import ApiError
 from constrained.server.fair_pool import FairPool
 from constrained.server.requests import ModelT, checked
 from constrained.server.settings import ServerSettings
+from constrained.server.stream import cancel_on_disconnect
 from grammars._core import count_json_values
 
 _SMALL = 16 << 10
@@ -59,6 +60,7 @@ class Bodies:
 
         Raises:
             ApiError: it is compressed, is too large or has too many values, or takes too long.
+            ClientDisconnected: the client has gone.
             Exception: of `understand`.
         """
         coding = request.headers.get("content-encoding", "identity")
@@ -69,11 +71,14 @@ class Bodies:
             body = await self._bytes(request)
             if len(body) <= _SMALL:
                 return understand(body)
-            return await asyncio.wrap_future(self._pool.submit(client, self._counted, body, understand))
+            return await cancel_on_disconnect(request.receive, self._in_thread(client, body, understand))
 
     def close(self) -> None:
         """Ends the thread."""
         self._pool.close()
+
+    async def _in_thread(self, client: str, body: bytes, understand: Callable[[bytes], _Result]) -> _Result:
+        return await asyncio.wrap_future(self._pool.submit(client, self._counted, body, understand))
 
     def _counted(self, body: bytes, understand: Callable[[bytes], _Result]) -> _Result:
         most = self._settings.max_values

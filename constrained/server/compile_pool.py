@@ -7,7 +7,11 @@ compiled in the pool, so a hostile constraint blocks a thread for a bounded time
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from queue import LifoQueue
+from typing import Any, TypeVar
 
 from constrained.chat.detect import ReplyFormats, detect_formats
 from constrained.chat.tools import ToolFormat
@@ -26,6 +30,9 @@ from constrained.server.request_constraint import constraint_field
 from constrained.server.requests import ApiRequest, ChatRequest
 from constrained.server.settings import ServerSettings
 from constrained.server.speculation import SpeculationCache
+from constrained.server.stream import ClientDisconnected
+
+_Result = TypeVar("_Result")
 
 _TRIED = 4096
 """Digests of constraints that passed the sandbox; the least recently used one is evicted."""
@@ -48,6 +55,10 @@ class CompileThreads:
     def __init__(self, count: int) -> None:
         self.new = FairPool(count, "compile")
         self.known = FairPool(count, "prepare")
+
+    async def run(self, client: str, function: Callable[..., _Result], *arguments: Any) -> _Result:
+        """Calls ``function(*arguments)`` in a thread for what is known."""
+        return await asyncio.wrap_future(self.known.submit(client, function, *arguments))
 
     def close(self) -> None:
         """Refuses new work, without waiting for running jobs."""
@@ -105,15 +116,27 @@ class CompilePool:
             client: whom the time is charged to.
             digest: of its constraint, see `constraint_digest`; None: free text.
 
+        Where the caller is cancelled, because its client has gone, a job that waits is dropped, and one that tries a constraint
+        ends with the trial.
+
         Raises:
             ApiError: 400 if the constraint is refused or not compiled in time, 503 if the pool is busy.
         """
-        seconds = self._settings.compile_seconds
+        gone = threading.Event()
         slowest = 0.0 if digest is None else self._tried.get(digest)
         if slowest is None:
-            future = self._threads.new.submit(client, self._try, request, digest or b"")
+            future = self._threads.new.submit(client, self._try, request, digest or b"", gone)
         else:  # does not wait for constraints that nobody knows yet
             future = self._threads.known.submit(client, self._prepare, request, slowest)
+        try:
+            return await self._result(future, constraint_field(request))
+        finally:
+            gone.set()
+            future.cancel()
+
+    async def _result(self, future: Future[PreparedRequest], param: str | None) -> PreparedRequest:
+        """What a job returns, within its time."""
+        seconds = self._settings.compile_seconds
         waited = asyncio.wrap_future(future)
         waited.add_done_callback(
             lambda done: done.cancelled() or done.exception()
@@ -130,11 +153,11 @@ class CompilePool:
             # The job has started: wait for the sandboxed compile, which is bounded, and one compile in this process.
             await asyncio.wait((waited,), timeout=(WALL + 1) * seconds + _LOADING)
         if not waited.done():
-            raise compile_timeout_error(seconds, constraint_field(request))
+            raise compile_timeout_error(seconds, param)
         return waited.result()
 
-    def _try(self, request: ApiRequest, digest: bytes) -> PreparedRequest:
-        """Tries a new constraint in a sandbox first; runs in a thread of the pool."""
+    def _try(self, request: ApiRequest, digest: bytes, gone: threading.Event) -> PreparedRequest:
+        """Tries a new constraint in a sandbox first, and compiles it unless its client has `gone`; runs in a thread of the pool."""
         slowest = 0.0
         if self._sandboxes:
             param = constraint_field(request)
@@ -154,6 +177,8 @@ class CompilePool:
                     code="constraint_too_slow",
                     param=param,
                 )
+        if gone.is_set():
+            raise ClientDisconnected
         ready = self._prepare(request, slowest)
         self._tried.put(digest, slowest)
         return ready

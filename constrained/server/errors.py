@@ -153,7 +153,7 @@ def _malformed(error: ValidationError) -> ApiError:
         if isinstance(part, int):
             place += f"[{part}]"
         elif not (i and _BRANCH.match(part)):
-            place += f".{part}" if place else part
+            place += f".{part:.200}" if place else f"{part:.200}"
     if first["type"] == "extra_forbidden":
         return ApiError(400, f"{place}: is unknown", code="unknown_parameter", param=place)
     code = "invalid_json" if first["type"] == "json_invalid" else "invalid_value"

@@ -50,7 +50,7 @@ class FairPool:
         self._closed = False
 
     def submit(self, client: str, function: Callable[..., _Result], *arguments: Any) -> Future[_Result]:
-        """Calls ``function(*arguments)`` in a thread.
+        """Calls ``function(*arguments)`` in a thread; if the future is cancelled before, the job is dropped with its arguments.
 
         Raises:
             RuntimeError: the pool is closed.
@@ -65,6 +65,7 @@ class FairPool:
                 self._threads += 1
                 threading.Thread(target=self._work, name=self._name, daemon=True).start()
             self._changed.notify()
+        future.add_done_callback(lambda done: self._drop(known, done))
         return future
 
     def close(self) -> None:
@@ -72,10 +73,15 @@ class FairPool:
         with self._changed:
             self._closed = True
             for client in self._clients.values():
-                for future, _ in client.waiting:
+                for future, _ in list(client.waiting):
                     future.cancel()
-                client.waiting.clear()
             self._changed.notify_all()
+
+    def _drop(self, client: _Client, done: Future[Any]) -> None:
+        """Takes a job out of the queue that nobody waits for: a client that hangs up again and again would fill it."""
+        if done.cancelled():
+            with self._changed:
+                client.waiting = deque(job for job in client.waiting if job[0] is not done)
 
     def _work(self) -> None:
         while True:

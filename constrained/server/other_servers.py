@@ -96,7 +96,7 @@ def check_other_fields(request: ApiRequest) -> None:
     """
     for name, value in (request.model_extra or {}).items():
         if name not in NEUTRAL:
-            raise ApiError(400, f"{name}: is unknown", code="unknown_parameter", param=name)
+            raise ApiError(400, f"{name:.200}: is unknown", code="unknown_parameter", param=name[:200])
         if value is not None and not any(one is ANY or _same(one, value) for one in NEUTRAL[name]):
             raise unsupported_field_error(name, f"{value!r:.40} is not supported")
 

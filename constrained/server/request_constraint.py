@@ -150,7 +150,7 @@ def _formatted(form: ResponseFormat, max_digits: int | None) -> tuple[str, Calla
     if form.type == "structural_tag":
         definition = {"type": form.type, **(form.model_extra or {})}
         return "response_format", lambda: structural_tag(definition)
-    raise unsupported_field_error("response_format.type", f"{form.type!r} is unknown")
+    raise unsupported_field_error("response_format.type", f"{form.type!r:.200} is unknown")
 
 
 def _structured(outputs: StructuredOutputs, max_digits: int | None) -> tuple[str, Callable[[], Constraint]]:
@@ -183,7 +183,7 @@ def _structural_tag(definition: Any) -> Constraint:
     if isinstance(definition, str):
         try:
             definition = json.loads(definition)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise invalid_field_error("structured_outputs.structural_tag", f"is not JSON: {error}") from None
     return structural_tag(definition)
 

@@ -46,6 +46,7 @@ class ServedModels:
 
     Attributes:
         by_name: in the order in which they were given; a model with several names is there several times.
+        threads: prepare the requests of all of them.
     """
 
     def __init__(
@@ -75,12 +76,12 @@ class ServedModels:
                     f"a {type(model).__name__} cannot be served",
                     action="pass what constrained.load(...) returns",
                 )
-        self._threads = CompileThreads(settings.compile_threads)
+        self.threads = CompileThreads(settings.compile_threads)
         self.by_name: dict[str, ServedModel] = {}
         for name, model in named.items():
             same = next((one for one in self.distinct if one.language_model is model), None)
             if same is None:
-                scheduler, pool = _prepared(model, settings, format, self._threads)
+                scheduler, pool = _prepared(model, settings, format, self.threads)
             else:
                 scheduler, pool = same.scheduler, same.compile_pool
             self.by_name[name] = ServedModel(name, model, scheduler, pool)
@@ -121,7 +122,7 @@ class ServedModels:
 
     def stop(self) -> None:
         """Ends all requests, then the threads."""
-        self._threads.close()
+        self.threads.close()
         for one in self.distinct:
             one.compile_pool.close()
             one.scheduler.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -138,12 +137,19 @@ class Service:
     async def _told(self, request: Request, kind: type[_Asked], tell: _Tell[_Asked]) -> Response:
         """The answer to a request that needs no forward pass."""
         client = self.admission.check_key(request)
+        self.admission.check_room(client)
+        self.admission.enter(client)
         try:
             asked = await self._bodies.read(request, client, partial(parse, kind))
             model = self.models.named(asked.model).language_model
-            return JSONResponse(await asyncio.to_thread(tell, asked, model))
+            work = self.models.threads.run(client, tell, asked, model)
+            return JSONResponse(await cancel_on_disconnect(request.receive, work))
+        except (ClientDisconnected, ClientDisconnect):
+            return Response(status_code=CLIENT_GONE)
         except Exception as error:
             raise to_api_error(error) from error
+        finally:
+            self.admission.leave(client)
 
     async def _answer(self, request: Request, kind: type[_Body]) -> Response:
         endpoint = request.url.path

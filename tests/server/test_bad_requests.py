@@ -80,6 +80,12 @@ BAD: list[tuple[dict[str, Any], int, str, str | None]] = [
         "structured_outputs.structural_tag",
     ),
     (
+        {"structured_outputs": {"structural_tag": "[" * 15_000}},
+        400,
+        "invalid_value",
+        "structured_outputs.structural_tag",
+    ),
+    (
         {"structured_outputs": {"structural_tag": {}}},
         400,
         "invalid_constraint",
@@ -195,10 +201,31 @@ def test_the_limit_of_the_server_holds(server: Served) -> None:
 
 
 def test_other_endpoints(server: Served) -> None:
-    assert server.http.get("/v1/chat/completions").status_code == 405
+    answer = server.http.get("/v1/chat/completions")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
     answer = server.http.get("/v1/embeddings")
     assert (answer.status_code, answer.json()["error"]["type"]) == (404, "not_found_error")
     assert server.http.get("/v1/models/other").status_code == 404
+
+
+def test_monitors_may_ask_without_a_body(server: Served) -> None:
+    for path in ("/health", "/metrics", "/v1/models", f"/v1/models/{MODEL}"):
+        answer = server.http.head(path)
+        assert (answer.status_code, answer.content) == (200, b""), path
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"f" * 40_000: 1},
+        {"response_format": {"type": "t" * 40_000}},
+        {"structured_outputs": {"f" * 40_000: 1}},
+    ],
+)
+def test_an_error_does_not_repeat_a_long_name(server: Served, change: dict[str, Any]) -> None:
+    answer = server.chat(**change)
+    assert answer.status_code == 400
+    assert len(answer.content) < 1000
 
 
 def test_the_context_of_the_model_ends() -> None:

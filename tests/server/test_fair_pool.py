@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future
 
@@ -129,3 +131,24 @@ def test_errors_cancelled_jobs_and_the_end(one: Jobs) -> None:
     assert left.result(20) == "a3"
     with pytest.raises(RuntimeError):
         one.add("a", "a5")
+
+
+def test_a_cancelled_job_is_forgotten_at_once(one: Jobs) -> None:
+    class Body:
+        """What a job would read."""
+
+    def read(body: Body) -> None:
+        raise AssertionError("nobody waits for it")
+
+    one.add("a", "a1")
+    one.runs("a1")
+    body = Body()
+    freed = weakref.ref(body)
+    assert one.pool.submit("a", read, body).cancel()
+    last = one.add("a", "a2")
+    del body
+    gc.collect()
+    assert freed() is None
+    one.end("a1", 0)
+    one.end("a2", 0)
+    assert last.result(20) == "a2"
