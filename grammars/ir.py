@@ -375,11 +375,14 @@ class Terminal(Expr):
 
 
 class Mark(Terminal):
-    """A point in the texts that stands for no text: `OPEN_DISTINCT`, `NEXT_DISTINCT` and `CLOSE_DISTINCT`.
+    """A point in the texts that stands for no text: `OPEN_DISTINCT`, `NEXT_DISTINCT`, `CLOSE_DISTINCT` and `PADDING`.
 
     The items of an array with marks differ as JSON values, as `uniqueItems` has it. The marks stand right after the bracket
-    that opens it, each comma between its items, and the bracket that closes it; an empty array needs none. Its shortest text
-    has at most one item. Behind a lexer there are no marks.
+    that opens it, each comma between its items, and the bracket that closes it; an empty array needs none. Behind a
+    lexer there are no marks.
+
+    Where the shortest text of an array has a further item, no earlier item may be equal to it, or it begins with `PADDING`, which
+    counts as a byte: the shortest text of the array must be as long as one whose items differ.
 
     The regular expression is a byte that no text has; it is the core's business.
     """
@@ -488,6 +491,7 @@ EPSILON = Sequence(())
 OPEN_DISTINCT = Mark(Literal(b"\xf8"))
 NEXT_DISTINCT = Mark(Literal(b"\xf9"))
 CLOSE_DISTINCT = Mark(Literal(b"\xfa"))
+PADDING = Mark(Literal(b"\xfb"))
 
 
 def terminal(regex: Regex | str | bytes) -> Expr:

@@ -30,6 +30,7 @@ struct FlatGrammar {
     std::vector<int32_t> rules;
     uint32_t start = 0;
     std::vector<LazyRule> lazy_rules;  // rules without a body; their numbers follow the other rules
+    bool padded = false;  // some mark is `Mark::Padding`
 };
 
 /// The language of each node.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "marks.hpp"
+
 namespace core {
 
 namespace nb = nanobind;
@@ -338,7 +340,12 @@ void IrReader::emit_expr(PyObject* node, Op op) {
     int32_t a = 0, b = 0, c = 0;
     switch (op) {
         case Op::Terminal:
-            marked_ |= Py_TYPE(node) == names.mark;
+            if (Py_TYPE(node) == names.mark) {
+                const char* const data = PyBytes_AsString(attribute(attribute(node, names.regex), names.data));
+                if (!data) throw nb::python_error();
+                marked_ = true;
+                grammar.padded |= data[0] == static_cast<char>(Mark::Padding);
+            }
             a = add(attribute(node, names.regex), regex_nodes_, regex_stack_);
             break;
         case Op::Call: a = rule_of(node); break;

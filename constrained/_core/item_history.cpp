@@ -57,6 +57,7 @@ bool ItemHistories::differs_after(HistoryId id, uint8_t byte) {
 }
 
 std::optional<HistoryId> ItemHistories::pass(HistoryId id, Mark mark) {
+    if (mark == Mark::Padding) return id;
     const History history = histories_[id.value];
     const bool any = history.text == UniqueValues::kAnyText;
     if (mark == Mark::Open) return intern(history.text, level(history.level, UniqueValues::kNone, any ? 0 : values_.length(history.text), true));

@@ -9,11 +9,12 @@
 
 namespace core {
 
-/// In an array whose items must differ: it has begun, its next item begins, it has ended.
-enum class Mark : uint8_t { Open = 0xF8, Next = 0xF9, Close = 0xFA };
-constexpr std::array kMarks{Mark::Open, Mark::Next, Mark::Close};
+/// In an array whose items must differ: it has begun, its next item begins, it has ended. Padding says nothing and counts as a byte
+/// of the text after it.
+enum class Mark : uint8_t { Open = 0xF8, Next = 0xF9, Close = 0xFA, Padding = 0xFB };
+constexpr std::array kMarks{Mark::Open, Mark::Next, Mark::Close, Mark::Padding};
 
-constexpr bool is_mark(uint8_t byte) { return byte >= static_cast<uint8_t>(Mark::Open) && byte <= static_cast<uint8_t>(Mark::Close); }
+constexpr bool is_mark(uint8_t byte) { return byte >= static_cast<uint8_t>(Mark::Open) && byte <= static_cast<uint8_t>(Mark::Padding); }
 
 /// Whether a mark can follow this byte.
 constexpr bool separates(uint8_t byte) { return byte == '[' || byte == ',' || byte == ']'; }

@@ -15,7 +15,7 @@ void remove(std::vector<uint32_t>& bits, std::span<const uint32_t> tokens) {
 }  // namespace
 
 UniqueAutomaton::UniqueAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, uint32_t fuel, size_t limit)
-    : BaseAutomaton(shard, limit), inner_(std::make_unique<Automaton>(std::move(shard), grammar, fuel, limit)) {
+    : BaseAutomaton(shard, limit), inner_(std::make_unique<Automaton>(std::move(shard), grammar, fuel, limit)), padded_(grammar.padded) {
     const std::lock_guard guard(shard_->lock);
     states_.push();  // kDead
     states_.push();  // kFinished
@@ -326,12 +326,18 @@ void UniqueAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<con
             out[token / 32] |= 1u << (token % 32);
         }
     }
+    if (padded_ && sure.size() > kMostApart) {
+        const std::span<const uint32_t> order = shard_->trie.in_order();
+        std::ranges::stable_sort(sure, {}, [&](uint32_t place) { return shard_->tokens[order[place]].size(); });
+        sure.resize(kMostApart);
+        std::ranges::sort(sure);
+    }
     if (!sure.empty()) BaseAutomaton::keep_within(interchangeable(state, 0), budget, sure, out);
 }
 
 bool UniqueAutomaton::reads_heads(uint32_t state) const {
     const auto all = held(state);
-    return std::ranges::any_of(all, [&](uint32_t id) { return tracked(id) || inner_->reads_heads(readings_[id].inner); }) &&
+    return std::ranges::any_of(all, [&](uint32_t id) { return (tracked(id) && !padded_) || inner_->reads_heads(readings_[id].inner); }) &&
            std::ranges::all_of(all, [&](uint32_t id) { return differs(id); });
 }
 
@@ -353,7 +359,7 @@ uint32_t UniqueAutomaton::interchangeable(uint32_t state, uint32_t reach) {
         const uint32_t id = held(state)[i];
         const auto [inner, history] = std::pair{readings_[id].inner, readings_[id].history};
         const bool heads = differs(id) && inner_->reads_heads(inner);
-        readings.push_back(reading(heads ? inner_->interchangeable(inner, reach) : inner, reach == 0 ? histories_.without_values(history) : history));
+        readings.push_back(reading(heads ? inner_->interchangeable(inner, reach) : inner, reach == 0 && !padded_ ? histories_.without_values(history) : history));
     }
     const uint32_t other = intern(readings);
     if (reach == 0) state_of(state).without_values = other;

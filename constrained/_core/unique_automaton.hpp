@@ -6,8 +6,9 @@
 // An item that differs from all earlier ones already can be completed in any way, so the inner state says all about it: its
 // length, its mask. One that may still become equal needs a search (`prove`).
 // Invariants
-//  * Every reading of a state has a completion. The shortest completions of the inner automaton begin no second item: arrays
-//    that need two items that differ have no marks.
+//  * Every reading of a state has a completion, which is as long as its length says. Where the shortest completion of the inner automaton
+//    begins a further item, it is one that an earlier item cannot equal, or more values are listed for it than there are earlier items,
+//    and padding makes each of them, and the item, as long as the longest. So one of them is left (`grammars.json_schema.emit.different_items`).
 //  * A search that runs out of fuel counts as a proof that there is no completion, so an allowed text can always be completed.
 //  * A state id that `next` gave out is valid for the lifetime of the automaton; contents are collected as those of
 //    `Automaton`. A state whose completion needed a search is kept, with the readings on the way, so that the text it belongs to
@@ -37,6 +38,8 @@ public:
 
 private:
     static constexpr uint32_t kSearchFuel = 1u << 14;       // bytes that one search may try
+    static constexpr size_t kMostApart = 256;               // tokens that are tried where each leads to a text of its own
+    static constexpr uint32_t kSearchedCost = 32;           // see `step_cost`
     static constexpr size_t kSearchRoom = size_t{64} << 20;  // bytes of states beyond four times the limit
 
     enum class Verdict : uint8_t { Open, Live, Dead };
@@ -89,6 +92,8 @@ private:
     std::pair<uint8_t, uint32_t> step_nearer(uint32_t state) final;
     const TokenSet* within_budget(uint32_t state, uint32_t budget) final;
     void keep_within(uint32_t state, uint32_t budget, std::span<const uint32_t> places, uint32_t* out) final;
+    /// Where items are required each byte of one may take a search.
+    uint32_t step_cost(uint32_t, uint32_t) const final { return padded_ ? kSearchedCost : 1; }
     bool reads_heads(uint32_t state) const final;
     std::vector<uint32_t> head_exits(uint32_t state) final;
     uint32_t interchangeable(uint32_t state, uint32_t reach) final;
@@ -108,6 +113,7 @@ private:
     std::vector<uint32_t> held_;
     Memo bytes_{kMemoLimit};  // (state, byte) -> state
     Trie::Arrays separators_;  // the tokens with a byte that a mark can follow
+    bool padded_;  // what was written of the items is not forgotten: it says which of the listed values are left
     TouchingMemo touching_;
     size_t touching_bytes_ = 0;
     std::vector<uint32_t> mark_tokens_;  // with a byte that is taken as a mark

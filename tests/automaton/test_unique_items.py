@@ -84,6 +84,28 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         {"type": ["object", "boolean"]},
         allOf=[{"contains": {"required": ["a"]}}, {"contains": {"required": ["b"]}}],
     ),
+    "three of four": array(
+        {**members(a={"type": "boolean"}, b={"type": "boolean"}), "required": ["a", "b"]}, minItems=3
+    ),
+    "all of two": array({**members(a={"type": "boolean"}), "required": ["a"]}, minItems=2),
+    "two of two each": array(array(members(a={"type": "boolean"}), minItems=2), minItems=2),
+    "three in a member": {
+        **members(n={"enum": [1, 2]}, x=array(members(a={"enum": [1, "longer", {}]}), minItems=3)),
+        "required": ["x"],
+    },
+    "first items that may be equal": {
+        "type": "array",
+        "prefixItems": [members(a={"const": 1}), members(a={"enum": [1, 2]}), {"type": "boolean"}],
+        "items": members(b={"enum": [1, 2, "longer"]}),
+        "minItems": 5,
+        "uniqueItems": True,
+    },
+    "two of a kind": array(
+        {"anyOf": [members(a={"type": "boolean"}), {"type": "boolean"}]},
+        contains={"type": "object", "required": ["a"]},
+        minContains=2,
+        minItems=3,
+    ),
     "beside an array without": {
         "anyOf": [
             array({"type": "object", "maxProperties": 1}, maxItems=3),
@@ -235,9 +257,21 @@ CONTAINED: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("number", range(len(CONTAINED)))
-def test_arrays_that_contain_something_are_those_of_jsonschema(number: int) -> None:
-    schema = array(True) | CONTAINED[number]
+REQUIRED: list[dict[str, Any]] = [
+    {"minItems": 2},
+    {"minItems": 3, "items": {"type": ["object", "array"]}},
+    {"minItems": 2, "contains": {"type": "object"}},
+    {"minContains": 2, "contains": {"type": "object"}},
+    {"minContains": 2, "maxContains": 2, "contains": {"type": "object"}, "minItems": 3},
+    {"allOf": [{"contains": {"type": "object"}, "minContains": 2}, {"contains": {"type": "array"}}]},
+    {"prefixItems": [{"type": "object"}, True], "minItems": 3, "maxItems": 3},
+    {"prefixItems": [{"const": {}}, {"type": "array"}, {"type": "object"}], "minItems": 3},
+]
+
+
+@pytest.mark.parametrize("number", range(len(CONTAINED + REQUIRED)))
+def test_arrays_that_require_something_are_those_of_jsonschema(number: int) -> None:
+    schema = array(True) | (CONTAINED + REQUIRED)[number]
     automaton, judge = automaton_of(schema), jsonschema.Draft202012Validator(schema)
     for count in range(4):
         for items in itertools.product(VALUES[:7], repeat=count):
@@ -245,16 +279,49 @@ def test_arrays_that_contain_something_are_those_of_jsonschema(number: int) -> N
             assert accepts(automaton, text) == judge.is_valid(json.loads(text)), text
 
 
-def test_two_items_that_are_required_are_refused() -> None:
-    with pytest.raises(UnsupportedConstraint, match="minItems over 1 next to contains"):
-        _ = json_schema(array(True, minItems=2, contains={"const": 1})).grammar
+@pytest.mark.parametrize(
+    ("schema", "known"),
+    [
+        (array({**members(a={"type": "boolean"}), "required": ["a"]}, minItems=3), "found for it: 2"),
+        (array({"type": "array", "maxItems": 0}, minItems=2), "found for it: 1"),
+        (array({"type": "object"}, minItems=1_000), "at most 64"),
+        (array(True, contains={"const": {}}, minContains=2), "found for it: 1"),
+    ],
+    ids=["of two", "of one", "of many", "contained"],
+)
+def test_more_different_items_than_are_known_are_refused(schema: dict[str, Any], known: str) -> None:
+    with pytest.raises(UnsupportedConstraint, match=f"from .* earlier ones; .*{known}"):
+        _ = json_schema(schema).grammar
+
+
+def test_an_item_that_violates_by_its_position_is_refused() -> None:
     # A second item is required and has to differ from the first, and null is the only one.
     with pytest.raises(UnsupportedConstraint, match="what an item has to violate by its position"):
         _ = json_schema(array({"type": "null"}, **{"not": {"prefixItems": [True], "items": False}})).grammar
-    with pytest.raises(UnsupportedConstraint, match="minContains over 1"):
-        _ = json_schema(array(True, minContains=2, contains={"type": "object"})).grammar
-    with pytest.raises(UnsupportedConstraint, match="minItems over 1"):
-        _ = json_schema(array({"type": "object"}, minItems=2)).grammar
+
+
+def test_the_last_different_item_is_the_only_one_left() -> None:
+    """A search among all texts of items would give up; the listed values are tried one by one."""
+    names = "abcde"
+    items = {**members(**{name: {"type": "boolean"} for name in names}), "required": [*names]}
+    automaton = compile(json_schema(array(items, minItems=32), whitespace="none"), VOCABULARY)
+    values = [{name: bool(i >> k & 1) for k, name in enumerate(names)} for i in range(32)]
+    random.Random(2).shuffle(values)
+    text = "[" + ",".join(json.dumps(value, separators=(",", ":")) for value in values[:31])
+    state = after(automaton, text)
+    assert automaton.next(state, ord("]")) == DEAD
+    assert json.loads(text + automaton.forced(state).decode()) == values
+    assert automaton.forced(after(automaton, text + automaton.forced(state).decode())) == b""
+
+
+def test_many_tokens_near_the_limit_are_few_where_items_are_required() -> None:
+    words = [f'{first}{second}"' for first in "abcdefghijklmnopqrst" for second in "abcdefghijklmnopqrst"]
+    automaton = compile(json_schema(array({"type": "object"}, minItems=2)), byte_vocabulary(*words))
+    state = after(automaton, '[{"')
+    budget = automaton.shortest_completion(state) + 2
+    allowed = mask(automaton, state, budget)
+    assert allowed <= mask(automaton, state)
+    assert all(automaton.shortest_completion(automaton.next(state, token)) < budget for token in allowed)
 
 
 def test_the_states_of_long_arrays_are_collected() -> None:

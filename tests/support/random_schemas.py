@@ -11,10 +11,12 @@ from typing import Any
 
 NAMES = ("a", "b", "ab", "é")
 STRINGS = ("", "a", "b", "ab", "ba", "é", "2024-02-29", "10.0.0.1", "[1]")
-NUMBERS = (-2, -1, 0, 1, 2, 3, 4, 6, 10, 0.5, -1.5, 2.25)
+NUMBERS = (-2, -1, 0, 1, 2, 3, 4, 6, 10, 0.5, -1.5, 2.25, 0.1, 9007199254740993)
 PATTERNS = ("^a", "b$", "^.$", "a|é", "^[ab]*$", "[0-9]")
 FORMATS = ("date", "ipv4")
 """Those that both judges check alike."""
+ESCAPED = "e~f/%"
+"""The name of a definition that is escaped in a pointer."""
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 
 
@@ -37,11 +39,36 @@ class RandomSchemas:
     def schema(self) -> dict[str, Any]:
         """A schema with some definitions, one of which may refer to itself inside its parts."""
         root = self._object(3)
-        root[self._definitions] = {name: self._schema(1, named=False) for name in ("x", "y")}
+        definitions = root[self._definitions] = {
+            name: self._schema(1, named=False) for name in ("x", "y", ESCAPED)
+        }
         inner = self._reference("z") if self.rng.random() < 0.5 else True if self._number else {}
         key = "items" if self.rng.random() < 0.5 else "additionalProperties"
-        root[self._definitions]["z"] = {"type": ["array", "object", "integer"], key: inner}
+        definitions["z"] = {"type": ["array", "object", "integer"], key: inner}
+        definitions["anchored"] = {**self._object(1, named=False), **self._anchor("here")}
+        # A resource of its own: the pointer inside it begins at its root, a dynamic reference at that of the outermost one.
+        own = {"type": ["array", "object", "integer"], key: self._inside("#")}
+        definitions["own"] = {**own, "id" if not self._number else "$id": "https://own.example/"}
+        if self._number == 3:
+            definitions["own"] |= {"$recursiveAnchor": True}
+            if self.rng.random() < 0.5:
+                root |= {"$recursiveAnchor": True}
+        if self._number == 4:
+            definitions["own"] |= {"$dynamicAnchor": "node"}
+            if self.rng.random() < 0.5:
+                root |= {"$dynamicAnchor": "node"}
         return root
+
+    def _anchor(self, name: str) -> dict[str, Any]:
+        if self._number >= 3:
+            return {"$anchor": name}
+        return {"$id" if self._number else "id": f"#{name}"}
+
+    def _inside(self, pointer: str) -> dict[str, Any]:
+        """A reference from a resource of its own to itself, or dynamically to the outermost one."""
+        if self._number < 3 or self.rng.random() < 0.4:
+            return {"$ref": pointer}
+        return {"$recursiveRef": "#"} if self._number == 3 else {"$dynamicRef": "#node"}
 
     def instance(self, depth: int = 2) -> Any:
         """A value of few names, strings and numbers."""
@@ -90,14 +117,17 @@ class RandomSchemas:
         return None if kind == "null" else self.rng.random() < 0.5
 
     def _reference(self, name: str) -> dict[str, Any]:
-        return {"$ref": f"#/{self._definitions}/{name}"}
+        if name in ("here", "own"):
+            return {"$ref": "#here" if name == "here" else "https://own.example/"}
+        escaped = name.replace("~", "~0").replace("/", "~1").replace("%", "%25")
+        return {"$ref": f"#/{self._definitions}/{escaped}"}
 
     def _schema(self, depth: int, *, named: bool = True) -> Any:
         chance = self.rng.random()
         if chance < 0.1 and self._number:
             return chance < 0.07
         if chance < 0.2 and named:
-            return self._reference(self.rng.choice(("x", "y", "z")))
+            return self._reference(self.rng.choice(("x", "y", "z", "here", "own", ESCAPED)))
         return self._object(depth, named=named)
 
     def _schemas(self, depth: int, named: bool, least: int = 1) -> list[Any]:
@@ -136,7 +166,7 @@ class RandomSchemas:
             lambda: {"type": kinds()},
             lambda: {"enum": self._listed(rng.randrange(1, 5))},
             self._bounds,
-            lambda: {"multipleOf": rng.choice((1, 2, 3, 0.5, 1.5))},
+            lambda: {"multipleOf": rng.choice((1, 2, 3, 0.5, 1.5, 0.1, 0.25))},
             lambda: self._count("Length"),
             lambda: {"pattern": rng.choice(PATTERNS)},
             lambda: {"format": rng.choice(FORMATS)},
@@ -154,7 +184,9 @@ class RandomSchemas:
     def _listed(self, count: int) -> list[Any]:
         values: list[Any] = []
         while len(values) < count:
-            value = 3.0 if self.rng.random() < 0.05 else self.instance(1)
+            value = (
+                self.rng.choice((3.0, {"a": 1.0}, [2.0])) if self.rng.random() < 0.05 else self.instance(1)
+            )
             values += [value] if all(value is not other and value != other for other in values) else []
         return values
 
@@ -162,6 +194,7 @@ class RandomSchemas:
         rng = self.rng
         one = lambda: self._schema(depth - 1, named=named)  # noqa: E731
         some = lambda names: {name: one() for name in rng.sample(names, rng.randrange(1, 3))}  # noqa: E731
+        first = "prefixItems" if self._number == 4 else "items"
         found: list[Callable[[], dict[str, Any]]] = [
             *(lambda key=key: {key: self._schemas(depth, named)} for key in ("allOf", "anyOf", "oneOf")),
             lambda: {"not": one()},
@@ -171,21 +204,32 @@ class RandomSchemas:
             lambda: {"additionalProperties": one() if self._number else rng.choice((True, False, one()))},
             lambda: {"items": one()},
             lambda: {"items": one(), "uniqueItems": True},
+            lambda: {"items": one(), "uniqueItems": True, "minItems": rng.randrange(2, 4)},
+            lambda: {"patternProperties": some(PATTERNS), "additionalProperties": rng.random() < 0.3},
+            lambda: {"contentMediaType": "application/json"},
         ]
         if self._number < 4:
             found.append(lambda: {"items": self._schemas(depth, named), "additionalItems": one()})
         else:
             found.append(lambda: {"prefixItems": self._schemas(depth, named)})
         if self._number >= 1:
-            found += [lambda: {"contains": one()}, lambda: {"propertyNames": one()}]
+            found += [
+                lambda: {"contains": one()},
+                lambda: {"contains": one(), "uniqueItems": True},
+                lambda: {"propertyNames": one()},
+                lambda: {"propertyNames": one(), "patternProperties": some(PATTERNS)},
+            ]
         if self._number >= 2:
             found.append(lambda: {"if": one(), "then": one(), "else": one()})
         if self._number >= 3:
             found += [
                 lambda: {"contains": one(), **self._count("Contains")},
+                lambda: {"contains": one(), "minContains": 2, "uniqueItems": True},
                 lambda: {"dependentSchemas": some(NAMES)},
                 lambda: {"unevaluatedProperties": one(), "properties": some(NAMES)},
+                lambda: {"anyOf": [{"properties": some(NAMES)}, one()], "unevaluatedProperties": False},
                 lambda: {"unevaluatedItems": one()},
+                lambda: {"anyOf": [{first: self._schemas(depth, named)}, one()], "unevaluatedItems": False},
             ]
         else:
             found.append(lambda: {"dependencies": some(NAMES)})

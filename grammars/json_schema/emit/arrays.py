@@ -14,6 +14,9 @@ from grammars.json_schema.emit.unique_items import UniqueItemsLowering
 from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
 from grammars.json_schema.text.punctuation import ArraySigns, JsonPunctuation
 
+_MAX_COMPARED = 32
+"""Most earlier items whose schemas are compared with those of one that is required."""
+
 
 class ArrayLowering:
     """Lowers the arrays of one document.
@@ -60,17 +63,19 @@ class ArrayLowering:
             return ir.EMPTY_LANGUAGE
         unique = constraints.unique_items and (constraints.max_items is None or constraints.max_items > 1)
         if constraints.contains_constraints:
-            signs = self.punctuation.array
-            if unique:
-                self.unique_items.check_contains(disjunct, constraints)
-                signs = self.compared_items()
+            signs = self.compared_items() if unique else self.punctuation.array
+
+            def next_required(conjunction: Conjunction, earlier: int) -> ir.Expr:
+                item = self.conjunction_expr(conjunction)
+                return self.unique_items.next_required(disjunct, signs, conjunction, item, earlier)
+
             expr = contains_array_expr(
                 constraints,
                 self.conjunction_expr,
                 self.known_empty,
                 signs,
                 self.punctuation.empty_array,
-                exact=unique,
+                next_required=next_required if unique else None,
             )
             if expr is ir.EMPTY_LANGUAGE:
                 self.diagnostics.conflict(disjunct, "no array satisfies the counts of contains")
@@ -83,10 +88,19 @@ class ArrayLowering:
         if constraints.max_items is not None:
             size = min(size, constraints.max_items)
 
-        def item(index: int) -> ir.Expr:
-            return self.conjunction_expr(
-                tuple(dict.fromkeys(node for items in constraints.items for node in items.schemas_at(index)))
+        def schemas_at(index: int) -> Conjunction:
+            return tuple(
+                dict.fromkeys(node for items in constraints.items for node in items.schemas_at(index))
             )
+
+        def next_item(index: int, item: ir.Expr) -> ir.Expr:
+            conjunction = schemas_at(index)
+            earlier = min(index, size)
+            if earlier <= _MAX_COMPARED:
+                both = (tuple(dict.fromkeys((*schemas_at(i), *conjunction))) for i in range(earlier))
+                earlier = sum(not self.known_empty(one) for one in both)
+            earlier += max(0, constraints.min_items - 1 - size) if index == size else 0
+            return self.unique_items.next_required(disjunct, signs, conjunction, item, earlier)
 
         signs = self.punctuation.array
         if unique:
@@ -94,14 +108,14 @@ class ArrayLowering:
             if different is not None:
                 return different
             signs = self.compared_items()
-        prefix = [item(i) for i in range(size)]
         expr = array_expr(
-            prefix,
-            lambda: item(size),
+            [self.conjunction_expr(schemas_at(i)) for i in range(size)],
+            lambda: self.conjunction_expr(schemas_at(size)),
             constraints.min_items,
             constraints.max_items,
             signs,
             self.punctuation.empty_array,
+            next_item if unique else None,
         )
         if expr is ir.EMPTY_LANGUAGE:
             self.diagnostics.conflict(
@@ -117,8 +131,24 @@ def array_expr(
     high: int | None,
     signs: ArraySigns,
     empty: ir.Expr,
+    next_required: Callable[[int, ir.Expr], ir.Expr] | None = None,
 ) -> ir.Expr:
-    """Arrays of the `prefix` items, then any number of `rest`, with `low` to `high` items in total (None: no bound)."""
+    """Arrays of the `prefix` items, then any number of `rest`, with `low` to `high` items in total (None: no bound).
+
+    Args:
+        prefix: the first items.
+        rest: makes the others.
+        low: least number of items.
+        high: greatest number of items.
+        signs: what stands around and between the items.
+        empty: the array without items.
+        next_required: makes a comma and the item after it from the position, where the item is required; those behind `prefix` have
+            one position. None: as everywhere.
+    """
+
+    def following(index: int, item: ir.Expr) -> ir.Expr:
+        return signs.next_item(item) if next_required is None or index >= low else next_required(index, item)
+
     prefix = prefix if high is None else prefix[:high]
     for i, item in enumerate(prefix):
         if item is ir.EMPTY_LANGUAGE:
@@ -128,16 +158,19 @@ def array_expr(
     if high is not None and high < low:
         return ir.EMPTY_LANGUAGE
     more = ir.EMPTY_LANGUAGE if high is not None and high <= size else rest()
-    following = ir.sequence(signs.comma, more)
 
     def repeat(count: int) -> ir.Expr:
         least, most = max(0, low - count), None if high is None else high - count
-        return ir.sequence(ir.loop(following, least, most), signs.close)
+        free = signs.next_item(more)
+        if least == 0 or next_required is None:
+            return ir.sequence(ir.loop(free, least, most), signs.close)
+        required = ir.loop(following(size, more), least, least)
+        return ir.sequence(required, ir.loop(free, 0, None if most is None else most - least), signs.close)
 
     if size:
         tail = repeat(size)
         for i in range(size - 1, 0, -1):
-            tail = ir.sequence(signs.comma, prefix[i], tail)
+            tail = ir.sequence(following(i, prefix[i]), tail)
             if i >= low:
                 tail = ir.choice(signs.close, tail)
         full = ir.sequence(signs.open, prefix[0], tail)

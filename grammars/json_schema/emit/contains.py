@@ -23,7 +23,9 @@ _MAX_COMPARED = 32
 """Maximum number of positions with schemas of their own that are compared with each other."""
 
 CountState = tuple[int, tuple[int, ...]]
-CountTransitions = dict[CountState, list[ir.Expr]]
+CountTransitions = dict[CountState, list[tuple[Conjunction, ir.Expr]]]
+NextRequired = Callable[[Conjunction, int], ir.Expr]
+"""A comma and an item that is required, by its schemas and the number of earlier items that it may be equal to."""
 
 
 def match_may_repeat(constraints: TypeConstraints, known_empty: Callable[[Conjunction], bool]) -> bool:
@@ -62,7 +64,7 @@ def contains_array_expr(
     signs: ArraySigns,
     empty: ir.Expr,
     *,
-    exact: bool,
+    next_required: NextRequired | None = None,
 ) -> ir.Expr:
     """The arrays of constraints with ``contains``.
 
@@ -72,7 +74,7 @@ def contains_array_expr(
         known_empty: whether a conjunction is known to have no values.
         signs: what stands around and between the items.
         empty: the array without items.
-        exact: every match is counted, so that a required item matches what no item before it does, and differs from all of them.
+        next_required: of arrays whose items differ. Every match is counted, so that an item that has to match differs from all that do not.
 
     Raises:
         ConstraintTooLarge: there are more than `MAX_COUNT_STATES` states.
@@ -84,9 +86,10 @@ def contains_array_expr(
     listed = max(
         [0, *(len(part.items.prefix) for part in parts), *(len(items.prefix) for items in constraints.items)]
     )
-    options_at: dict[CountState, list[tuple[ir.Expr, tuple[int, ...]]]] = {}
+    exact = next_required is not None
+    options_at: dict[CountState, list[tuple[Conjunction, ir.Expr, tuple[int, ...]]]] = {}
 
-    def items_at(index: int, counts: tuple[int, ...]) -> list[tuple[ir.Expr, tuple[int, ...]]]:
+    def items_at(index: int, counts: tuple[int, ...]) -> list[tuple[Conjunction, ir.Expr, tuple[int, ...]]]:
         """The items that may stand at a position, each with the counts after it."""
         options = [(tuple(node for items in constraints.items for node in items.schemas_at(index)), counts)]
         for k, part in enumerate(parts):
@@ -109,8 +112,9 @@ def contains_array_expr(
                     if not known_empty(tuple(dict.fromkeys((*nodes, *wanted)))):
                         split.append((chosen, more))
             options = split
-        transitions = ((conjunction_expr(tuple(dict.fromkeys(nodes))), reached) for nodes, reached in options)
-        return [(item, reached) for item, reached in transitions if item is not ir.EMPTY_LANGUAGE]
+        unified = ((tuple(dict.fromkeys(nodes)), reached) for nodes, reached in options)
+        transitions = ((nodes, conjunction_expr(nodes), reached) for nodes, reached in unified)
+        return [transition for transition in transitions if transition[1] is not ir.EMPTY_LANGUAGE]
 
     def edges(state: CountState) -> CountTransitions:
         index, counts = state
@@ -121,8 +125,8 @@ def contains_array_expr(
             options_at[position_class] = items_at(*position_class)
         transitions: CountTransitions = {}
         following = min(index + 1, size)
-        for item, reached in options_at[position_class]:
-            transitions.setdefault((following, reached), []).append(item)
+        for nodes, item, reached in options_at[position_class]:
+            transitions.setdefault((following, reached), []).append((nodes, item))
         return transitions
 
     def may_end(state: CountState) -> bool:
@@ -131,11 +135,32 @@ def contains_array_expr(
             count >= part.min_contains for count, part in zip(counts, parts, strict=True)
         )
 
+    def next_items(state: CountState, other: CountState) -> ir.Expr:
+        """A comma and the items that lead from one state to another."""
+        index, counts = state
+        if next_required is None or state == other or may_end(state):
+            return signs.next_item(ir.choice(*(item for _, item in known[state][other])))
+        rows = zip(parts, counts, other[1], strict=True)
+        earlier = [before for part, before, after in rows if before < after and before < part.min_contains]
+        if index < max(constraints.min_items, listed):
+            earlier.append(index)
+        if not earlier:  # nothing that is required is reached: a shorter array does without
+            return signs.next_item(ir.choice(*(item for _, item in known[state][other])))
+        return ir.choice(*(next_required(nodes, min(earlier)) for nodes, _ in known[state][other]))
+
     start: CountState = (0, (0,) * len(parts))
     if high is not None and high < constraints.min_items:
         return ir.EMPTY_LANGUAGE
     known: dict[CountState, CountTransitions] = {}
     tails: dict[CountState, ir.Expr] = {}  # by state, after at least one item
+
+    def tail(state: CountState) -> ir.Expr:
+        """The rest of an array after an item that led to a state."""
+        others = [other for other in known[state] if other != state and tails[other] is not ir.EMPTY_LANGUAGE]
+        ends = [ir.sequence(next_items(state, other), tails[other]) for other in others]
+        again = ir.loop(next_items(state, state), 0, None) if state in known[state] else ir.EPSILON
+        return ir.sequence(again, ir.choice(*[signs.close] * may_end(state), *ends))
+
     stack = [start]
     while stack:
         state = stack[-1]
@@ -153,30 +178,10 @@ def contains_array_expr(
             continue
         stack.pop()
         if state not in tails:
-            tails[state] = _tail(state, known[state], tails, signs, end=may_end(state))
+            tails[state] = tail(state)
     first = [
-        ir.sequence(
-            ir.choice(*items),
-            tails[other] if other != start else _tail(start, known[start], tails, signs, end=may_end(start)),
-        )
+        ir.sequence(ir.choice(*(item for _, item in items)), tails[other] if other != start else tail(start))
         for other, items in known[start].items()
     ]
     full = ir.sequence(signs.open, ir.choice(*first))
     return ir.choice(empty, full) if may_end(start) else full
-
-
-def _tail(
-    state: CountState,
-    edges: CountTransitions,
-    tails: dict[CountState, ir.Expr],
-    signs: ArraySigns,
-    *,
-    end: bool,
-) -> ir.Expr:
-    """The expression of the rest of an array, after an item that led to `state`."""
-    options_at = [signs.close] if end else []
-    for other, items in edges.items():
-        if other != state:
-            options_at.append(ir.sequence(signs.comma, ir.choice(*items), tails[other]))
-    again = ir.loop(ir.sequence(signs.comma, ir.choice(*edges.get(state, ()))), 0, None)
-    return ir.sequence(again, ir.choice(*options_at))

@@ -13,6 +13,7 @@ from grammars import ir
 from grammars.errors import ConstraintTooLarge, Problem
 from grammars.json_schema.emit.arrays import ArrayLowering
 from grammars.json_schema.emit.diagnostics import Diagnostics, empty_types_reason, rule_name
+from grammars.json_schema.emit.different_values import DifferentValues
 from grammars.json_schema.emit.lazy_rules import LazySchemaRules
 from grammars.json_schema.emit.negated_objects.obligations import SchemaOracle
 from grammars.json_schema.emit.objects import ObjectLowering
@@ -100,8 +101,9 @@ class SchemaLowering:
             closed=closed,
             distinct_names=distinct_names,
         )
+        different = DifferentValues(self.expansion, validator, punctuation, excluded.texts, closed=closed)
         unique_items = UniqueItemsLowering(
-            self.expansion, validator, self.scalars, self.diagnostics, punctuation
+            self.expansion, validator, self.scalars, self.diagnostics, punctuation, different
         )
         self.arrays = ArrayLowering(
             self.conjunction_expr, known_empty, unique_items, self.diagnostics, punctuation

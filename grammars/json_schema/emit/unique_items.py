@@ -2,7 +2,8 @@
 
 Items that are enumerated values, or scalars whose texts differ whenever their values do (strings, and numbers without
 exponent), are entries of an interleave, which counts what is left. All other items are written in an array with marks
-(`grammars.ir.Mark`), which knows no counts: two or more items must not be required.
+(`grammars.ir.Mark`), which knows no counts: where an item is required that may be equal to earlier ones, more values than there
+are earlier items are listed beside it (`next_required_item`), so that one of them is left.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from grammars import ir
 from grammars.json_schema.emit.diagnostics import Diagnostics, require_few_distinct
+from grammars.json_schema.emit.different_values import DifferentValues
 from grammars.json_schema.emit.scalars import ScalarLowering
 from grammars.json_schema.resolve.expand import DnfExpansion
 from grammars.json_schema.resolve.validate import InstanceValidator
@@ -19,10 +21,15 @@ from grammars.json_schema.source import constraints as f
 from grammars.json_schema.source.constraints import Conjunction, TypeConstraints, type_bit_of
 from grammars.json_schema.text import numbers
 from grammars.json_schema.text.literals import equality_key, value_regex
-from grammars.json_schema.text.punctuation import JsonPunctuation
+from grammars.json_schema.text.punctuation import ArraySigns, JsonPunctuation
 from grammars.transform.interleave import interleave
 
 _SCALAR = f.STRING | f.NUMBER
+
+MAX_EARLIER = 64
+"""Earlier items that a required item of an array with marks may be equal to."""
+MAX_LISTED_BYTES = 4_096
+"""Bytes of all values that are listed beside a required item: a search may have to read them."""
 
 
 def unique_array_expr(
@@ -52,6 +59,24 @@ def unique_array_expr(
     return ir.choice(punctuation.empty_array, full) if low == 0 else full
 
 
+def next_required_item(signs: ArraySigns, item: ir.Expr, texts: Sequence[bytes]) -> ir.Expr:
+    """A comma, and an item or one of some `texts` of items, all of which count as many bytes as the longest of these.
+
+    Args:
+        signs: with marks.
+        item: the item.
+        texts: of different values that the item may have, more than there are earlier items.
+    """
+    by_size = {len(text): [one for one in texts if len(one) == len(text)] for text in texts}
+    sizes = sorted(by_size)
+    expr = ir.sequence(signs.gap, item)
+    for shorter, size in zip((0, *sizes), sizes, strict=False):
+        listed = ir.Terminal(ir.union(*map(ir.literal, by_size[size])))
+        padding = ir.loop(ir.PADDING, size - shorter, size - shorter)
+        expr = ir.choice(ir.sequence(signs.gap, listed), ir.sequence(padding, expr))
+    return ir.sequence(signs.comma, expr)
+
+
 class UniqueItemsLowering:
     """Lowers the arrays of one document whose items must differ.
 
@@ -61,6 +86,7 @@ class UniqueItemsLowering:
         scalars: lowers the items that are scalars.
         diagnostics: receives what goes wrong.
         punctuation: terminals of the punctuation.
+        different: finds different values of items.
     """
 
     def __init__(
@@ -70,7 +96,9 @@ class UniqueItemsLowering:
         scalars: ScalarLowering,
         diagnostics: Diagnostics,
         punctuation: JsonPunctuation,
+        different: DifferentValues,
     ) -> None:
+        self.different = different
         self.expansion = expansion
         self.validator = validator
         self.scalars = scalars
@@ -78,19 +106,12 @@ class UniqueItemsLowering:
         self.punctuation = punctuation
 
     def unique_array(self, disjunct: Conjunction, constraints: TypeConstraints, size: int) -> ir.Expr | None:
-        """The arrays of a disjunct with ``uniqueItems``; None where they need marks.
-
-        Marks cannot enforce that a second item is required: this is noted as a problem.
-        """
+        """The arrays of a disjunct with ``uniqueItems``; None where they need marks."""
         conjunction = tuple(
             dict.fromkeys(node for items in constraints.items for node in items.schemas_at(size))
         )
-        kinds = (
-            self.distinct_items(conjunction) if size == 0 else "next to a list of schemas for the first items"
-        )
-        if isinstance(kinds, str):
-            if constraints.min_items > 1:
-                self.diagnostics.note_unique_unsupported(disjunct, f"with minItems over 1 {kinds}")
+        kinds = self.distinct_items(conjunction) if size == 0 else None
+        if kinds is None:
             return None
         listed, scalars = kinds
         if scalars:
@@ -104,15 +125,32 @@ class UniqueItemsLowering:
             )
         return expr
 
-    def check_contains(self, disjunct: Conjunction, constraints: TypeConstraints) -> None:
-        """Notes what marks cannot enforce next to ``contains``: a required item that may be equal to an earlier one."""
-        if constraints.min_items > 1:
-            self.diagnostics.note_unique_unsupported(disjunct, "with minItems over 1 next to contains")
-        elif any(part.min_contains > 1 for part in constraints.contains_constraints):
-            self.diagnostics.note_unique_unsupported(disjunct, "with minContains over 1")
+    def next_required(
+        self, disjunct: Conjunction, signs: ArraySigns, conjunction: Conjunction, item: ir.Expr, earlier: int
+    ) -> ir.Expr:
+        """A comma and an item that must not be missing; notes where too few values for it are known.
 
-    def distinct_items(self, conjunction: Conjunction) -> tuple[list[ir.Expr], list[ir.Regex]] | str:
-        """Enumerated values and languages of scalars of a conjunction; or why equality of its values cannot be decided."""
+        Args:
+            disjunct: of the array.
+            signs: with marks.
+            conjunction: of the item.
+            item: its expression.
+            earlier: number of earlier items that it may be equal to.
+        """
+        if earlier == 0 or item is ir.EMPTY_LANGUAGE:
+            return signs.next_item(item)
+        texts = self.different.texts(conjunction, earlier + 1) if earlier <= MAX_EARLIER else []
+        if len(texts) <= earlier or sum(map(len, texts)) > MAX_LISTED_BYTES:
+            reason = f"where an item has to differ from {earlier} earlier ones"
+            known = f"different values found for it: {len(texts)}"
+            if earlier > MAX_EARLIER or len(texts) > earlier:
+                known = f"at most {MAX_EARLIER}, of {MAX_LISTED_BYTES} bytes, are counted"
+            self.diagnostics.note_unique_unsupported(disjunct, f"{reason}; {known}")
+            return signs.next_item(item)
+        return next_required_item(signs, item, texts)
+
+    def distinct_items(self, conjunction: Conjunction) -> tuple[list[ir.Expr], list[ir.Regex]] | None:
+        """Enumerated values and languages of scalars of a conjunction; None where marks have to compare its values."""
         values: dict[Hashable, list[Any]] = {}
         languages: dict[int, list[ir.Regex]] = {f.STRING: [], f.NUMBER: []}
         for disjunct in self.expansion.expand(conjunction):
@@ -120,10 +158,10 @@ class UniqueItemsLowering:
             self.diagnostics.note_unsupported(constraints)
             if constraints.enum_values is not None:
                 candidates = self.validator.listed(constraints)
-            elif constraints.types & (f.ARRAY | f.OBJECT):
-                return "for items that are arrays or objects, unless they are enumerated"
-            elif constraints.types & f.STRING and constraints.contents:
-                return "for strings whose content is a grammar"
+            elif constraints.types & (f.ARRAY | f.OBJECT) or (
+                constraints.types & f.STRING and constraints.contents
+            ):
+                return None
             else:
                 candidates = [None] if constraints.types & f.NULL else []
                 candidates += [True, False] if constraints.types & f.BOOLEAN else []

@@ -109,9 +109,9 @@ def _below(high: Decimal, strict: bool, other: Decimal, other_strict: bool) -> b
     return high < other or (high == other and strict and not other_strict)
 
 
-def decimal(value: int | float) -> Decimal:
+def decimal(value: int | float | Decimal) -> Decimal:
     """The exact decimal value of a JSON number."""
-    return Decimal(value) if isinstance(value, int) else Decimal(repr(value))
+    return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
 
 
 # ---------------------------------------------------------------- integers

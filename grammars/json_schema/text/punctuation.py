@@ -36,11 +36,16 @@ _LINE = ir.concat(_NEWLINE, ir.repeat(_SPACE, 0, 40))
 
 
 class ArraySigns(NamedTuple):
-    """What stands around and between the items of an array."""
+    """What stands around and between the items of an array; `gap` is whitespace between a comma and the next item."""
 
     open: ir.Expr
     comma: ir.Expr
     close: ir.Expr
+    gap: ir.Expr = ir.EPSILON
+
+    def next_item(self, item: ir.Expr) -> ir.Expr:
+        """A comma and the item after it."""
+        return ir.sequence(self.comma, self.gap, item)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,8 +189,9 @@ def punctuation_for(
         colon=ir.concat(before_colon, ir.Literal(b":"), after_colon),
         distinct=ArraySigns(
             marked(ir.EMPTY_STRING, b"[", ir.OPEN_DISTINCT, inside),
-            marked(before_comma, b",", ir.NEXT_DISTINCT, after_comma),
+            marked(before_comma, b",", ir.NEXT_DISTINCT, ir.EMPTY_STRING),
             marked(inside, b"]", ir.CLOSE_DISTINCT, ir.EMPTY_STRING),
+            ir.Terminal(after_comma),
         ),
     )
 

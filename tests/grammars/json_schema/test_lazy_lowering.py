@@ -165,7 +165,12 @@ def test_an_object_in_two_places_is_two_schemas() -> None:
         {"$ref": "#/nowhere"},
         {"$ref": "#/$defs/circle"},
         {"$ref": "#/$defs/endless"},
-        {"type": "array", "items": {"type": "object"}, "uniqueItems": True, "minItems": 2},
+        {
+            "type": "array",
+            "items": {"type": "object", "maxProperties": 0},
+            "uniqueItems": True,
+            "minItems": 2,
+        },
         {"type": "array", "minItems": 3, "maxItems": 2},
         {"enum": [{"a": 1}], "type": "array"},
         {"required": ["a"], "additionalProperties": False},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from constrained.evaluate.hostile.case import TOO_LARGE, UNSATISFIABLE, schema
+from constrained.evaluate.hostile.case import TOO_LARGE, UNSATISFIABLE, UNSUPPORTED, schema
 
 
 def _letters(number: int) -> str:
@@ -214,6 +214,61 @@ schema(
     {"type": "array", "items": {"type": "string", "format": "idn-hostname"}},
     accepted=(["a.example"],),
     rejected=(["a b"],),
+)
+schema(
+    "20 different objects",
+    {"type": "array", "items": {"type": "object"}, "uniqueItems": True, "minItems": 20},
+    accepted=([{"a": i} for i in range(20)],),
+    rejected=([{}], [{"a": 1}] * 20),
+)
+schema(
+    "60 different objects of 64",
+    {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {name: {"type": "boolean"} for name in "abcdef"},
+            "required": [*"abcdef"],
+            "additionalProperties": False,
+        },
+        "uniqueItems": True,
+        "minItems": 60,
+    },
+    accepted=([{name: bool(i >> k & 1) for k, name in enumerate("abcdef")} for i in range(64)],),
+    rejected=([dict.fromkeys("abcdef", True)] * 2,),
+)
+schema(
+    "different arrays of different arrays",
+    {
+        "type": "array",
+        "items": {
+            "type": "array",
+            "items": {"type": "array", "items": {"type": "object"}, "uniqueItems": True, "minItems": 2},
+            "uniqueItems": True,
+            "minItems": 2,
+        },
+        "uniqueItems": True,
+        "minItems": 2,
+    },
+    accepted=([[[{}, {"a": i}], [{}, {"b": j}]] for i, j in ((1, 1), (1, 2))],),
+    rejected=([[[{}, {"a": 1}], [{}, {"b": 1}]]] * 2,),
+)
+schema(
+    "8 different items that contain 3 objects with a name",
+    {
+        "type": "array",
+        "uniqueItems": True,
+        "minItems": 8,
+        "contains": {"type": "object", "required": ["a"]},
+        "minContains": 3,
+    },
+    accepted=([*range(5), *({"a": i} for i in range(3))],),
+    rejected=([*range(7), {"a": 1}], [{"a": 1}] * 8),
+)
+schema(
+    "as many different objects as there are counts for",
+    {"type": "array", "items": {"type": "object"}, "uniqueItems": True, "minItems": 10_000},
+    UNSUPPORTED,
 )
 schema(
     "3 different booleans",
