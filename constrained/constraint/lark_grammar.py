@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lark import Lark
 
     from grammars.ir import Grammar
-    from grammars.notation.lark import Lexer, OverlapReport, TerminalPreference
+    from grammars.notation.lark import LarkSettings, Lexer, OverlapReport, TerminalPreference
     from grammars.notation.lark.captures import CaptureGrammar
 
 
@@ -70,7 +70,7 @@ class _LarkConstraint(Constraint):
     def grammar(self) -> Grammar:
         from grammars.notation.lark import parse
 
-        grammar = parse(self.source, **self._settings())
+        grammar = parse(self.source, self._settings())
         if self.wants_tree:
             _ = self._parser
         return grammar
@@ -79,31 +79,26 @@ class _LarkConstraint(Constraint):
     def capture_grammar(self) -> CaptureGrammar | None:
         from grammars.notation.lark import capture_grammar
 
-        return capture_grammar(self.source, **self._settings())
+        return capture_grammar(self.source, self._settings())
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self) -> LarkSettings:
         from constrained.vocabulary.special_tokens import letters  # loads numpy
+        from grammars.notation.lark import LarkSettings
 
-        return {
-            "start": self.start,
-            "lexer": self.lexer,
-            "prefer": self.prefer,
-            "embedded": self._embedded(),
-            "import_paths": self.import_paths,
-            "tokens": letters(self.special_tokens),
-        }
+        return LarkSettings(
+            start=self.start,
+            lexer=self.lexer,
+            prefer=self.prefer,
+            embedded=self._embedded(),
+            import_paths=self.import_paths,
+            tokens=letters(self.special_tokens),
+        )
 
     def terminal_overlaps(self) -> OverlapReport:
         """Which terminals match the same text; see `grammars.notation.lark.terminal_overlaps`."""
         from grammars.notation.lark import terminal_overlaps
 
-        return terminal_overlaps(
-            self.source,
-            start=self.start,
-            lexer=self.lexer,
-            embedded=self._embedded(),
-            import_paths=self.import_paths,
-        )
+        return terminal_overlaps(self.source, self._settings())
 
     @cached_property
     def _parser(self) -> Lark:

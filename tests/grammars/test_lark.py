@@ -26,7 +26,7 @@ from constrained.errors import (
 from constrained.vocabulary import Vocabulary
 from grammars import ir
 from grammars.lexer import LexerGrammar
-from grammars.notation.lark import load, parse
+from grammars.notation.lark import LarkSettings, load, parse
 from grammars.regex import parse as parse_regex
 from tests.support import paths
 from tests.support.examples import examples
@@ -147,10 +147,10 @@ def test_python_larks_own_grammars_are_read_or_refused_by_name() -> None:
             continue
         start = "start" if "start" in definitions.rules else "file_input"
         with pytest.raises(UnsupportedConstraint) as caught:
-            parse(text, start=start)
+            parse(text, LarkSettings(start=start))
         assert caught.value.problems[0].reason == refusal
     python = (own / "python.lark").read_text()
-    assert isinstance(parse(python, start="comp_op"), LexerGrammar)
+    assert isinstance(parse(python, LarkSettings(start="comp_op")), LexerGrammar)
 
 
 def test_the_library_has_what_lark_has() -> None:
@@ -377,7 +377,9 @@ class Made:
 
     def grammar(self) -> LexerGrammar:
         embedded = {name: ir.Grammar.of(parse_regex(pattern)) for name, pattern in self.embedded.items()}
-        made = parse(self.text, lexer="basic" if self.basic else "contextual", embedded=embedded)
+        made = parse(
+            self.text, LarkSettings(lexer="basic" if self.basic else "contextual", embedded=embedded)
+        )
         assert isinstance(made, LexerGrammar)
         return made
 

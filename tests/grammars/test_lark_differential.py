@@ -13,7 +13,7 @@ from constrained.errors import UnsatisfiableConstraint
 from constrained.vocabulary import Vocabulary
 from grammars import ir
 from grammars.lexer import LexerGrammar
-from grammars.notation.lark import parse
+from grammars.notation.lark import LarkSettings, parse
 from grammars.visit import children
 from tests.support.examples import examples
 
@@ -200,7 +200,7 @@ class Pair:
 
     def __init__(self, text: str, lexer: str = "contextual", prefer: str = "longest") -> None:
         self.theirs = lark.Lark(text, parser="lalr", lexer=lexer)
-        grammar = parse(text, lexer=lexer, prefer=prefer)  # type: ignore[arg-type]
+        grammar = parse(text, LarkSettings(lexer=lexer, prefer=prefer))  # type: ignore[arg-type]
         assert isinstance(grammar, LexerGrammar)
         try:
             self.ours: LexerAutomaton | None = LexerAutomaton(grammar, BYTES)

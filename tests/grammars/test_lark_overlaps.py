@@ -10,7 +10,7 @@ import pytest
 
 import constrained
 from grammars import ir
-from grammars.notation.lark import OverlapReport, overlaps, terminal_overlaps
+from grammars.notation.lark import LarkSettings, OverlapReport, overlaps, terminal_overlaps
 from grammars.regex import parse as parse_regex
 
 
@@ -65,7 +65,7 @@ def test_ignored_terminals_and_parsers_count() -> None:
     (one,) = terminal_overlaps(grammar).overlaps
     assert one.example == " "
     assert len(terminal_overlaps(lark.Lark(grammar, parser="lalr")).overlaps) == 1
-    assert terminal_overlaps(grammar, lexer="dynamic") == OverlapReport()
+    assert terminal_overlaps(grammar, LarkSettings(lexer="dynamic")) == OverlapReport()
 
 
 def test_flags_count() -> None:

@@ -24,7 +24,7 @@ from constrained.errors import (
 )
 from grammars import ir
 from grammars.lexer import LexerGrammar
-from grammars.notation.lark import parse
+from grammars.notation.lark import LarkSettings, parse
 from tests.grammars.test_lark import Texts
 from tests.grammars.test_lark_differential import GRAMMARS, Pair, changed
 from tests.support.examples import examples
@@ -228,7 +228,7 @@ def test_mistakes_in_imported_files_point_at_the_import(tmp_path: Path) -> None:
     ]:
         (tmp_path / "bad.lark").write_text(content)
         with pytest.raises(ConstrainedError) as caught:
-            parse("start: x\n%import bad.x", import_paths=[tmp_path])
+            parse("start: x\n%import bad.x", LarkSettings(import_paths=[tmp_path]))
         assert caught.value.problems[0].place.startswith("line 2")
         assert reason in caught.value.problems[0].reason
 

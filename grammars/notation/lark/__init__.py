@@ -1,5 +1,6 @@
 """Lark grammars, and `lark.Lark` parsers, to the grammar IR.
 
+    settings      how a grammar is read: start rule, lexer, what @name stands for
     additions     what a grammar may hold beyond Lark: %json, @name, and what llguidance adds
     attributes    name[lazy, suffix="..."]
     parameters    name::set_bit(0), %if bit_clear(0)
@@ -22,7 +23,7 @@ Must not know: tokenizers, models.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any
 
 from lark import Lark
 
@@ -45,6 +46,7 @@ from grammars.notation.lark.overlaps import ComparedTerminal, OverlapReport, Ter
 from grammars.notation.lark.patterns import as_regex
 from grammars.notation.lark.preference import TerminalPreference, lexer_tokens
 from grammars.notation.lark.rules import LarkRules
+from grammars.notation.lark.settings import LarkSettings, Lexer
 from grammars.notation.lark.terminals import LarkTerminal, LarkTerminals
 from grammars.notation.lark.tokens import TokenReference, token_parts
 from grammars.transform.inline_regular import inline_regular_rules
@@ -55,6 +57,7 @@ from grammars.transform.productive import prune_unproductive
 from grammars.visit import drop_unreachable
 
 __all__ = [
+    "LarkSettings",
     "Lexer",
     "OverlapReport",
     "TerminalOverlap",
@@ -68,34 +71,18 @@ __all__ = [
     "terminal_overlaps",
 ]
 
-Lexer = Literal["contextual", "basic", "dynamic"]
-"""Which terminals compete where: those that the parser can take, all of them everywhere, or none at all."""
-
 _START = "text"  # taken names get a stroke
 _ANY_MARK = b"\xff"
 _IGNORED = "%ignore"
+_DEFAULT = LarkSettings()
 
 
-def parse(
-    source: str | Lark,
-    *,
-    start: str | None = None,
-    lexer: Lexer | None = None,
-    prefer: TerminalPreference = "longest",
-    embedded: Mapping[str, ir.Grammar] | None = None,
-    import_paths: Sequence[Any] = (),
-    tokens: Mapping[str, bytes] | None = None,
-) -> ir.Grammar:
-    """A Lark grammar, ready for the core: a `LexerGrammar`, unless `lexer` is ``"dynamic"``.
+def parse(source: str | Lark, settings: LarkSettings = _DEFAULT) -> ir.Grammar:
+    """A Lark grammar, ready for the core: a `LexerGrammar`, unless the lexer is ``"dynamic"``.
 
     Args:
         source: the text of the grammar, or a parser that Lark made of one.
-        start: the rule that a whole text follows; ``"start"``, or the start rule of the parser.
-        lexer: see `Lexer`; ``"contextual"``, or what the parser has, see `grammars.notation.lark.instance.lexer_of`.
-        prefer: see `TerminalPreference`.
-        embedded: what ``@name`` stands for.
-        import_paths: folders, or loaders as Lark takes them, that ``%import`` searches before Lark's library.
-        tokens: what stands for each of `special_tokens` in texts: bytes of no other text.
+        settings: how it is read.
 
     Raises:
         InvalidConstraint: malformed, or something is undefined or defined twice; with line, column and a caret.
@@ -103,24 +90,11 @@ def parse(
         UnsatisfiableConstraint: no completion follows the start rule.
         ConstraintTooLarge: the text, templates or terminals are too large, or too many rules begin with one another.
     """
-    for setting, value, literal in (("lexer", lexer, Lexer), ("prefer", prefer, TerminalPreference)):
-        if value is not None and value not in get_args(literal):
-            choices = ", ".join(map(repr, get_args(literal)))
-            raise InvalidConstraint(f"{setting}={value!r} is not known", action=f"use one of {choices}")
-    cutter, rules, start = _lowered(source, start, lexer, embedded or {}, import_paths, tokens)
-    return cutter.finish(rules, start, prefer)
+    cutter, rules, start = _lowered(source, settings)
+    return cutter.finish(rules, start, settings.prefer)
 
 
-def capture_grammar(
-    source: str | Lark,
-    *,
-    start: str | None = None,
-    lexer: Lexer | None = None,
-    prefer: TerminalPreference = "longest",
-    embedded: Mapping[str, ir.Grammar] | None = None,
-    import_paths: Sequence[Any] = (),
-    tokens: Mapping[str, bytes] | None = None,
-) -> CaptureGrammar | None:
+def capture_grammar(source: str | Lark, settings: LarkSettings = _DEFAULT) -> CaptureGrammar | None:
     """The grammar in which the captures of a text are found; None if no rule has any. Arguments and errors as for `parse`."""
     if isinstance(source, Lark) or not without_additions(source).captured:
         return None
@@ -131,12 +105,11 @@ def capture_grammar(
         opaque[stand_in] = grammar
         return ir.Grammar.of(stand_in)
 
-    start = "start" if start is None else start
-    definitions, cutter = _cutter_of(source, start, lexer, import_paths)
+    definitions, cutter, start = _read(source, settings)
     ignored = cutter.between
     if ignored is not ir.EPSILON:
         cutter.between = ir.call(_IGNORED)
-    lowering = _rules_of(definitions, cutter, start, embedded or {}, tokens, as_terminal)
+    lowering = _rules_of(definitions, cutter, start, settings, as_terminal)
     whole = cutter.productive({**lowering.rules, _IGNORED: ignored}, start)
     bodies = {lazy.rule: (body, lazy.ending) for body, lazy in definitions.plain.lazy.items()}
     captured = {}
@@ -150,67 +123,40 @@ def capture_grammar(
         whole.rules,
         whole.start,
         captured,
-        cutter.tokens(prefer) if behind_lexer else (),
+        cutter.tokens(settings.prefer) if behind_lexer else (),
         cutter.lexer == "basic",
         opaque,
         _IGNORED,
-        tokens or {},
+        settings.tokens or {},
     )
 
 
-def terminal_overlaps(
-    source: str | Lark,
-    *,
-    start: str | None = None,
-    lexer: Lexer | None = None,
-    embedded: Mapping[str, ir.Grammar] | None = None,
-    import_paths: Sequence[Any] = (),
-) -> OverlapReport:
+def terminal_overlaps(source: str | Lark, settings: LarkSettings = _DEFAULT) -> OverlapReport:
     """Which terminals match the same text, as Lark's strict mode has it: regular expressions of equal priority.
 
     Terminals that the start rule needs and ignored ones are compared, also those that never come at the same place.
-    Without a lexer nothing is compared.
-
-    Args:
-        source: as in `parse`, like all others.
-        start: the start rule.
-        lexer: see `Lexer`.
-        embedded: what ``@name`` stands for.
-        import_paths: folders or loaders for ``%import``.
-
-    Raises:
-        ConstraintError: as `parse`.
+    Without a lexer nothing is compared. Arguments and errors as for `parse`.
     """
-    cutter, _, _ = _lowered(source, start, lexer, embedded or {}, import_paths)
+    cutter, _, _ = _lowered(source, settings)
     return OverlapReport() if cutter.lexer == "dynamic" else find_overlaps(cutter.regular_terminals())
 
 
-def _lowered(
-    source: str | Lark,
-    start: str | None,
-    lexer: Lexer | None,
-    embedded: Mapping[str, ir.Grammar],
-    import_paths: Sequence[Any],
-    tokens: Mapping[str, bytes] | None = None,
-) -> tuple[_Cutter, Mapping[str, ir.Expr], str]:
-    """The terminals, the rules and the start rule; without `tokens` any byte stands for a token."""
+def _lowered(source: str | Lark, settings: LarkSettings) -> tuple[_Cutter, Mapping[str, ir.Expr], str]:
+    """The terminals, the rules and the start rule."""
     if isinstance(source, Lark):
         own_lexer = lexer_of(source)
-        start = start_rule(source, start)
-        cutter = _Cutter(_parser_terminals(source), list(source.lexer_conf.ignore), lexer or own_lexer)
-        rules = compiled_rules(source, cutter.leaf)
-    else:
-        start = "start" if start is None else start
-        definitions, cutter = _cutter_of(source, start, lexer, import_paths)
-        rules = _rules_of(definitions, cutter, start, embedded, tokens).rules
-    return cutter, rules, start
+        start = start_rule(source, settings.start)
+        ignored = list(source.lexer_conf.ignore)
+        cutter = _Cutter(_parser_terminals(source), ignored, settings.lexer or own_lexer)
+        return cutter, compiled_rules(source, cutter.leaf), start
+    definitions, cutter, start = _read(source, settings)
+    return cutter, _rules_of(definitions, cutter, start, settings).rules, start
 
 
-def _cutter_of(
-    source: str, start: str, lexer: Lexer | None, import_paths: Sequence[Any]
-) -> tuple[LarkDefinitions, _Cutter]:
-    """The definitions of a text, and their terminals."""
-    definitions = load(source, import_paths)
+def _read(source: str, settings: LarkSettings) -> tuple[LarkDefinitions, _Cutter, str]:
+    """The definitions of a text, their terminals, and the start rule."""
+    start = "start" if settings.start is None else settings.start
+    definitions = load(source, settings.import_paths)
     _check_start(definitions, start)
     terminals = LarkTerminals(
         definitions.terminals,
@@ -218,19 +164,18 @@ def _cutter_of(
         literals=definitions.literals,
         may_be_empty=definitions.plain.llguidance,
     )
-    return definitions, _Cutter(terminals, definitions.ignored, lexer or "contextual")
+    return definitions, _Cutter(terminals, definitions.ignored, settings.lexer or "contextual"), start
 
 
 def _rules_of(
     definitions: LarkDefinitions,
     cutter: _Cutter,
     start: str,
-    embedded: Mapping[str, ir.Grammar],
-    tokens: Mapping[str, bytes] | None,
+    settings: LarkSettings,
     change: Callable[[ir.Grammar], ir.Grammar] = lambda grammar: grammar,
 ) -> LarkRules:
     """The rules of a text; `change` is made of each grammar that is embedded."""
-    plain = definitions.plain
+    plain, tokens = definitions.plain, settings.tokens
     parts = token_parts(plain.source, plain.tokens.values())
 
     def token(reference: TokenReference) -> ir.Expr:
@@ -241,7 +186,7 @@ def _rules_of(
         marks = [ir.literal(_ANY_MARK if tokens is None else tokens[name]) for name in parts[reference]]
         return ir.sequence(ir.Terminal(ir.union(*marks)), cutter.between)
 
-    lower = _embedder(definitions, embedded)
+    lower = _embedder(definitions, settings.embedded)
 
     def embed(node: EmbeddedGrammar) -> tuple[ir.Grammar, ir.Expr]:
         return change(lower(node)), cutter.between

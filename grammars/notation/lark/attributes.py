@@ -20,7 +20,7 @@ _TERMINAL = re.compile(
 _REFUSED = {
     "max_tokens": (
         "counts tokens, and a grammar counts characters",
-        "bound the characters, as in /(.|\\n){0,200}/, or pass max_tokens to the call",
+        "bound the characters, as in /(.|\\n){0,200}/, or use any_text with max_tokens in a structural tag",
     ),
     "temperature": (
         "changes how tokens are drawn and not what is allowed",

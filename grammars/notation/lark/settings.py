@@ -1,0 +1,47 @@
+"""How the text of a Lark grammar, or a parser, is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from grammars import ir
+from grammars.errors import InvalidConstraint
+from grammars.notation.lark.preference import TerminalPreference
+
+Lexer = Literal["contextual", "basic", "dynamic"]
+"""Which terminals compete where: those that the parser can take, all of them everywhere, or none at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LarkSettings:
+    """How a grammar is read.
+
+    Attributes:
+        start: the rule that a whole text follows; None: ``"start"``, or the start rule of the parser.
+        lexer: see `Lexer`; None: ``"contextual"``, or what the parser has, see `grammars.notation.lark.instance.lexer_of`.
+        prefer: see `TerminalPreference`.
+        embedded: what ``@name`` stands for.
+        import_paths: folders, or loaders as Lark takes them, that ``%import`` searches before Lark's library.
+        tokens: what stands for each of `special_tokens` in texts: bytes of no other text; None: any byte stands for a token.
+
+    Raises:
+        InvalidConstraint: `lexer` or `prefer` is unknown.
+    """
+
+    start: str | None = None
+    lexer: Lexer | None = None
+    prefer: TerminalPreference = "longest"
+    embedded: Mapping[str, ir.Grammar] = field(default_factory=dict)
+    import_paths: Sequence[Any] = ()
+    tokens: Mapping[str, bytes] | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, literal in (
+            ("lexer", self.lexer, Lexer),
+            ("prefer", self.prefer, TerminalPreference),
+        ):
+            if value is not None and value not in get_args(literal):
+                choices = ", ".join(map(repr, get_args(literal)))
+                raise InvalidConstraint(f"{name}={value!r} is not known", action=f"use one of {choices}")
