@@ -38,6 +38,7 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
                 node.searched |= child.searched;
                 node.finite &= child.finite;
                 node.bound = std::max(node.bound, child.bound);
+                node.bound_bytes = std::max(node.bound_bytes, child.bound_bytes);
                 node.depth = std::max<uint16_t>(node.depth, child.depth + (deeper ? 1 : 0));
                 return child;
             };
@@ -90,7 +91,7 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
                     node.least = !node.nullable;
                     node.finite = false;
                     node.searched = true;
-                    node.bound = 0;
+                    node.bound = node.bound_bytes = 0;
                     node.max_length = kInfinite;
                     break;
                 case Kind::DecimalMultiple:
@@ -109,7 +110,7 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
                     const Node& part = below({a});
                     node.nullable = b == 0 || part.nullable;
                     node.finite &= c != kInfinite;
-                    if (c != kInfinite) node.bound = std::max(node.bound, c);
+                    if (c != kInfinite) node.bound = std::max(node.bound, c), node.bound_bytes = std::max(node.bound_bytes, copies_bytes(part, c));
                     const uint64_t most = uint64_t{part.max_length} * c;
                     node.max_length = c == kInfinite || most >= kInfinite ? kInfinite : static_cast<uint32_t>(most);
                     const uint64_t least = uint64_t{part.least} * b;
@@ -409,7 +410,7 @@ RegexId RegexStore::without_exclusions(RegexId id) {
 }
 
 RegexStore::Relaxed RegexStore::relax(RegexId id, uint32_t from) {
-    if (nodes_[id.value].bound < from) return {id, kInfinite};
+    if (nodes_[id.value].bound_bytes < from) return {id, kInfinite};
     const uint64_t key = uint64_t{id.value} << 32 | from;
     if (const auto at = relaxed_.find(key); at != relaxed_.end()) return at->second;
     const Node node = nodes_[id.value];
@@ -438,8 +439,8 @@ RegexStore::Relaxed RegexStore::relax(RegexId id, uint32_t from) {
         }
         case Kind::Repeat: {
             uint32_t high = node.c;
-            if (high != kInfinite && high >= from && !nullable({node.a})) {
-                result.least = high;
+            if (const uint32_t bytes = high == kInfinite ? 0 : copies_bytes(nodes_[node.a], high); bytes >= from && !nullable({node.a})) {
+                result.least = bytes;
                 high = kInfinite;
             }
             result.id = repeat(part({node.a}), node.b, high);

@@ -180,10 +180,10 @@ public:
 
     struct Relaxed {
         RegexId id;
-        uint32_t least;  ///< the smallest lifted bound; kInfinite if none
+        uint32_t least;  ///< bytes that the copies of any lifted bound have at least; kInfinite if none is lifted
     };
-    /// The language without upper bounds of `from` or more copies, except in complements. It contains the same texts of up
-    /// to `least` bytes, because a copy has at least one byte.
+    /// The language without upper bounds whose copies have `from` bytes or more, except in complements. It contains the same
+    /// texts of up to `least` bytes.
     Relaxed relax(RegexId id, uint32_t from);
 
     /// `min_length`; throws `TooLarge` if the search takes more than `steps` steps.
@@ -231,6 +231,7 @@ private:
                            // multiples_
         uint32_t min_length;
         uint32_t least = 0;  // lower bound of min_length that needs no search
+        uint32_t bound_bytes = 0;  // as `bound`, times the bytes that a copy has at least
         uint32_t max_length = 0;  // kInfinite if there is a loop, an intersection or a complement
         uint32_t partition = kUnset;
         uint32_t moves = kNoMoves;
@@ -262,6 +263,10 @@ private:
     uint32_t completion(RegexId id, RegexId part);
     bool stays(RegexId id, RegexId part);
     RegexId behind_star(RegexId rest, RegexId part);
+    /// Bytes that so many copies have at least, without a search.
+    static uint32_t copies_bytes(const Node& part, uint32_t copies) {
+        return static_cast<uint32_t>(std::min<uint64_t>(uint64_t{copies} * std::max(part.least, 1u), kInfinite - 1));
+    }
     uint32_t max_length(RegexId id) const { return nodes_[id.value].max_length; }
     bool subset_of_star(RegexId id, RegexId part);
     bool absorbs(RegexId tail, RegexId part);

@@ -8,7 +8,7 @@ namespace {
 constexpr size_t kFewTokens = 512;   // kept as a list; more are kept as bits
 constexpr size_t kFewBytes = 4;      // looked up one by one
 constexpr size_t kManyExits = 4096;  // out of C*: too many to check one by one
-constexpr uint32_t kHighBound = 16;  // of a counter: relaxed so that more residuals share an entry
+constexpr uint32_t kHighBound = 16;  // bytes of the copies of a counter: relaxed so that more residuals share an entry
 }
 
 /// A residual with the same entry, shared by as many residuals as possible: bounds that no token reaches and excluded
@@ -348,26 +348,37 @@ StarTokens& TokenLexicon::star_tokens(RegexId part) {
 
 // ---------------------------------------------------------------- any text but some words
 
-/// Walks both residuals in parallel where they differ, that is on the paths of the excluded words, and visits only
-/// subtrees with tokens of more than `agree` bytes: both residuals treat shorter tokens alike.
-std::unique_ptr<LexiconEntry> TokenLexicon::from_base(RegexId residual, RegexId base, uint32_t agree) {
+/// Walks both residuals in parallel where they differ, that is on the paths of the excluded words. `relaxed`: the base is the
+/// residual with its high bounds lifted; then only what is long enough to reach a bound is visited, see `from_relaxed`.
+std::unique_ptr<LexiconEntry> TokenLexicon::from_base(RegexId residual, RegexId base, bool relaxed) {
     const Lookup plain = at(base);
     auto entry = std::make_unique<LexiconEntry>(LexiconEntry{plain.entry.inner_tokens, nullptr, plain.entry.max_remaining, plain.entry.boundary_nodes, {}});
     if (plain.entry.star_tokens) entry->inner_tokens.add(*plain.entry.star_tokens);
     entry->max_remaining = add_lengths(entry->max_remaining, plain.extra_length);
+    const uint32_t rest = entry->max_remaining;
+    /// Bytes of the rest of a token up to which both treat it alike.
+    const auto alike = [&](RegexId mine, RegexId theirs) -> uint32_t {
+        if (!relaxed || mine == RegexStore::kEmptyLanguage) return 0;
+        for (const uint32_t bound : {kHighBound, kHighBound / 2}) {  // what was read may have used up some copies
+            const auto [lifted, least] = regexes_.relax(mine, bound);
+            if (lifted == theirs) return least > rest ? least - rest : 0;
+        }
+        return 0;
+    };
     struct Pair {
-        uint32_t node;
+        uint32_t node, depth;
         RegexId mine, theirs;
     };
-    std::vector<Pair> work{{Trie::kRoot, residual, base}};
+    std::vector<Pair> work{{Trie::kRoot, 0, residual, base}};
     std::vector<uint32_t> gained, lost;
     const auto step = [&](RegexId state, uint8_t byte) {
         return state == RegexStore::kEmptyLanguage ? state : regexes_.step(state, byte);
     };
     while (!work.empty()) {
-        const auto [node, mine, theirs] = work.back();
+        const auto [node, depth, mine, theirs] = work.back();
         work.pop_back();
         regexes_.work().spend(trie_.children_end(node) - trie_.children_begin(node));
+        const uint32_t agree = depth + alike(mine, theirs);
         for (uint32_t child = trie_.children_begin(node); child < trie_.children_end(node); ++child) {
             if (trie_.longest_in_subtree(child) <= agree) continue;
             const RegexId next = step(mine, trie_.byte(child)), other = step(theirs, trie_.byte(child));
@@ -383,7 +394,7 @@ std::unique_ptr<LexiconEntry> TokenLexicon::from_base(RegexId residual, RegexId 
             if (trie_.leaf(child)) continue;
             const bool exit = allowed && regexes_.nullable(next), was_exit = was_allowed && regexes_.nullable(other);
             if (exit != was_exit) (exit ? gained : lost).push_back(child);
-            work.push_back({child, next, other});
+            work.push_back({child, depth + 1, next, other});
         }
     }
     std::vector<uint32_t>& nodes = entry->boundary_nodes;  // free text may end anywhere: there are many of them
@@ -411,15 +422,16 @@ std::unique_ptr<LexiconEntry> TokenLexicon::from_walked(RegexId residual) {
     return nullptr;
 }
 
-/// Let S be the residual R with its high bounds lifted, the smallest of them n. S contains R, and every text of S of at
-/// most n bytes is in R because n bytes cannot exceed a bound. So a token of S that can be completed with w bytes is a
-/// token of R if it has at most n - w bytes; w is at most the entry's `max_remaining`.
+/// Let S be the residual R with its high bounds lifted, and n the bytes of the copies of the smallest of them. S contains R, and
+/// every text of S of at most n bytes is in R because n bytes cannot exceed a bound. So a token of S that can be completed with
+/// w bytes is a token of R if it has at most n - w bytes; w is at most the entry's `max_remaining`. The same holds of what is
+/// left of a token where the derivatives of R and S are again such a pair.
 std::unique_ptr<LexiconEntry> TokenLexicon::from_relaxed(RegexId residual) {
     const auto [relaxed, least] = regexes_.relax(residual, kHighBound);
     if (relaxed == residual) return nullptr;
     const Lookup plain = at(relaxed);
     const uint32_t worst = add_lengths(plain.entry.max_remaining, plain.extra_length);
-    return worst < least ? from_base(residual, relaxed, least - worst) : nullptr;
+    return worst < least ? from_base(residual, relaxed, true) : nullptr;
 }
 
 }  // namespace core

@@ -106,7 +106,7 @@ private:
     bool worth_star_tokens(const RegexStore::StarOf& star);
     StarTokens& star_tokens(RegexId part);
     void index_boundary(LexiconEntry& entry) const;
-    std::unique_ptr<LexiconEntry> from_base(RegexId residual, RegexId base, uint32_t agree = 0);
+    std::unique_ptr<LexiconEntry> from_base(RegexId residual, RegexId base, bool relaxed = false);
     std::unique_ptr<LexiconEntry> from_relaxed(RegexId residual);
     const ByteSet& uniform_classes(RegexId residual);
 

@@ -106,3 +106,31 @@ def test_a_row_has_one_number_however_it_came_about():
                 break
             state = automaton.next(state, draw.choice(ways))
     assert len(set(rows.values())) == len(rows)
+
+
+@pytest.mark.parametrize("count", [4, 8, 16, 20])
+@pytest.mark.parametrize(
+    "pattern",
+    [r"^(?:\S+\s+){0,%d}\S+$", "^(ab){0,%d}c$", "^(a[b.]){2,%d}((ab)+7){0,%d}$"],
+    ids=["words", "pairs", "two"],
+)
+def test_tokens_of_many_copies_of_a_counter_are_those_that_can_be_read(pattern: str, count: int):
+    """Residuals of high bounds are looked at without them: long tokens are what tells them apart."""
+    copies = ["a ", "b  ", " a", "ab", "a.", "ab7", "a b "]
+    texts = {
+        copy * times + end
+        for copy in copies
+        for times in range(1, 12)
+        for end in ("", "a", 'a"', "c", '"', "7")
+    }
+    tokens = [bytes([byte]) for byte in range(128)] + sorted(text.encode() for text in texts if len(text) > 1)
+    words = Vocabulary.from_bytes([*tokens, b""], eos_ids=[len(tokens)])
+    automaton = compile({"type": "string", "pattern": pattern % ((count,) * pattern.count("%d"))}, words)
+    draw = random.Random(count)
+    for _ in range(examples(6)):
+        state = automaton.start
+        for _ in range(30):
+            if not (ways := check(automaton, state)):
+                break
+            going_on = [token for token in ways if token != ord('"')]
+            state = automaton.next(state, draw.choice(going_on[-40:] or ways))
