@@ -17,7 +17,6 @@ import numpy as np
 
 from constrained.automaton.bitmask import Bitmask, pack_ids, unpack_ids
 from constrained.automaton.protocol import DEAD, NO_LIMIT, Automaton
-from constrained.errors import ConstraintTooLarge, Problem
 from constrained.lru_cache import LRUCache
 from constrained.vocabulary import Vocabulary
 
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
     from grammars.counted import CountedText
 
 MAX_READINGS = 256
-"""Greatest number of readings of a prefix."""
+"""Readings that a state keeps. Repetitions of limited texts with no fixed end have ever more; those that end soonest are
+kept then. Each can be completed, so no text comes to a dead end."""
 
 _ENDED, _START = 1, 2
 _OUTSIDE = -1
@@ -123,7 +123,7 @@ class CountedAutomaton(Automaton):
         after = self._after(readings, moved, token)
         if not after:
             return DEAD
-        return self._number(_State(self._relaxed.next(here.relaxed, token), _ordered(after)))
+        return self._number(_State(self._relaxed.next(here.relaxed, token), _ordered(self._kept(after))))
 
     def accepts(self, state: int) -> bool:
         """See `Automaton.accepts`."""
@@ -190,14 +190,6 @@ class CountedAutomaton(Automaton):
             if place in found and found[place] <= used:
                 continue
             found[place] = used
-            if len(found) > MAX_READINGS:
-                raise ConstraintTooLarge(
-                    "the text has too many readings",
-                    Problem(
-                        "max_tokens", f"more than {MAX_READINGS} ways to say where its limited texts begin"
-                    ),
-                    action="let a fixed text end each text with a limit of tokens",
-                )
             if place.text != _OUTSIDE:
                 if self._inner[place.text].accepts(place.inside):
                     work.append((_Place(place.rules, _OUTSIDE, DEAD), 0))
@@ -257,6 +249,12 @@ class CountedAutomaton(Automaton):
                     if inside != DEAD and inner.accepts(inside):
                         after |= self._closed({_Place(rules, _OUTSIDE, DEAD): 0})
         return after
+
+    def _kept(self, readings: _Readings) -> _Readings:
+        if len(readings) <= MAX_READINGS:
+            return readings
+        soonest = sorted((self._shortest((place,)), used, place) for place, used in readings.items())
+        return {place: used for _, used, place in soonest[:MAX_READINGS]}
 
     def _shortest(self, places: Iterable[_Place]) -> int:
         """The fewest tokens that complete one of some readings."""

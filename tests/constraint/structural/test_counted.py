@@ -21,6 +21,7 @@ from constrained import (
     load,
     structural_tag,
 )
+from constrained.automaton import counted
 from constrained.automaton.bitmask import unpack_ids
 from constrained.automaton.counted import CountedAutomaton
 from constrained.decoding.speculation import Speculation
@@ -207,6 +208,29 @@ def test_within_a_limit_some_token_leads_to_the_end(case: str) -> None:
                 token == EOS or automaton.shortest_completion(automaton.next(state, token)) < budget
                 for token in allowed
             )
+
+
+@pytest.mark.parametrize("case", ["side by side", "again and again", "many", "two limits"])
+def test_a_state_with_too_many_readings_keeps_some(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is allowed then is less, and still ends in time."""
+    monkeypatch.setattr(counted, "MAX_READINGS", 1)
+    dropped = False
+    for automaton, state, tokens in walks(case, 20, 6):
+        mask = automaton.new_mask()
+        automaton.fill_mask(state, mask)
+        allowed = set(unpack_ids(mask).tolist())
+        assert allowed == {token for token in range(EOS + 1) if automaton.next(state, token)}
+        for token in allowed - {EOS}:
+            ways = CASES[case][1]
+            assert judged(ways, [*tokens, token], ended=False) or judged(ways, [*tokens, token], ended=True)
+        automaton.fill_mask_within(state, mask, automaton.shortest_completion(state))
+        assert unpack_ids(mask).size
+        dropped |= (
+            len(automaton._states[state].readings)
+            == 1
+            < len(automaton._closed(dict(automaton._states[state].readings)))
+        )
+    assert dropped
 
 
 def inside(out: Any, vocabulary: Vocabulary) -> list[int]:
