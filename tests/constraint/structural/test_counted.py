@@ -210,7 +210,7 @@ def test_within_a_limit_some_token_leads_to_the_end(case: str) -> None:
             )
 
 
-@pytest.mark.parametrize("case", ["side by side", "again and again", "many", "two limits"])
+@pytest.mark.parametrize("case", ["side by side", "again and again", "two limits"])
 def test_a_state_with_too_many_readings_keeps_some(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is allowed then is less, and still ends in time."""
     assert max(len(automaton._states[state].readings) for automaton, state, _ in walks(case, 20, 6)) > 1
