@@ -26,8 +26,9 @@ from grammars.transform.interleave import interleave
 
 _SCALAR = f.STRING | f.NUMBER
 
-MAX_EARLIER = 64
-"""Earlier items that a required item of an array with marks may be equal to."""
+MAX_EARLIER = 20
+"""Earlier items that a required item of an array with marks may be equal to: a mask near the limit takes some 50 ms then, and
+with three times as many 700 ms."""
 MAX_LISTED_BYTES = 4_096
 """Bytes of all values that are listed beside a required item: a search may have to read them."""
 

@@ -222,20 +222,20 @@ schema(
     rejected=([{}], [{"a": 1}] * 20),
 )
 schema(
-    "60 different objects of 64",
+    "all of 16 different objects",
     {
         "type": "array",
         "items": {
             "type": "object",
-            "properties": {name: {"type": "boolean"} for name in "abcdef"},
-            "required": [*"abcdef"],
+            "properties": {name: {"type": "boolean"} for name in "abcd"},
+            "required": [*"abcd"],
             "additionalProperties": False,
         },
         "uniqueItems": True,
-        "minItems": 60,
+        "minItems": 16,
     },
-    accepted=([{name: bool(i >> k & 1) for k, name in enumerate("abcdef")} for i in range(64)],),
-    rejected=([dict.fromkeys("abcdef", True)] * 2,),
+    accepted=([{name: bool(i >> k & 1) for k, name in enumerate("abcd")} for i in range(16)],),
+    rejected=([dict.fromkeys("abcd", True)] * 2,),
 )
 schema(
     "different arrays of different arrays",
