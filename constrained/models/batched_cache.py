@@ -139,7 +139,7 @@ class BatchedCache(HuggingFaceCache):
         self._tidy(alone=len(tokens) == 1)
         counts = [len(ids) for ids in tokens]
         logits: torch.Tensor
-        if len(tokens) == 1 and not any(self._gone.values()):
+        if len(tokens) == 1 and self._whole():
             logits = forward_row(run, tokens[0], self._cache, self._lengths[0], upload)
         else:
             width = max(counts)  # padding comes after all tokens
@@ -282,6 +282,12 @@ class BatchedCache(HuggingFaceCache):
         places: NDArray[np.int64] = np.array(self._lengths)[:, None] - after
         return places
 
+    def _whole(self) -> bool:
+        """Whether the columns of a single row are its tokens, all of them and no others: the model then knows where each stands."""
+        assert self._valid is not None
+        columns = self._valid.shape[1]
+        return columns == self._lengths[0] and not any(self._gone.values()) and bool(self._valid.all())
+
     def _select(self, rows: Sequence[int], columns: NDArray[np.intp]) -> None:
         """Keeps rows and columns of all layers and of the table."""
         from constrained.models.shared_prefix import select_columns
@@ -302,8 +308,7 @@ class BatchedCache(HuggingFaceCache):
         from constrained.models.shared_prefix import drop_columns
 
         assert self._valid is not None
-        width, longest = self._valid.shape[1], max(self._lengths)
-        used = min(longest, width)
+        width, used = self._valid.shape[1], int(self._valid.sum(axis=1).max())
         if width > (used if alone else _WASTE * used + _SPARE) and not self._valid.any(axis=0).all():
             self.keep(range(len(self._lengths)))
         bounds = {

@@ -138,6 +138,22 @@ def test_draft_tokens_have_the_logits_of_their_branches_and_can_be_rejected(name
         close(name, row, [*text, 5])
 
 
+@pytest.mark.parametrize("name", ["Phi 3", "Gemma 2"])
+def test_a_single_row_is_read_right_after_trees_and_dropped_columns(name: str) -> None:
+    """Columns of refused tokens stay for a while, and those out of the window's sight go: no place says its position."""
+    model, rng = load(name), random.Random(1)
+    cache, text = model.cache(1), some(rng, 40)
+    model.forward([text], cache)
+    for trees in (1, 3, 5, 7, 2):
+        for _ in range(trees):
+            tokens = some(rng, 13)
+            model.forward_trees([tokens], [[-1, 0, 1, *[2] * 10]], [0], cache)
+            cache.keep_paths([0], [[0, 1, 2]])
+            text += tokens[:3]
+        text.append(5)
+        close(name, model.forward([[5]], cache)[0], text)
+
+
 @pytest.mark.parametrize(
     ("name", "seeds"),
     [pytest.param(name, 1, marks=marks(name)) for name in sorted(QUICK) if FAMILIES[name].way != "steps"]
