@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from constrained.errors import InvalidArgument, ModelError
+from constrained.errors import ModelError
 from constrained.extras import require_extra
 
 
@@ -28,7 +28,7 @@ class SharedWeights:
             model: a `PreTrainedModel`; its linear layers get adapters beside them.
         """
         self.model = model
-        self.names: list[str] = []
+        self._count = 0
         self._peft: Any = None
         self._layers: list[Any] = []
         self._used: str | None = None
@@ -58,20 +58,24 @@ class SharedWeights:
         with require_extra("lora"):
             peft: Any = import_module("peft")
             layers: Any = import_module("peft.tuners.tuners_utils")
-        name = f"adapter{len(self.names)}"
         with self._turn:
+            self._count += 1  # also of one that fails: peft may keep what it made under the name
+            name = f"adapter{self._count}"
             try:
                 config = peft.PeftConfig.from_pretrained(source)
                 _check(source, config)
-                with warnings.catch_warnings():  # peft uses names that transformers is to drop
+                with (
+                    warnings.catch_warnings()
+                ):  # peft uses names that transformers is to drop, and counts its wrappers
                     warnings.simplefilter("ignore", FutureWarning)
+                    warnings.simplefilter("ignore", UserWarning)
                     if self._peft is None:
                         self._peft = peft.PeftModel.from_pretrained(
                             self.model, source, adapter_name=name, config=config, torch_device=device
                         )
                     else:
                         self._peft.load_adapter(source, name, torch_device=device)
-            except (ModelError, KeyboardInterrupt):
+            except ModelError:
                 raise
             except Exception as error:  # readers of files, of the Hub, and of weights have each their own
                 line = (str(error).strip().splitlines() or [type(error).__name__])[0]
@@ -79,10 +83,10 @@ class SharedWeights:
                     f"the adapter {source!r} cannot be loaded: {line}",
                     action="name a LoRA adapter of this model: a folder with adapter_config.json, or one on the Hub",
                 ) from error
-            self.model.eval()
-            self._layers = [one for one in self.model.modules() if isinstance(one, layers.BaseTunerLayer)]
-            self.names.append(name)
-            self._use(None)
+            finally:  # layers are made before their weights are read: those of an adapter that fails are not used either
+                self.model.eval()
+                self._layers = [one for one in self.model.modules() if isinstance(one, layers.BaseTunerLayer)]
+                self._use(None)
         return name
 
     @contextlib.contextmanager
@@ -158,18 +162,3 @@ def _check(source: str, config: Any) -> None:
 
 
 _MERGE = "merge it into its model (peft's merge_and_unload), and load the result"
-
-
-def check_adapter_name(source: Any) -> str:
-    """A folder or a name on the Hub, as a string.
-
-    Raises:
-        InvalidArgument: it is neither.
-    """
-    if isinstance(source, Path):
-        return str(source)
-    if not isinstance(source, str) or not source:
-        raise InvalidArgument(
-            f"{type(source).__name__} names no adapter", action="pass a folder, or a name on the Hub"
-        )
-    return source

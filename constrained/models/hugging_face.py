@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.errors import InvalidArgument, ModelError
-from constrained.models.adapters import SharedWeights, check_adapter_name, without_wrapper
+from constrained.models.adapters import SharedWeights, without_wrapper
 from constrained.models.base import Cache, LanguageModel, Prompt
 from constrained.models.cache import HuggingFaceCache
 from constrained.models.capabilities import (
@@ -162,11 +162,14 @@ class HuggingFaceModel(LanguageModel):
             ModelError: it cannot be loaded, was made for another model, or changes more than LoRA does.
             MissingExtra: peft is not installed.
         """
-        name = check_adapter_name(source)
+        if not isinstance(source, str | os.PathLike) or not os.fspath(source):
+            raise InvalidArgument(
+                f"{source!r:.100} names no adapter", action="pass a folder, or a name on the Hub"
+            )
         # What is computed once and must not see the adapter: it is the model's own.
         own = self.fingerprint, self.capabilities
         shared = self._shared or SharedWeights(self.model)
-        added = shared.add(name, str(self.device))
+        added = shared.add(os.fspath(source), str(self.device))
         self._shared = shared
         adapted = copy.copy(self)
         adapted._adapter = added

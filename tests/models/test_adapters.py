@@ -134,6 +134,27 @@ def test_what_is_more_than_lora_is_refused(
     np.testing.assert_array_equal(logits(base), plain)
 
 
+def test_an_adapter_of_another_model_leaves_this_one_as_it_was(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """peft makes its layers, here with random weights, before it finds that those in the file have other shapes."""
+    config = json.loads((folders[0] / "adapter_config.json").read_text())
+    (tmp_path / "adapter_config.json").write_text(json.dumps(config | {"r": 3}))
+    (tmp_path / "adapter_model.safetensors").write_bytes(
+        (folders[0] / "adapter_model.safetensors").read_bytes()
+    )
+    base, plain = bundled(), logits(bundled())
+    for _ in range(2):
+        with pytest.raises(ModelError, match="cannot be loaded"):
+            base.with_adapter(tmp_path)
+        np.testing.assert_array_equal(logits(base), plain)
+    np.testing.assert_allclose(logits(base.with_adapter(folders[0])), logits(merged(folders[0])), atol=1e-4)
+    np.testing.assert_array_equal(logits(base), plain)
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        base.with_adapter(tmp_path)
+    np.testing.assert_array_equal(logits(base), plain)
+
+
 def test_other_kinds_of_adapters_are_refused(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text('{"peft_type": "IA3", "target_modules": ["k_proj"]}')
     with pytest.raises(ModelError, match="is IA3, not LORA"):
