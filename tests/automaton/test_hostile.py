@@ -44,6 +44,15 @@ SLOW = frozenset(
     )
 )
 """Cases that take a second or more: correct and bounded, and tested with the slow tests."""
+LONG = frozenset(
+    (
+        "5,000 rules in order",
+        "20 different objects",
+        "anyOf of 2,000 objects",
+        "200 different strings",
+    )
+)
+"""These take as long as all others that are not slow."""
 
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
@@ -57,7 +66,7 @@ def runner() -> Iterator[Runner]:
 
 
 def marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
-    if name == "5,000 rules in order":  # takes as long as 40 others
+    if name in LONG:
         return (pytest.mark.ci,)
     return (pytest.mark.slow,) if name in SLOW else ()
 
@@ -70,4 +79,4 @@ def test_hostile_input(runner: Runner, name: str) -> None:
 
 def test_all_that_is_named_exists() -> None:
     assert set(CASES).issuperset(FAMILIES)
-    assert set(CASES) >= SLOW
+    assert set(CASES) >= SLOW | LONG

@@ -107,7 +107,7 @@ def compared(name: str, pattern: str) -> overlaps.ComparedTerminal:
 
 def test_an_exponential_pattern_ends_in_time() -> None:
     terminals = [compared("A", "(a|b)*a(a|b){40}c"), compared("B", "[a-c]+"), compared("C", "c+")]
-    report = overlaps.find_overlaps(terminals, time_limit=3)
+    report = overlaps.find_overlaps(terminals, time_limit=1)
     assert [name for name, _ in report.not_compared] == ["A"]
     assert pairs(report) == {frozenset("BC")}
 

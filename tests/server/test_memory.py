@@ -164,7 +164,7 @@ for allocate in (lambda: np.ones(3 << 27), lambda: torch.ones(3 << 28), lambda: 
         print(to_api_error(error).code, end=" ")
 assert np.ones(50 << 20, np.uint8).any()
 watch.stop()
-assert np.ones(3 << 30, np.uint8).any()
+assert np.empty(3 << 30, np.uint8).size  # nothing is written: its pages cost seconds
 print("done")
 """
 

@@ -364,6 +364,7 @@ def test_schemas_on_a_trained_vocabulary(record_property: Any) -> None:
 
 
 @needs_data
+@pytest.mark.ci  # reading the vocabulary takes longer than the comparison
 def test_schemas_on_a_real_vocabulary(record_property: Any) -> None:
     from tests.support.tokenizers_fixtures import tekken_vocabulary
 
