@@ -5,6 +5,7 @@ Must not know: grammars, tokens, models.
 
     predicate.py   checks, and validation of their results
     memo.py        cache of verdicts
+    failures.py    how a call in a worker process fails
     workers.py     worker processes, which are killed at a timeout
 """
 

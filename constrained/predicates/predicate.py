@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from constrained.errors import PredicateError, Problem
+from constrained.predicates.failures import PredicateTimeout, WorkerCrashed
 from constrained.predicates.memo import VerdictCache
 
 if TYPE_CHECKING:
@@ -21,14 +22,6 @@ CheckKind = Literal["prefix", "complete"]
 Function = Callable[[Any], Any]
 
 _SHOWN = 60
-
-
-class PredicateTimeout(TimeoutError):
-    """A call exceeded its time limit."""
-
-
-class WorkerCrashed(RuntimeError):
-    """A call ended its process."""
 
 
 class Predicate:

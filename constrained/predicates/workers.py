@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from constrained.errors import PredicateError, Problem
-from constrained.predicates.predicate import PredicateTimeout, WorkerCrashed
+from constrained.predicates.failures import PredicateTimeout, WorkerCrashed
 
 _START_SECONDS = 60.0
 """Time limit for loading the functions."""

@@ -34,7 +34,7 @@ from constrained import (
 )
 from constrained.automaton.predicate import PredicateAutomaton
 from constrained.predicates import Predicate
-from constrained.predicates.predicate import WorkerCrashed
+from constrained.predicates.failures import WorkerCrashed
 from constrained.sampling import AWRS, Local, LogitsWarper
 from constrained.testing import EnumerableModel, ScriptedModel, sequence_distribution
 from tests.support import predicates_functions as functions

@@ -1,5 +1,6 @@
 """`bench fidelity`: distances of samplers from the exact conditional distribution, and their costs.
 
+settings.py   what to measure
 tasks.py      languages and models whose distributions can be enumerated
 samplers.py   what is compared
 measure.py    sets of samples of a task, against its exact distribution
@@ -12,6 +13,7 @@ run.py        all of it, into a folder
 
 from __future__ import annotations
 
-from constrained.evaluate.fidelity.run import FidelityResults, FidelitySettings, run
+from constrained.evaluate.fidelity.run import FidelityResults, run
+from constrained.evaluate.fidelity.settings import FidelitySettings
 
 __all__ = ["FidelityResults", "FidelitySettings", "run"]

@@ -7,16 +7,14 @@ import math
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from constrained.evaluate.fidelity.measure import TaskMeasurement
 from constrained.evaluate.fidelity.rows import FidelityRow
+from constrained.evaluate.fidelity.settings import FidelitySettings
 from constrained.testing import kl_divergence, total_variation
-
-if TYPE_CHECKING:
-    from constrained.evaluate.fidelity.run import FidelitySettings
 
 GENLM = "genlm-control"
 

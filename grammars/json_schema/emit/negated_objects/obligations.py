@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, Problem
-from grammars.json_schema.emit.negated_objects.ordered import DeclaredMember, UndeclaredMember
+from grammars.json_schema.emit.negated_objects.members import DeclaredMember, UndeclaredMember
 from grammars.json_schema.source.constraints import Conjunction, MemberSchemas, NegatedObject, TypeConstraints
 from grammars.json_schema.source.document import SchemaDocument, SchemaNode
 from grammars.json_schema.source.key_classes import partition_keys

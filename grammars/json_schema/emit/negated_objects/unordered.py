@@ -7,15 +7,13 @@ absence there is one interleaving for each set of members whose absence is relie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, Problem
+from grammars.json_schema.emit.negated_objects.members import DeclaredMember, UndeclaredMember
 from grammars.json_schema.text.punctuation import JsonPunctuation
 from grammars.transform.interleave import interleave
-
-if TYPE_CHECKING:
-    from grammars.json_schema.emit.negated_objects.ordered import DeclaredMember, UndeclaredMember
 
 MAX_DISCHARGE_SETS = 4_000
 """Maximum number of sets of absent members of one object, and of entries of one interleaving."""
