@@ -185,7 +185,7 @@ CASES: list[tuple[Any, list[str]]] = [
 """Schemas that are enforced, each with texts of which some are valid."""
 
 REFUSED: list[tuple[Any, str]] = [
-    ({"type": "array", "uniqueItems": True, "minItems": 2}, "#/uniqueItems"),
+    ({"type": "array", "items": {"type": "object"}, "uniqueItems": True, "minItems": 30}, "#/uniqueItems"),
     ({"type": "string", "anyOf": [{"type": "integer"}]}, "no value satisfies"),
     (
         {
