@@ -422,10 +422,10 @@ def test_every_mask_is_put_down_to_the_memo_that_answered() -> None:
     schema = json.dumps({"type": "object", "properties": {"a": {"type": "string"}}})
     values = [workload.Instance(True, BYTES.encode(text)) for text in ('{"a": "xyz"}', '{"a": "xyz"}')]
     fresh = Vocabulary.from_bytes(TOKENS, [256])
-    memos = measure(
-        [workload.SchemaCase("a", schema, values), workload.SchemaCase("no", "false", values)], fresh
-    )
-    assert memos.schemas == 1, "the second one has no text"
+    large = {"enum": ["x" * 50_000 + str(i) for i in range(300)]}
+    others = [workload.SchemaCase("no", json.dumps(one), values) for one in (False, large)]
+    memos = measure([workload.SchemaCase("a", schema, values), *others], fresh)
+    assert memos.schemas == 1, "the second one has no text, and the third one is too large"
     assert memos.masks == sum(len(times) for times in memos.nanoseconds.values())
     assert memos.masks == sum(len(value.tokens) + 1 for value in values)
     seen = len(memos.nanoseconds[KINDS[0]])

@@ -18,7 +18,7 @@ import numpy as np
 
 from constrained.automaton import Automaton
 from constrained.automaton import compile as compile_automaton
-from constrained.errors import ConstraintError
+from constrained.errors import ConstrainedError
 from constrained.evaluate.masks.workload import SchemaCase
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def measure(
         progress(done, len(cases))
         try:
             automaton = compile_automaton(json.loads(case.schema), vocabulary)
-        except ConstraintError:
+        except ConstrainedError:
             continue
         memos.schemas += 1
         masks = list(memos.slowest)
