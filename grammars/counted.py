@@ -7,6 +7,7 @@ have a byte that is in no text, and the text has a language of its own. Who comp
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from grammars import ir
@@ -21,25 +22,34 @@ class CountedText:
 
     Attributes:
         letter: the byte that stands for the text in the rules.
-        regex: the language of the text.
+        grammar: of the text; it may have a lexer of its own.
         most: greatest number of tokens.
         whole: whether the text is one token, no more and no less: it begins and ends where the token does.
+        place: of the limit, for messages.
     """
 
     letter: bytes
-    regex: ir.Regex
+    grammar: ir.Grammar
     most: int
     whole: bool = False
+    place: str = "max_tokens"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountedGrammar(ir.Grammar):
-    """Rules in which letters stand for texts of a limited number of tokens.
+    """A grammar with texts of a limited number of tokens. Its rules are those of `relaxed`.
 
     Attributes:
+        relaxed: the grammar of the same texts of any number of tokens, or of more texts.
+        outer: the rules in which letters stand for the limited texts.
         texts: what the letters stand for.
-        relaxed: the grammar of the same texts of any number of tokens.
     """
 
-    texts: tuple[CountedText, ...]
     relaxed: ir.Grammar
+    outer: ir.Grammar
+    texts: tuple[CountedText, ...]
+
+    @classmethod
+    def joined(cls, relaxed: ir.Grammar, outer: ir.Grammar, texts: Iterable[CountedText]) -> CountedGrammar:
+        """The grammar of its parts."""
+        return cls(relaxed.rules, relaxed.start, relaxed, outer, tuple(texts))

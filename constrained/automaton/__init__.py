@@ -37,6 +37,7 @@ from grammars.garbage import rare_collections
 from grammars.lexer import LexerGrammar, reject_lexer_grammar
 from grammars.packed import PackedRules
 from grammars.transform.lazy_rules import LazyRules, rules_built_so_far
+from grammars.transform.repeated_letters import with_repeated_letters
 from grammars.visit import children, fold
 
 if TYPE_CHECKING:
@@ -344,14 +345,27 @@ def _counted(
 ) -> CountedAutomaton:
     """The automaton of a grammar with texts of a limited number of tokens."""
     relaxed = compile_grammar(grammar.relaxed, vocabulary, constraint=constraint, memory_limit=memory_limit)
-    if relaxed.needs_trial:
+    if relaxed.needs_trial or constraint._easily_ambiguous:
         try_out(relaxed)
-    with_letters = vocabulary_with_letters(vocabulary, (text.letter for text in grammar.texts))
-    rules = compile_grammar(ir.Grammar(grammar.rules, grammar.start), with_letters, memory_limit=memory_limit)
     texts = [
-        (text, compile_grammar(ir.Grammar.of(text.regex), vocabulary, memory_limit=memory_limit))
-        for text in grammar.texts
+        (text, compile_grammar(text.grammar, vocabulary, memory_limit=memory_limit)) for text in grammar.texts
     ]
+    fewest = {text.letter: automaton.shortest_completion(automaton.start) for text, automaton in texts}
+    for text, _ in texts:
+        if fewest[text.letter] > text.most:
+            raise UnsatisfiableConstraint(
+                "a limit of tokens is too small",
+                Problem(
+                    text.place,
+                    f"the text of the fewest bytes has {fewest[text.letter]} tokens, and the limit is {text.most}",
+                ),
+                action="raise the limit",
+            )
+    with_letters = vocabulary_with_letters(vocabulary, (text.letter for text in grammar.texts))
+    outer = with_repeated_letters(
+        grammar.outer, {letter: count for letter, count in fewest.items() if count > 1}
+    )
+    rules = compile_grammar(outer, with_letters, memory_limit=memory_limit)
     return CountedAutomaton(rules, texts, relaxed, constraint)
 
 

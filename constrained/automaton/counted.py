@@ -65,7 +65,7 @@ class CountedAutomaton(Automaton):
 
     After each token of such a text, the tokens that it has left complete it: it is never cut. Whether it is complete is asked of
     the text alone, not of a token that would reach beyond its end. `shortest_completion` is an upper bound: it adds up those of
-    the open text and of the rules, where a counted text that is to come counts one token. The states remember how many tokens
+    the open text and of the rules. The states remember how many tokens
     were counted, so each token of an open text makes a new one.
     """
 
@@ -81,7 +81,8 @@ class CountedAutomaton(Automaton):
         """Joins automata.
 
         Args:
-            rules: of the rules with letters, over `vocabulary_with_letters`.
+            rules: of the rules with letters, over `vocabulary_with_letters`; each letter stands as often as its text has tokens at
+                least.
             texts: the counted texts, with the automaton of each.
             relaxed_automaton: of the same texts of any number of tokens.
             constraint: of the automaton.
@@ -91,6 +92,8 @@ class CountedAutomaton(Automaton):
         self._rules, self._relaxed = rules, relaxed_automaton
         self._texts = tuple(text for text, _ in texts)
         self._inner = tuple(automaton for _, automaton in texts)
+        # A letter stands as often as the text has tokens at least, so that the rules count them.
+        self._fewest = [max(1, one.shortest_completion(one.start)) for one in self._inner]
         self._letters = tuple(self.vocabulary.size + i for i in range(len(texts)))
         self._tokens = self.vocabulary.tokens
         self._bytes = {data: token for token, data in enumerate(self._tokens) if len(data) == 1}
@@ -202,7 +205,9 @@ class CountedAutomaton(Automaton):
         """The counted texts that may begin in a state of the rules, with the state after each."""
         for text, letter in enumerate(self._letters):
             if self._texts[text].whole == whole:
-                after = self._rules.next(rules, letter)
+                after = rules
+                for _ in range(self._fewest[text]):
+                    after = self._rules.next(after, letter)
                 if after != DEAD:
                     yield text, after
 

@@ -82,7 +82,7 @@ class _LarkConstraint(Constraint):
         return capture_grammar(self.source, self._settings())
 
     def _settings(self) -> LarkSettings:
-        from constrained.vocabulary.special_tokens import letters  # loads numpy
+        from constrained.vocabulary.special_tokens import free_letters, letters  # loads numpy
         from grammars.notation.lark import LarkSettings
 
         return LarkSettings(
@@ -92,6 +92,7 @@ class _LarkConstraint(Constraint):
             embedded=self._embedded(),
             import_paths=self.import_paths,
             tokens=letters(self.special_tokens),
+            letters=free_letters(self.special_tokens),
         )
 
     def terminal_overlaps(self) -> OverlapReport:

@@ -188,7 +188,6 @@ def test_a_complement_holds_whole_characters() -> None:
 
 
 REFUSED = [
-    ('start: x\nx[max_tokens=3]: /a*/', UnsupportedConstraint, "line 2, column 3", "max_tokens counts tokens"),
     ('start: x\nx[temperature=0.5]: /a*/', UnsupportedConstraint, "line 2, column 3", "temperature changes how tokens are drawn"),
     ('start: x\nx[stop="", lazy]: /a*/', UnsupportedConstraint, "line 2, column 8", "an empty ending"),
     ('start: x\nx[eager]: /a*/', InvalidConstraint, "line 2, column 3", "unknown attribute eager"),

@@ -40,7 +40,7 @@ def grammar_of(
     if not counting.texts:
         return rules
     relaxed = _Rules(document, letters(names), None).grammar(form)
-    return CountedGrammar(rules.rules, rules.start, tuple(counting.texts.values()), relaxed)
+    return CountedGrammar.joined(relaxed, rules, counting.texts.values())
 
 
 class _Counting:
@@ -60,7 +60,9 @@ class _Counting:
                     Problem(place, "too many tokens, and texts with different limits of tokens"),
                     action="use the same limit for several texts",
                 )
-            self.texts[key] = CountedText(self.free[len(self.texts)], regex, most, whole)
+            self.texts[key] = CountedText(
+                self.free[len(self.texts)], ir.Grammar.of(regex), most, whole, place
+            )
         return self.texts[key].letter
 
 

@@ -13,6 +13,8 @@
     terminals     from regular expressions to languages
     preference    which terminal wins
     rules         rules with their templates filled in
+    cutter        from rules and terminals to a grammar, behind a lexer or without one
+    limits        name[max_tokens=10]: rules whose texts have a limit of tokens
     captures      name[capture]: a grammar in which the texts of rules can be found
     instance      a parser that was compiled already
     overlaps      terminals that match the same text
@@ -28,11 +30,12 @@ from typing import Any
 from lark import Lark
 
 from grammars import ir
-from grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem, UnsatisfiableConstraint
-from grammars.lexer import LexerGrammar, LexerToken, reject_lexer_grammar
+from grammars.counted import CountedGrammar
+from grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem
+from grammars.lexer import reject_lexer_grammar
 from grammars.notation.lark.additions import EmbeddedGrammar, without_additions
 from grammars.notation.lark.captures import CapturedRule, CaptureGrammar
-from grammars.notation.lark.combined import CombinedPattern
+from grammars.notation.lark.cutter import Cutter
 from grammars.notation.lark.definitions import LarkDefinitions
 from grammars.notation.lark.instance import (
     compiled_rules,
@@ -41,20 +44,14 @@ from grammars.notation.lark.instance import (
     parser_fingerprint,
     start_rule,
 )
+from grammars.notation.lark.limits import LimitedRule, LimitedTexts, UncountedTexts, nested
 from grammars.notation.lark.loader import imported_files, load
-from grammars.notation.lark.overlaps import ComparedTerminal, OverlapReport, TerminalOverlap, find_overlaps
-from grammars.notation.lark.patterns import as_regex
-from grammars.notation.lark.preference import TerminalPreference, lexer_tokens
+from grammars.notation.lark.overlaps import OverlapReport, TerminalOverlap, find_overlaps
+from grammars.notation.lark.preference import TerminalPreference
 from grammars.notation.lark.rules import LarkRules
 from grammars.notation.lark.settings import LarkSettings, Lexer
-from grammars.notation.lark.terminals import LarkTerminal, LarkTerminals
+from grammars.notation.lark.terminals import LarkTerminals
 from grammars.notation.lark.tokens import TokenReference, token_parts
-from grammars.transform.inline_regular import inline_regular_rules
-from grammars.transform.interleave import reject_distinct_entries
-from grammars.transform.left_recursion import remove_left_recursion
-from grammars.transform.nullable import remove_nullable_loops
-from grammars.transform.productive import prune_unproductive
-from grammars.visit import drop_unreachable
 
 __all__ = [
     "LarkSettings",
@@ -71,7 +68,6 @@ __all__ = [
     "terminal_overlaps",
 ]
 
-_START = "text"  # taken names get a stroke
 _ANY_MARK = b"\xff"
 _IGNORED = "%ignore"
 _DEFAULT = LarkSettings()
@@ -90,8 +86,20 @@ def parse(source: str | Lark, settings: LarkSettings = _DEFAULT) -> ir.Grammar:
         UnsatisfiableConstraint: no completion follows the start rule.
         ConstraintTooLarge: the text, templates or terminals are too large, or too many rules begin with one another.
     """
-    cutter, rules, start = _lowered(source, settings)
-    return cutter.finish(rules, start, settings.prefer)
+    if isinstance(source, Lark):
+        cutter, rules, start = _of_parser(source, settings)
+        return cutter.finish(rules, start, settings.prefer)
+    reading = _SourceReading(source, settings)
+    if not reading.definitions.plain.limits:
+        return reading.finish(reading.rules(nested(reading.definitions)))
+    limited = reading.limited_texts()
+    outer = reading.finish(reading.rules(limited.letter))
+    if not limited.texts:
+        return outer
+    reading = _SourceReading(source, settings)
+    uncounted = reading.uncounted_texts(reading.cutter.anew(cuts=False))
+    relaxed = reading.rules(uncounted.call)
+    return CountedGrammar.joined(reading.finish({**relaxed, **uncounted.rules}), outer, limited.texts)
 
 
 def capture_grammar(source: str | Lark, settings: LarkSettings = _DEFAULT) -> CaptureGrammar | None:
@@ -105,15 +113,20 @@ def capture_grammar(source: str | Lark, settings: LarkSettings = _DEFAULT) -> Ca
         opaque[stand_in] = grammar
         return ir.Grammar.of(stand_in)
 
-    definitions, cutter, start = _read(source, settings)
+    reading = _SourceReading(source, settings, as_terminal)
+    definitions, cutter = reading.definitions, reading.cutter
     ignored = cutter.between
+    uncut = cutter.anew(cuts=False)
     if ignored is not ir.EPSILON:
-        cutter.between = ir.call(_IGNORED)
-    lowering = _rules_of(definitions, cutter, start, settings, as_terminal)
-    whole = cutter.productive({**lowering.rules, _IGNORED: ignored}, start)
+        cutter.between = uncut.between = ir.call(_IGNORED)
+    uncounted = reading.uncounted_texts(uncut)
+    lowering = reading.lowering(cutter, uncounted.call)
+    lowering.lower(reading.start)
+    rules = {**lowering.rules, **uncounted.rules, _IGNORED: ignored}
+    whole = cutter.productive(rules, reading.start)
     bodies = {lazy.rule: (body, lazy.ending) for body, lazy in definitions.plain.lazy.items()}
     captured = {}
-    for full, rule in lowering.rule_of.items():
+    for full, rule in {**lowering.rule_of, **uncounted.rule_of}.items():
         if rule in definitions.plain.captured and full in whole.rules:
             body, ending = bodies.get(rule, ("", None))
             endings = None if ending is None else cutter.terminals.ending(body, ending)
@@ -137,63 +150,90 @@ def terminal_overlaps(source: str | Lark, settings: LarkSettings = _DEFAULT) -> 
     Terminals that the start rule needs and ignored ones are compared, also those that never come at the same place.
     Without a lexer nothing is compared. Arguments and errors as for `parse`.
     """
-    cutter, _, _ = _lowered(source, settings)
+    if isinstance(source, Lark):
+        cutter, _, _ = _of_parser(source, settings)
+    else:
+        reading = _SourceReading(source, settings)
+        cutter = reading.cutter
+        reading.rules(reading.limited_texts().letter)
     return OverlapReport() if cutter.lexer == "dynamic" else find_overlaps(cutter.regular_terminals())
 
 
-def _lowered(source: str | Lark, settings: LarkSettings) -> tuple[_Cutter, Mapping[str, ir.Expr], str]:
-    """The terminals, the rules and the start rule."""
-    if isinstance(source, Lark):
-        own_lexer = lexer_of(source)
-        start = start_rule(source, settings.start)
-        ignored = list(source.lexer_conf.ignore)
-        cutter = _Cutter(_parser_terminals(source), ignored, settings.lexer or own_lexer)
-        return cutter, compiled_rules(source, cutter.leaf), start
-    definitions, cutter, start = _read(source, settings)
-    return cutter, _rules_of(definitions, cutter, start, settings).rules, start
+def _of_parser(parser: Lark, settings: LarkSettings) -> tuple[Cutter, Mapping[str, ir.Expr], str]:
+    """The terminals, the rules and the start rule of a parser."""
+    own_lexer = lexer_of(parser)
+    start = start_rule(parser, settings.start)
+    cutter = Cutter(_parser_terminals(parser), list(parser.lexer_conf.ignore), settings.lexer or own_lexer)
+    return cutter, compiled_rules(parser, cutter.leaf), start
 
 
-def _read(source: str, settings: LarkSettings) -> tuple[LarkDefinitions, _Cutter, str]:
-    """The definitions of a text, their terminals, and the start rule."""
-    start = "start" if settings.start is None else settings.start
-    definitions = load(source, settings.import_paths)
-    _check_start(definitions, start)
-    terminals = LarkTerminals(
-        definitions.terminals,
-        lambda name, reason: definitions.plain.source.problem(reason, definitions.place(name)),
-        literals=definitions.literals,
-        may_be_empty=definitions.plain.llguidance,
-    )
-    return definitions, _Cutter(terminals, definitions.ignored, settings.lexer or "contextual"), start
+class _SourceReading:
+    """The text of a grammar, while it is read.
 
+    Attributes:
+        definitions: the definitions of the text.
+        cutter: of their terminals.
+        start: name of the start rule.
+    """
 
-def _rules_of(
-    definitions: LarkDefinitions,
-    cutter: _Cutter,
-    start: str,
-    settings: LarkSettings,
-    change: Callable[[ir.Grammar], ir.Grammar] = lambda grammar: grammar,
-) -> LarkRules:
-    """The rules of a text; `change` is made of each grammar that is embedded."""
-    plain, tokens = definitions.plain, settings.tokens
-    parts = token_parts(plain.source, plain.tokens.values())
+    def __init__(
+        self,
+        source: str,
+        settings: LarkSettings,
+        change: Callable[[ir.Grammar], ir.Grammar] = lambda grammar: grammar,
+    ) -> None:
+        """Reads the definitions; `change` is made of each grammar that is embedded."""
+        self.settings = settings
+        self.start = "start" if settings.start is None else settings.start
+        self.definitions = definitions = load(source, settings.import_paths)
+        _check_start(definitions, self.start)
+        terminals = LarkTerminals(
+            definitions.terminals,
+            lambda name, reason: definitions.plain.source.problem(reason, definitions.place(name)),
+            literals=definitions.literals,
+            may_be_empty=definitions.plain.llguidance,
+        )
+        self.cutter = Cutter(terminals, definitions.ignored, settings.lexer or "contextual")
+        self._parts = token_parts(definitions.plain.source, definitions.plain.tokens.values())
+        self._embed = _embedder(definitions, settings.embedded)
+        self._change = change
 
-    def token(reference: TokenReference) -> ir.Expr:
-        if tokens is not None and not tokens.keys() >= {*parts[reference]}:
-            reason = f"at most {len(tokens)} tokens, or sets of tokens without overlap, can be named"
-            problem = plain.source.problem(reason, reference.at)
-            raise ConstraintTooLarge("the Lark grammar is too large", problem)
-        marks = [ir.literal(_ANY_MARK if tokens is None else tokens[name]) for name in parts[reference]]
-        return ir.sequence(ir.Terminal(ir.union(*marks)), cutter.between)
+    def rules(self, limited: LimitedRule) -> Mapping[str, ir.Expr]:
+        """The rules that the start rule needs; `limited` gives what stands for those with a limit of tokens."""
+        lowering = self.lowering(self.cutter, limited)
+        lowering.lower(self.start)
+        return lowering.rules
 
-    lower = _embedder(definitions, settings.embedded)
+    def finish(self, rules: Mapping[str, ir.Expr]) -> ir.Grammar:
+        """The grammar of rules."""
+        return self.cutter.finish(rules, self.start, self.settings.prefer)
 
-    def embed(node: EmbeddedGrammar) -> tuple[ir.Grammar, ir.Expr]:
-        return change(lower(node)), cutter.between
+    def limited_texts(self) -> LimitedTexts:
+        """The rules with a limit of tokens, where they are counted."""
+        settings = self.settings
+        return LimitedTexts(self.definitions, self.cutter, self.lowering, settings.prefer, settings.letters)
 
-    lowering = LarkRules(definitions, cutter.leaf, embed, token)
-    lowering.lower(start)
-    return lowering
+    def uncounted_texts(self, cutter: Cutter) -> UncountedTexts:
+        """The rules with a limit of tokens, where they are not counted."""
+        return UncountedTexts(self.definitions, cutter, self.lowering)
+
+    def lowering(self, cutter: Cutter, limited: LimitedRule, prefix: str = "") -> LarkRules:
+        """Rules of a cutter, of which none is made yet."""
+        plain, tokens = self.definitions.plain, self.settings.tokens
+
+        def token(reference: TokenReference) -> ir.Expr:
+            parts = self._parts[reference]
+            if tokens is not None and not tokens.keys() >= {*parts}:
+                reason = f"at most {len(tokens)} tokens, or sets of tokens without overlap, can be named"
+                problem = plain.source.problem(reason, reference.at)
+                raise ConstraintTooLarge("the Lark grammar is too large", problem)
+            marks = [ir.literal(_ANY_MARK if tokens is None else tokens[name]) for name in parts]
+            return ir.sequence(ir.Terminal(ir.union(*marks)), cutter.between)
+
+        def embed(node: EmbeddedGrammar) -> tuple[ir.Grammar, ir.Expr]:
+            return self._change(self._embed(node)), cutter.between
+
+        return LarkRules(self.definitions, cutter.leaf, embed, token, limited, prefix)
 
 
 def embedded_names(text: str) -> list[str]:
@@ -206,6 +246,7 @@ def embedded_names(text: str) -> list[str]:
     names = ["%json" if node.name is None else f"@{node.name}" for node in plain.embedded.values()]
     names += [one.written for one in plain.tokens.values()]
     names += ["%regex"] * bool(plain.structured)
+    names += [f"{rule}[max_tokens]" for rule in plain.limits]
     names += [f"{rule}[capture]" for rule in plain.captured]
     names += [f"{lazy.rule}[lazy]" for lazy in plain.lazy.values()]
     names += [f"{name}::_" for name in sorted(plain.parametric)]
@@ -230,79 +271,6 @@ def fingerprint(source: str | Lark, import_paths: Sequence[Any] = ()) -> str:
     if isinstance(source, Lark):
         return parser_fingerprint(source)
     return "\n".join([source, *imported_files(source, import_paths)]) if import_paths else source
-
-
-class _Cutter:
-    """Rules and terminals become a grammar, behind a lexer or without one.
-
-    Attributes:
-        between: what may stand after every terminal: any number of ignored ones.
-    """
-
-    def __init__(self, terminals: LarkTerminals, ignored: Sequence[str], lexer: Lexer) -> None:
-        self.terminals = terminals
-        self.ignored = [str(name) for name in ignored]
-        self.lexer = lexer
-        self.used: dict[str, LarkTerminal] = {}
-        ignored_terminals = [terminals.terminal(name) for name in self.ignored]
-        self.between = ir.loop(ir.choice(*(ir.Terminal(terminal.regex) for terminal in ignored_terminals)))
-
-    def leaf(self, name: str) -> ir.Expr:
-        """What stands in a rule for a terminal."""
-        if self.lexer != "dynamic" and name in self.ignored:
-            return ir.EMPTY_LANGUAGE  # the lexer drops it wherever it comes
-        terminal = self.used[name] = self.terminals.terminal(name)
-        once = ir.sequence(ir.Terminal(terminal.regex), self.between)
-        return ir.loop(once, 0, 1) if terminal.optional else once
-
-    def regular_terminals(self) -> list[ComparedTerminal]:
-        """The terminals in use that are regular expressions."""
-        compared = []
-        for name in dict.fromkeys((*self.used, *self.ignored)):
-            terminal = self.terminals.terminal(name)
-            if terminal.literal is None:
-                pattern = self.terminals.patterns[name].pattern
-                combined = isinstance(pattern, CombinedPattern)
-                text = None if combined else as_regex(pattern, self.terminals.flags)
-                compared.append(ComparedTerminal(terminal.name, text, terminal.regex, terminal.priority))
-        return compared
-
-    def finish(self, rules: Mapping[str, ir.Expr], start: str, prefer: TerminalPreference) -> ir.Grammar:
-        """The grammar of these rules."""
-        whole = self.productive(rules, start)
-        if self.lexer == "dynamic":
-            return remove_left_recursion(
-                remove_nullable_loops(drop_unreachable(inline_regular_rules(drop_unreachable(whole))))
-            )
-        reject_distinct_entries(whole, "behind a lexer")
-        ready = remove_left_recursion(remove_nullable_loops(drop_unreachable(whole)))
-        return LexerGrammar(ready.rules, ready.start, self.tokens(prefer), basic_lexer=self.lexer == "basic")
-
-    def productive(self, rules: Mapping[str, ir.Expr], start: str) -> ir.Grammar:
-        """The rules that lead to a complete text, with ignored text before the start rule.
-
-        Raises:
-            UnsatisfiableConstraint: the start rule leads to none.
-        """
-        name = _START
-        while name in rules:
-            name += "'"
-        whole = prune_unproductive(
-            ir.Grammar({name: ir.sequence(self.between, ir.call(start)), **rules}, name)
-        )
-        if whole is None:
-            reason = "can never be completed: it always calls itself again, or a dropped terminal"
-            raise UnsatisfiableConstraint(
-                "no completion follows the grammar", Problem(f"rule {start}", reason)
-            )
-        return whole
-
-    def tokens(self, prefer: TerminalPreference) -> tuple[LexerToken, ...]:
-        """What the lexer cuts the text into: the terminals in use, and the ignored ones."""
-        competing = [*self.used, *(name for name in self.ignored if name not in self.used)]
-        for one in competing:
-            self.terminals.check_not_empty(one)
-        return lexer_tokens(dict.fromkeys(map(self.terminals.terminal, competing)), prefer)
 
 
 def _check_start(definitions: LarkDefinitions, start: str) -> None:

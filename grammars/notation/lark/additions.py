@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from grammars.errors import ConstraintTooLarge, Problem
-from grammars.notation.lark.attributes import read_attributes
+from grammars.notation.lark.attributes import TokenLimit, read_attributes
 from grammars.notation.lark.parameters import Condition, RuleNumberReader, Value
 from grammars.notation.lark.structured_regex import StructuredRegex, read_structured_regex
 from grammars.notation.lark.tokens import TokenReference, read_token
@@ -138,6 +138,7 @@ class PlainLark:
         calls: of parametric rules, and conditions, by the name of the rule that stands for them.
         parametric: names of parametric rules.
         captured: by the rule, the names under which its texts and what ends them are given back; None: they are not.
+        limits: of the tokens of a rule's texts, by the rule.
         lazy: rules that end where they can end first, by the terminal that stands for their body.
         structured: ``%regex``, by the terminal that stands for it.
         operators: ``"&"`` or ``"~"`` by the terminal that stands for it.
@@ -154,6 +155,7 @@ class PlainLark:
     calls: dict[str, ParametricCall] = field(default_factory=dict)
     parametric: set[str] = field(default_factory=set)
     captured: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    limits: dict[str, TokenLimit] = field(default_factory=dict)
     lazy: dict[str, LazyRule] = field(default_factory=dict)
     structured: dict[str, StructuredRegex] = field(default_factory=dict)
     operators: dict[str, str] = field(default_factory=dict)
@@ -285,6 +287,8 @@ class _Replacement:
         if attributes.capture is not None or attributes.stop_capture is not None:
             name = None if attributes.capture is None else attributes.capture or rule
             self.plain.captured[rule] = name, attributes.stop_capture
+        if attributes.limit is not None:
+            self.plain.limits[rule] = attributes.limit
         if not attributes.lazy:
             self._put(match, head + ":", colon.end())
             return colon.end()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from grammars.notation.source import GrammarSource
+from grammars.notation.source import MAX_DIGITS, GrammarSource
 
 _SPACE = re.compile(r"[ \t]*")
 _KEY = re.compile(r"[a-z_]+")
@@ -18,16 +18,27 @@ _TERMINAL = re.compile(
     re.VERBOSE,
 )
 _REFUSED = {
-    "max_tokens": (
-        "counts tokens, and a grammar counts characters",
-        "bound the characters, as in /(.|\\n){0,200}/, or use any_text with max_tokens in a structural tag",
-    ),
     "temperature": (
         "changes how tokens are drawn and not what is allowed",
         "pass temperature to the call; it holds for the whole text",
     ),
 }
+_KNOWN = ("lazy", "suffix", "stop", "max_tokens", "capture", "stop_capture")
+_NUMBER = re.compile(r"[0-9]+", re.ASCII)
 _STRING = re.compile(r'"((?:\\[^\n]|[^"\\\n])*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLimit:
+    """The greatest number of tokens of each text of a rule.
+
+    Attributes:
+        at: offset of the attribute.
+        most: the number; at least 1.
+    """
+
+    at: int
+    most: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +52,7 @@ class RuleAttributes:
         is_stop: whether that terminal is a ``stop``, which the rules around write once more.
         capture: the name under which the texts of the rule are given back; "": that of the rule; None: they are not.
         stop_capture: the same for what ends the rule.
+        limit: of the tokens of each of its texts; None: there is none.
     """
 
     end: int
@@ -49,6 +61,7 @@ class RuleAttributes:
     is_stop: bool = False
     capture: str | None = None
     stop_capture: str | None = None
+    limit: TokenLimit | None = None
 
 
 def read_attributes(source: GrammarSource, at: int) -> RuleAttributes:
@@ -60,6 +73,7 @@ def read_attributes(source: GrammarSource, at: int) -> RuleAttributes:
     """
     found: dict[str, tuple[int, int]] = {}
     captures: dict[str, str] = {}
+    limit: TokenLimit | None = None
     at = _skip(source, at + 1)
     while not source.text.startswith("]", at):
         key = _KEY.match(source.text, at)
@@ -68,8 +82,8 @@ def read_attributes(source: GrammarSource, at: int) -> RuleAttributes:
         name, start = key[0], at
         if name in _REFUSED:
             source.refuse(f"the attribute {name} {_REFUSED[name][0]}", start, _REFUSED[name][1])
-        if name not in ("lazy", "suffix", "stop", "capture", "stop_capture"):
-            source.fail(f"unknown attribute {name}; known: lazy, suffix, stop, capture, stop_capture", start)
+        if name not in _KNOWN:
+            source.fail(f"unknown attribute {name}; known: {', '.join(_KNOWN)}", start)
         if name in found or (name in ("suffix", "stop") and {"suffix", "stop"} & found.keys()):
             source.fail(f"the rule has an attribute before that says what {name} says", start)
         at = _skip(source, key.end())
@@ -85,6 +99,15 @@ def read_attributes(source: GrammarSource, at: int) -> RuleAttributes:
                 at = _skip(source, value.end())
             elif name == "stop_capture":
                 source.fail("= and a name expected after stop_capture", at)
+        elif name == "max_tokens":
+            number = None
+            if source.text.startswith("=", at):
+                at = _skip(source, at + 1)
+                number = _NUMBER.match(source.text, at)
+            if number is None or len(number[0]) > MAX_DIGITS or int(number[0]) == 0:
+                source.fail("= and a number of tokens expected after max_tokens, at least 1", at)
+            limit = TokenLimit(start, int(number[0]))
+            at = _skip(source, number.end())
         elif name != "lazy":
             if not source.text.startswith("=", at):
                 source.fail(f"= and a terminal expected after {name}", at)
@@ -107,7 +130,7 @@ def read_attributes(source: GrammarSource, at: int) -> RuleAttributes:
         source.fail("stop_capture without suffix or stop", found["stop_capture"][0])
     lazy = "lazy" in found or ending is not None
     return RuleAttributes(
-        at + 1, lazy, ending, "stop" in found, captures.get("capture"), captures.get("stop_capture")
+        at + 1, lazy, ending, "stop" in found, captures.get("capture"), captures.get("stop_capture"), limit
     )
 
 

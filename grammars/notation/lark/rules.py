@@ -14,7 +14,7 @@ from grammars.notation.lark.additions import EmbeddedGrammar, ParametricCall
 from grammars.notation.lark.definitions import LarkDefinitions, Node, subtrees
 from grammars.notation.lark.patterns import repetition
 from grammars.notation.lark.tokens import TokenReference
-from grammars.transform.imports import import_rules
+from grammars.transform.imports import import_rules, placed_rules
 
 MAX_RULES = 20_000
 """Greatest number of rules that templates and parametric rules may become."""
@@ -36,6 +36,8 @@ class LarkRules:
         leaf: Callable[[str], ir.Expr],
         embed: Callable[[EmbeddedGrammar], tuple[ir.Grammar, ir.Expr]],
         token: Callable[[TokenReference], ir.Expr],
+        limited: Callable[[str, int], ir.Expr],
+        prefix: str = "",
     ) -> None:
         """Makes no rule yet.
 
@@ -44,11 +46,15 @@ class LarkRules:
             leaf: gives what stands in rules for the terminal of a name.
             embed: gives the grammar of ``%json`` or ``@name``, and what comes after it.
             token: gives what stands in rules for ``<name>`` or ``<[number]>``.
+            limited: gives what stands in rules for a rule with a limit of tokens, by its name and its number.
+            prefix: of the names of all rules that are made.
         """
         self.definitions = definitions
         self.leaf = leaf
         self.embed = embed
         self.token = token
+        self.limited = limited
+        self.prefix = prefix
         self.rules: dict[str, ir.Expr] = {}
         self.used: dict[str, ir.Expr] = {}
         self.keys: dict[ir.Expr, str] = {}  # of what may be an argument
@@ -70,15 +76,25 @@ class LarkRules:
             ConstraintError: a part cannot be enforced.
             ConstraintTooLarge: templates become too many rules.
         """
-        self.open.append((start, start, {}, 0))
-        self.rule_of[start] = start
-        self.rules[start] = ir.EMPTY_LANGUAGE
+        expr = self._call(start, start, {}, 0, self.definitions.place(start))
+        self.rules.setdefault(start, expr)  # where tokens are counted it is no rule of its own
+        self._complete()
+
+    def lower_limited(self, rule: str, number: int) -> str:
+        """Makes a rule with a limit of tokens, of which those inside are not counted; returns its name. Raises as `lower`."""
+        full = f"{rule}::{number:#x}" if rule in self.definitions.plain.parametric else rule
+        call = self._rule(full, rule, {}, number, self.definitions.place(rule))
+        self._complete()
+        return call.rule
+
+    def _complete(self) -> None:
         while self.open:
             full, name, arguments, self.number = self.open.pop()
             self.rules[full] = self._body(name, arguments)
         for name, node in self.embedded.values():  # last: their rules may have the names of ours
             grammar, then = self.embed(node)
-            self.rules[name] = ir.sequence(import_rules(grammar, self.rules), then)
+            own = placed_rules(grammar, self.prefix) if self.prefix else grammar
+            self.rules[name] = ir.sequence(import_rules(own, self.rules), then)
 
     def _body(self, name: str, arguments: Arguments) -> ir.Expr:
         """The alternatives of a rule, where parameters stand for these arguments."""
@@ -188,8 +204,16 @@ class LarkRules:
         return self._call(full, name, dict(zip(definition.parameters, arguments, strict=True)), 0, at)
 
     def _call(self, full: str, name: str, arguments: Arguments, number: int, at: int) -> ir.Expr:
-        """The call of a rule under the name that it has with these arguments, or with this number."""
-        if full not in self.rules:
+        """What stands for a rule, which has this name with these arguments, or with this number."""
+        limited = name in self.definitions.plain.limits
+        call = self.limited(name, number) if limited else self._rule(full, name, arguments, number, at)
+        self.keys[call] = full
+        return call
+
+    def _rule(self, full: str, name: str, arguments: Arguments, number: int, at: int) -> ir.Call:
+        """The call of a rule, which is made if it is new."""
+        whole = self.prefix + full
+        if whole not in self.rules:
             if len(self.rules) >= MAX_RULES:
                 raise ConstraintTooLarge(
                     "the Lark grammar is too large",
@@ -198,12 +222,10 @@ class LarkRules:
                         at,
                     ),
                 )
-            self.rules[full] = ir.EMPTY_LANGUAGE
-            self.rule_of[full] = name
-            self.open.append((full, name, arguments, number))
-        call = ir.call(full)
-        self.keys[call] = full
-        return call
+            self.rules[whole] = ir.EMPTY_LANGUAGE
+            self.rule_of[whole] = name
+            self.open.append((whole, name, arguments, number))
+        return ir.Call(whole)
 
     def _parametric(self, added: ParametricCall, inside: str) -> ir.Expr:
         """What stands for the call of a parametric rule, or for a condition."""
@@ -240,8 +262,8 @@ class LarkRules:
         """The call of an embedded grammar; each is added once."""
         key = node if node.name is None else node.name
         if key not in self.embedded:
-            self.rules[name] = ir.EMPTY_LANGUAGE
-            self.embedded[key] = name, node
+            self.rules[self.prefix + name] = ir.EMPTY_LANGUAGE
+            self.embedded[key] = self.prefix + name, node
         call = ir.call(self.embedded[key][0])
         self.keys[call] = self.embedded[key][0]
         return call

@@ -25,6 +25,7 @@ class LarkSettings:
         embedded: what ``@name`` stands for.
         import_paths: folders, or loaders as Lark takes them, that ``%import`` searches before Lark's library.
         tokens: what stands for each of `special_tokens` in texts: bytes of no other text; None: any byte stands for a token.
+        letters: other bytes of no text; each stands for the texts of a rule with a limit of tokens.
 
     Raises:
         InvalidConstraint: `lexer` or `prefer` is unknown.
@@ -36,6 +37,7 @@ class LarkSettings:
     embedded: Mapping[str, ir.Grammar] = field(default_factory=dict)
     import_paths: Sequence[Any] = ()
     tokens: Mapping[str, bytes] | None = None
+    letters: Sequence[bytes] = ()
 
     def __post_init__(self) -> None:
         for name, value, literal in (

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
-from functools import lru_cache
-from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from constrained import (
+    Automaton,
     ConstraintTooLarge,
     Generator,
     UnsupportedConstraint,
@@ -25,84 +22,19 @@ from constrained.automaton import counted
 from constrained.automaton.bitmask import unpack_ids
 from constrained.automaton.counted import CountedAutomaton
 from constrained.decoding.speculation import Speculation
+from tests.support.counted_texts import (
+    EOS,
+    PIECES,
+    VOCABULARY,
+    Part,
+    check_limits,
+    check_masks,
+    judged,
+    walks,
+)
 from tests.support.structural_tags import of
 from tests.support.tiny_models import random_llama
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer
-
-PIECES = [
-    *(bytes([one]) for one in b"a<>/"), "é".encode()[:1], "é".encode()[1:],
-    b"aa", b"a/", b"/>", b"/>a", b"<a", b"</", b"a<", "aé".encode()[:2], "é/".encode()[1:], "é".encode(), b"/></", b"><",
-]  # fmt: skip
-EOS = len(PIECES)
-VOCABULARY = Vocabulary.from_bytes([*PIECES, b""], [EOS])
-
-
-class Part(NamedTuple):
-    """A part of a text: exactly `text`, or free text of at most `most` tokens without `excludes`; `whole`: one token."""
-
-    text: bytes | None = None
-    most: int | None = None
-    excludes: tuple[bytes, ...] = ()
-    whole: bool = False
-
-
-def is_free(part: Part, data: bytes) -> bool:
-    """Whether a text is one of a free part, tokens not counted."""
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return not any(text in data for text in part.excludes)
-
-
-@lru_cache(None)
-def fewest(part: Part, data: bytes) -> int:
-    """The fewest tokens that complete a free text, at most 2 in this vocabulary; 9: there are none."""
-    for count in range(3):
-        for tokens in product(PIECES, repeat=count):
-            if is_free(part, data + b"".join(tokens)):
-                return count
-    return 9
-
-
-def holds(part: Part, data: bytes, start: int, end: int, begins: list[int], *, ended: bool) -> bool:
-    """Whether a part is `data[start:end]`, or begins so. `begins`: where tokens begin, and where the last one ends."""
-    text = data[start:end]
-    if part.text is not None:
-        return text == part.text if ended else part.text.startswith(text) and text != part.text
-    inside = [at for at in begins if start <= at < end]
-    if part.whole:
-        if not ended:
-            return start == end and start in begins
-        return is_free(part, text) and len(inside) == 1 and start in begins and end in begins
-    if part.most is None:
-        return is_free(part, text) if ended else fewest(part, text) < 9
-    between = [at for at in begins if start < at <= end and (at < end or not ended)]
-    counted = [(at, sum(one < at for one in inside)) for at in between]
-    if any(fewest(part, data[start:at]) > part.most - used for at, used in counted):
-        return False
-    return len(inside) <= part.most and (not ended or is_free(part, text))
-
-
-def cuts(parts: tuple[Part, ...], data: bytes, begins: list[int], *, ended: bool) -> bool:
-    """Whether tokens are a text of these parts, or (not `ended`) begin one."""
-
-    def rest(number: int, start: int) -> bool:
-        if number == len(parts):
-            return start == len(data)
-        for end in range(start, len(data) + 1):
-            if holds(parts[number], data, start, end, begins, ended=True) and rest(number + 1, end):
-                return True
-        return not ended and holds(parts[number], data, start, len(data), begins, ended=False)
-
-    return rest(0, 0)
-
-
-def judged(ways: list[tuple[Part, ...]], tokens: list[int], *, ended: bool) -> bool:
-    """Whether one of several sequences of parts allows these tokens."""
-    data = b"".join(PIECES[token] for token in tokens)
-    begins = [sum(len(PIECES[token]) for token in tokens[:at]) for at in range(len(tokens) + 1)]
-    return any(cuts(parts, data, begins, ended=ended) for parts in ways)
 
 
 def any_text(most: int | None = None, **more: Any) -> dict[str, Any]:
@@ -158,64 +90,30 @@ CASES: dict[str, tuple[Any, list[tuple[Part, ...]]]] = {
 }
 
 
-def walks(case: str, count: int, length: int) -> Iterator[tuple[CountedAutomaton, int, list[int]]]:
-    """The states of random walks, with the tokens that led there."""
-    automaton = compile(structural_tag(of(CASES[case][0])), VOCABULARY)
-    chance = random.Random(case)
-    mask = automaton.new_mask()
-    for _ in range(count):
-        state, tokens = automaton.start, list[int]()
-        while len(tokens) < length:
-            yield automaton, state, tokens
-            automaton.fill_mask(state, mask)
-            allowed = [token for token in unpack_ids(mask).tolist() if token != EOS]
-            if not allowed:
-                break
-            tokens.append(chance.choice(allowed))
-            state = automaton.next(state, tokens[-1])
+def automaton_of(case: str) -> Automaton:
+    return compile(structural_tag(of(CASES[case][0])), VOCABULARY)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_masks_are_those_of_the_judge(case: str) -> None:
-    ways = CASES[case][1]
-    known: dict[tuple[int, ...], set[int]] = {}
-    for automaton, state, tokens in walks(case, 40, 6):
-        if (key := tuple(tokens)) not in known:
-            known[key] = {
-                token
-                for token in range(EOS)
-                if judged(ways, [*tokens, token], ended=False) or judged(ways, [*tokens, token], ended=True)
-            }
-            if judged(ways, tokens, ended=True):
-                known[key].add(EOS)
-        mask = automaton.new_mask()
-        automaton.fill_mask(state, mask)
-        assert set(unpack_ids(mask).tolist()) == known[key], (case, [PIECES[one] for one in tokens])
-        assert {token for token in range(EOS + 1) if automaton.next(state, token)} == known[key]
+    check_masks(automaton_of(case), CASES[case][1], case)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_within_a_limit_some_token_leads_to_the_end(case: str) -> None:
-    for automaton, state, _ in walks(case, 20, 6):
-        for budget in range(automaton.shortest_completion(state), automaton.shortest_completion(state) + 3):
-            mask = automaton.new_mask()
-            automaton.fill_mask_within(state, mask, budget)
-            allowed = unpack_ids(mask).tolist()
-            assert allowed
-            within = {token for token in range(EOS + 1) if automaton.next_within(state, token, budget)}
-            assert set(allowed) <= within
-            assert any(
-                token == EOS or automaton.shortest_completion(automaton.next(state, token)) < budget
-                for token in allowed
-            )
+    check_limits(automaton_of(case), case)
 
 
 @pytest.mark.parametrize("case", ["side by side", "again and again", "two limits"])
 def test_a_state_with_too_many_readings_keeps_some(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is allowed then is less, and still ends in time."""
-    assert max(len(automaton._states[state].readings) for automaton, state, _ in walks(case, 20, 6)) > 1
+    automaton = automaton_of(case)
+    assert isinstance(automaton, CountedAutomaton)
+    assert max(len(automaton._states[state].readings) for state, _ in walks(automaton, case, 20, 6)) > 1
+    automaton = automaton_of(case)
+    assert isinstance(automaton, CountedAutomaton)
     monkeypatch.setattr(counted, "MAX_READINGS", 1)
-    for automaton, state, tokens in walks(case, 20, 6):
+    for state, tokens in walks(automaton, case, 20, 6):
         mask = automaton.new_mask()
         automaton.fill_mask(state, mask)
         allowed = set(unpack_ids(mask).tolist())
