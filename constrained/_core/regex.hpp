@@ -257,7 +257,13 @@ private:
     size_t read_literal(RegexId& id, std::span<const uint8_t> bytes);
     size_t read_excluding(RegexId& id, std::span<const uint8_t> bytes);
     RegexId raw_step(RegexId id, uint8_t byte);
+    struct Reached {  // by a search
+        RegexId id;
+        uint32_t distance;  // in bytes
+        bool expanded = false;
+    };
     uint32_t search(RegexId id);
+    void keep_lengths(std::span<const Reached> reached, std::span<const std::pair<uint32_t, uint32_t>> moves);
     std::optional<StarOf> star_of(RegexId id, RegexId part);
     std::vector<RegexId> loops(RegexId id) const;
     uint32_t completion(RegexId id, RegexId part);

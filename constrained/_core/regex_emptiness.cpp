@@ -76,6 +76,48 @@ bool RegexStore::intricate(RegexId id) const {
     return false;
 }
 
+/// What a search has found out about the languages on its way: by Dijkstra's algorithm, back from those that it did not expand.
+/// A length is exact where the nearest one of these has a known length, else it is a lower bound. Expanded languages from which none
+/// of them is reached are empty.
+void RegexStore::keep_lengths(std::span<const Reached> reached, std::span<const std::pair<uint32_t, uint32_t>> moves) {
+    struct Label {
+        uint32_t length;
+        bool bound;  // among equals the exact one comes first
+        uint32_t number;
+        bool operator<(const Label& other) const { return std::tie(length, bound) > std::tie(other.length, other.bound); }
+    };
+    std::priority_queue<Label> open;
+    for (uint32_t number = 0; number < reached.size(); ++number) {
+        const Node& node = nodes_[reached[number].id.value];
+        const bool known = node.min_length != kUnknown;
+        const uint32_t length = known ? node.min_length : node.least;
+        if ((known || !reached[number].expanded) && length != kInfinite) open.push({length, !known, number});
+    }
+    const Predecessors before(moves, reached.size());
+    std::vector<bool> seen(reached.size());
+    for (; !open.empty();) {
+        const Label now = open.top();
+        open.pop();
+        if (seen[now.number]) continue;
+        seen[now.number] = true;
+        Node& node = nodes_[reached[now.number].id.value];
+        if (node.min_length == kUnknown) {
+            if (now.bound) {
+                node.least = std::max(node.least, now.length);
+            } else {
+                node.min_length = now.length;
+            }
+        }
+        for (const uint32_t from : before.of(now.number)) {
+            if (!seen[from]) open.push({add_lengths(now.length, 1), now.bound, from});
+        }
+    }
+    for (uint32_t number = 0; number < reached.size(); ++number) {
+        uint32_t& length = nodes_[reached[number].id.value].min_length;
+        if (!seen[number] && length == kUnknown) length = kInfinite;
+    }
+}
+
 /// Searches the derivatives of an intersection or complement for the nearest nullable one by A* (Hart, Nilsson and
 /// Raphael 1968); the lower bound of an intersection is the largest one of its parts. Some languages have exponentially
 /// many derivatives on the way. With limited fuel (while compiling) that is an error. Without a limit (while decoding) the
@@ -94,11 +136,6 @@ uint32_t RegexStore::search(RegexId id) {
         bool operator<(const Place& other) const {  // visited later; among equals, found earlier
             return std::tie(rank, behind, other.visit) > std::tie(other.rank, other.behind, visit);
         }
-    };
-    struct Reached {
-        RegexId id;
-        uint32_t distance;  // in bytes
-        bool expanded = false;
     };
     std::vector<Visit> visits;
     std::priority_queue<Place> open;
@@ -179,28 +216,8 @@ uint32_t RegexStore::search(RegexId id) {
             break;  // as if there were none
         }
     }
-    std::vector<uint32_t> alive;  // what may have a completion: what was not expanded, and what leads there
-    std::vector<bool> seen(reached.size());
-    for (uint32_t number = 0; number < reached.size(); ++number) {
-        const auto& [at, distance, expanded] = reached[number];
-        if (expanded || least(at) == kInfinite) continue;
-        seen[number] = true;
-        alive.push_back(number);
-    }
-    const Predecessors before(moves, reached.size());
-    while (!alive.empty()) {
-        const uint32_t to = alive.back();
-        alive.pop_back();
-        for (const uint32_t from : before.of(to)) {
-            if (seen[from]) continue;
-            seen[from] = true;
-            alive.push_back(from);
-        }
-    }
-    for (uint32_t number = 0; number < reached.size(); ++number) {
-        uint32_t& length = nodes_[reached[number].id.value].min_length;
-        if (!seen[number] && length == kUnknown) length = kInfinite;
-    }
+    keep_lengths(reached, moves);
+    if (best == kInfinite && nodes_[id.value].min_length != kUnknown) return nodes_[id.value].min_length;
     if (best == kInfinite) {
         given_up_ += nodes_[id.value].min_length == kUnknown;
         nodes_[id.value].min_length = kInfinite;

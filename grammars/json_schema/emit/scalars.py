@@ -7,6 +7,7 @@ where `DnfExpansion` would multiply the alternatives.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -24,13 +25,15 @@ from grammars.json_schema.source.document import SchemaNode, child_pointer
 from grammars.json_schema.text import numbers, strings
 from grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
 from grammars.json_schema.text.literals import value_expr, value_regex, values_regex
-from grammars.json_schema.text.multiple_of import multiples_of
+from grammars.json_schema.text.multiple_of import distinct_exclusions, multiples_of
 from grammars.json_schema.text.numbers import INTEGRAL_NUMBER, decimal, decimal_spellings, exclude_numbers
 from grammars.json_schema.text.punctuation import JsonPunctuation
 from grammars.json_schema.text.strings import strings_excluding
 
 SCALAR_TERM_THRESHOLD = 8
 """Combinations of alternatives from which on the scalars of a conjunction are one term instead of disjuncts."""
+MULTIPLE_DISJUNCTS = 100
+"""Combinations of alternatives up to which numbers with ``multipleOf`` are a union of disjuncts."""
 
 NULL = ir.terminal("null")
 _TRUE, _FALSE = ir.terminal("true"), ir.terminal("false")
@@ -176,11 +179,24 @@ class ScalarLowering:
             if self.validator.satisfies_all(conjunction, value)
         ]
         texts += [self.strings.of(conjunction)] if types & f.STRING else []
-        texts += [self.numbers.of(conjunction)] if types & f.NUMBER else []
+        texts += [self.number_texts(conjunction, types, ways)] if types & f.NUMBER else []
         texts = [text for text in texts if not isinstance(text, ir.EmptySet)]
         if not texts:
             self.diagnostics.conflict(conjunction, "schemas that must hold together exclude each other")
         return ir.choice(*map(ir.Terminal, texts))
+
+    def number_texts(self, conjunction: Conjunction, types: int, ways: int) -> ir.Regex:
+        """The numbers of a conjunction of scalars; those with ``multipleOf`` by disjuncts, if these are few.
+
+        A disjunct has one least common multiple, where an intersection of unions is searched for a number in all of them.
+        """
+        if not types & ~f.NUMBER and ways <= MULTIPLE_DISJUNCTS:
+            disjuncts = [
+                (one, self.expansion.constraints_of(one)) for one in self.expansion.expand(conjunction)
+            ]
+            if any(found.divisors or found.non_divisors for _, found in disjuncts):
+                return ir.union(*dict.fromkeys(itertools.starmap(self.number_regex, disjuncts)))
+        return self.numbers.of(conjunction)
 
     def string_regex(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Regex:
         """The JSON strings of a disjunct, for `ScalarLanguages`."""
@@ -273,10 +289,14 @@ class ScalarLowering:
             excluded.append(
                 INTEGRAL_NUMBER if self.expansion.document.dialect.integral_floats else numbers.ANY_INTEGER
             )
-        for number in constraints.non_divisors:
-            excluded.append(self.multiples(disjunct, (number,), numbers.UNBOUNDED, whole=False))
+        types = f.NUMBER if constraints.types & f.NON_INTEGER else f.INTEGER
+        units = (Decimal(1),) if types == f.INTEGER else ()
+        for steps in distinct_exclusions((*units, *constraints.divisors), constraints.non_divisors):
+            if not steps:
+                self.diagnostics.conflict(disjunct, "every multiple of multipleOf is one that not excludes")
+                return ir.EMPTY_LANGUAGE
+            excluded.append(self.multiples(disjunct, steps, numbers.UNBOUNDED, whole=False))
         if excluded:
-            types = f.NUMBER if constraints.types & f.NON_INTEGER else f.INTEGER
             rest = self.number(
                 disjunct,
                 TypeConstraints(types=types, bounds=constraints.bounds, divisors=constraints.divisors),

@@ -52,6 +52,43 @@ def least_common_multiple(steps: list[Decimal]) -> Fraction:
     return result
 
 
+def distinct_exclusions(
+    steps: tuple[Decimal, ...], excluded: tuple[Decimal, ...]
+) -> list[tuple[Decimal, ...]]:
+    """What to exclude from the common multiples of some steps, so that no multiple of an excluded number is left.
+
+    Among the multiples of 6 those of 4 are those of 12, a language of fewer texts; and where those of 2 are excluded, those of 4 are too.
+
+    Args:
+        steps: positive numbers; none: all numbers.
+        excluded: positive numbers.
+
+    Returns:
+        Numbers whose common multiples are to be excluded, once for each exclusion; ``[()]`` if that excludes every multiple of the steps.
+    """
+    least = least_common_multiple([*steps]) if steps else None
+    found: dict[Fraction, tuple[Decimal, ...]] = {}
+    for number in excluded:
+        common = least_common_multiple([*steps, number])
+        if common == least:
+            return [()]
+        found.setdefault(common, (*steps, number) if _fits(common) else (number,))
+    return [
+        together
+        for common, together in found.items()
+        if not any(other != common and common % other == 0 for other in found)
+    ]
+
+
+def _fits(step: Fraction) -> bool:
+    """Whether a `_Multiples` has few enough digits."""
+    try:
+        _Multiples(step, integers_only=False)
+    except ConstraintTooLarge:
+        return False
+    return True
+
+
 class _Multiples:
     """The multiples of one step: digits in units of ``10 ** -places``, then `zeros` trailing digits that are always 0."""
 

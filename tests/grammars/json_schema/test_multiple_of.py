@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained.automaton import TokenAutomaton
+from constrained.automaton import TokenAutomaton, compile
+from constrained.errors import UnsatisfiableConstraint
 from constrained.testing.judge import ReferenceRecognizer
 from grammars import ir
 from grammars.errors import ConstraintTooLarge
-from grammars.json_schema.text.multiple_of import multiples_of
+from grammars.json_schema.text.multiple_of import distinct_exclusions, multiples_of
 from grammars.json_schema.text.numbers import ANY_INTEGER, ANY_NUMBER, UNBOUNDED, Bounds, exclude_numbers
 from grammars.regex.matching import matches
 from tests.support.examples import examples
@@ -148,3 +149,63 @@ def test_a_vocabulary_without_some_digits() -> None:
         state = automaton.next(state, token)
     assert automaton.shortest_completion(state) == 1  # 112
     assert automaton.accepts(automaton.next(state, 2))
+
+
+_numbers = st.sampled_from([2, 3, 4, 6, 9, 10, 12, 15, 0.5, 0.25, 1.5])
+_literals = st.builds(
+    lambda step, negated: {"not": {"multipleOf": step}} if negated else {"multipleOf": step},
+    _numbers,
+    st.booleans(),
+)
+_branches = st.one_of(
+    _literals, st.builds(lambda both: {"allOf": both}, st.lists(_literals, min_size=2, max_size=3))
+)
+_alternatives = st.builds(
+    lambda branches: {"anyOf": branches}, st.lists(_branches, min_size=2, max_size=3, unique_by=str)
+)
+
+
+def holds(schema: dict[str, Any], value: Fraction) -> bool:
+    """Whether a number satisfies a schema of alternatives and steps, by fractions."""
+    return (
+        ("multipleOf" not in schema or (value / Fraction(str(schema["multipleOf"]))).denominator == 1)
+        and all(holds(part, value) for part in schema.get("allOf", ()))
+        and ("anyOf" not in schema or any(holds(part, value) for part in schema["anyOf"]))
+        and not ("not" in schema and holds(schema["not"], value))
+        and not (schema.get("type") == "integer" and value.denominator > 1)
+    )
+
+
+@given(
+    st.lists(_alternatives, min_size=3, max_size=4),
+    st.sampled_from(["number", "integer"]),
+    st.lists(_values, min_size=12, max_size=12),
+)
+@settings(max_examples=examples(40), deadline=None)
+def test_products_of_alternatives_with_steps(
+    parts: list[dict[str, Any]], kind: str, values: list[Fraction]
+) -> None:
+    schema = {"type": kind, "allOf": parts}
+    values += [Fraction(n, 4) for n in range(-8, 100)]
+    wanted = {value for value in values if holds(schema, value)}
+    try:
+        automaton = compile(schema, vocabulary())
+    except UnsatisfiableConstraint:
+        assert not wanted
+        return
+    for value in values:
+        text, fraction = spellings(value)[0]
+        if kind == "number" or not fraction:
+            assert walk(automaton, text) == (value in wanted), text
+
+
+def test_steps_that_exclude_each_other_are_not_searched() -> None:
+    both = (Decimal(6), Decimal("1.5"))
+    assert distinct_exclusions(both, (Decimal(4), Decimal(8), Decimal(9))) == [
+        (*both, Decimal(4)),
+        (*both, Decimal(9)),
+    ]
+    assert distinct_exclusions(both, (Decimal(4), Decimal(2))) == [()]
+    assert distinct_exclusions((), (Decimal(4), Decimal(2))) == [(Decimal(2),)]
+    too_long = Decimal(10**18 + 3)
+    assert distinct_exclusions(both, (too_long, Decimal(7))) == [(too_long,), (*both, Decimal(7))]
