@@ -295,6 +295,7 @@ def test_the_battery_finds_another_temperature():
     assert sum(finds(check, case) for case in CONTROLS) >= 2
 
 
+@pytest.mark.ci
 def test_the_battery_finds_another_truncation():
     """What is drawn does not fit the distributions of no truncation, or of another."""
 

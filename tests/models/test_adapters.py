@@ -74,6 +74,7 @@ def test_each_adapter_computes_what_its_merged_model_computes(folders: tuple[Pat
     assert base.fingerprint == bundled().fingerprint
 
 
+@pytest.mark.ci
 def test_threads_take_turns(folders: tuple[Path, Path]) -> None:
     """Texts of models that share weights are those that each says alone, with and without drafts."""
     base = bundled()

@@ -110,6 +110,7 @@ def test_processes_that_were_killed_are_replaced(sandbox: CompileSandbox) -> Non
     assert processes_of(sandbox)[0] != parent
 
 
+@pytest.mark.ci
 def test_twenty_hostile_constraints_in_a_row_leave_the_server_to_the_others() -> None:
     with (
         served(scripted("hello"), sandbox=True, compile_seconds=0.3, compile_threads=2) as server,

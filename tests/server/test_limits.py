@@ -236,6 +236,7 @@ def test_a_request_has_so_much_time() -> None:
         wait_until(lambda: server.scheduler.running == server.service.admission.open == 0)
 
 
+@pytest.mark.ci
 def test_an_open_server_without_a_key_says_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -137,6 +137,7 @@ def inside(out: Any, vocabulary: Vocabulary) -> list[int]:
     return begins
 
 
+@pytest.mark.ci
 def test_random_texts_of_a_model_are_the_same_with_draft_tokens() -> None:
     model = load(random_llama(), small_bpe_tokenizer())
     content = {
