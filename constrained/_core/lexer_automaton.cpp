@@ -363,22 +363,18 @@ LexerAutomaton::Cell* LexerAutomaton::cell(uint32_t state) {
 void LexerAutomaton::spread(Cell& made) {
     const RegexStore::Partition partition = regexes_.partition_at(state_of(made.state).partition);  // a copy: the store grows
     std::array<Cell*, 256> after;
-    ByteSet known, seen;  // partition classes, byte classes
-    std::array<Cell*, 256> of_class;
+    ByteSet known;  // partition classes
     made.first.reset();
-    made.uniform.set();
     for (int byte = 0; byte < 256; ++byte) {
         made.next[byte] = nullptr;
         if (!shard_->alphabet[byte]) continue;
-        const uint8_t group = partition.of[byte], byte_class = ByteClassTrie::byte_class(static_cast<uint8_t>(byte));
+        const uint8_t group = partition.of[byte];
         if (!known[group]) after[group] = cell(byte_next(made.state, static_cast<uint8_t>(byte)));
         known.set(group);
         made.next[byte] = after[group];
         made.first[byte] = after[group] != nullptr;
-        if (seen[byte_class] && of_class[byte_class] != after[group]) made.uniform.reset(byte_class);
-        seen.set(byte_class);
-        of_class[byte_class] = after[group];
     }
+    made.uniform = ByteClasses::instance().uniform(shard_->alphabet, [&](uint8_t byte) { return made.next[byte]; });
     made.spread = true;
 }
 

@@ -19,7 +19,7 @@ StarTokens::StarTokens(RegexId part, const TokenBytes& tokens, const Trie& trie,
                 for (const uint32_t member : members) walk_subtree(member, state);
                 continue;
             }
-            const ByteSet possible = first(state) & byte_class_trie.bytes_of(byte_class);
+            const ByteSet possible = first(state) & ByteClasses::instance().bytes_of(byte_class);
             if (possible.none()) {
                 if (!between || state.copies == 0) continue;
                 for (const uint32_t member : members) exit_nodes_[trie_.byte(member)].push_back({member, state.copies});

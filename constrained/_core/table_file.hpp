@@ -17,7 +17,7 @@ struct BadTableFile : std::runtime_error {
 
 class TableFile {
 public:
-    static constexpr uint32_t kVersion = 1;  ///< raise it with every change of the meaning of a section
+    static constexpr uint32_t kVersion = 2;  ///< raise it with every change of the meaning of a section
 
     /// `keeper` owns the memory. Throws BadImage.
     TableFile(std::span<const uint8_t> memory, std::shared_ptr<const void> keeper) : memory_(memory), keeper_(std::move(keeper)) {

@@ -183,16 +183,8 @@ const ByteSet& TokenLexicon::uniform_classes(RegexId residual) {
     const uint32_t id = regexes_.partition_id(residual);
     if (id >= uniform_.size()) uniform_.resize(id + 64);
     if (!uniform_[id]) {
-        const auto& group = regexes_.partition(residual).of;
-        std::array<int, 256> of_class;
-        of_class.fill(-1);
-        ByteSet& uniform = uniform_[id].emplace().set();
-        for (int byte = 0; byte < 256; ++byte) {
-            if (!regexes_.alphabet()[byte]) continue;
-            const uint8_t byte_class = ByteClassTrie::byte_class(static_cast<uint8_t>(byte));
-            if (of_class[byte_class] >= 0 && of_class[byte_class] != group[byte]) uniform.reset(byte_class);
-            of_class[byte_class] = group[byte];
-        }
+        const auto& group = regexes_.partition_at(id).of;
+        uniform_[id] = ByteClasses::instance().uniform(regexes_.alphabet(), [&](uint8_t byte) { return group[byte]; });
     }
     return *uniform_[id];
 }

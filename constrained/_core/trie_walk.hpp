@@ -53,7 +53,7 @@ void walk_tokens(const Trie& trie, const ByteClassTrie& byte_class_trie, Machine
                 for (const uint32_t member : byte_class_trie.members(child)) walk_subtree(trie, machine, state, member);
                 continue;
             }
-            const ByteSet possible = machine.first(state) & byte_class_trie.bytes_of(byte_class);
+            const ByteSet possible = machine.first(state) & ByteClasses::instance().bytes_of(byte_class);
             if (possible.none()) {
                 machine.refuse(folded.subtree_tokens(child));
                 continue;
