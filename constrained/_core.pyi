@@ -163,6 +163,11 @@ class BaseAutomaton:
         Whether that number is the least, here and in every state that can follow.
         """
 
+    def count_thoroughly(self, state: int) -> bool:
+        """
+        Makes that number the least, also where many texts follow; False where they are too many for that.
+        """
+
     @property
     def needs_trial(self) -> bool:
         """

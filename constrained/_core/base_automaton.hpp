@@ -79,6 +79,10 @@ public:
     uint32_t shortest_completion(uint32_t state);
     /// Whether that is the fewest tokens of all completions, here and in every state that can follow.
     bool counts_exactly(uint32_t state);
+    /// Counts exactly in a state and all that can follow, also where many texts do; false if they are too many for that, and then
+    /// nothing changes. For an automaton that has given out no other state. Its collections may follow: what is counted anew is
+    /// counted as thoroughly.
+    bool count_thoroughly(uint32_t state);
     // For vocabularies in which some bytes are no token by themselves, see spelled_tokens.cpp; `tokens` is the same in each call.
     bool can_be_spelled(uint32_t state, uint32_t tokens);
     uint32_t spelled_completion(uint32_t state, uint32_t tokens);
@@ -106,9 +110,13 @@ protected:
     static constexpr uint32_t kUnset = UINT32_MAX;
     static constexpr size_t kMemoLimit = size_t{1} << 22;
     static constexpr uint32_t kLongForced = 1u << 14;
-    // Bounds of a state whose completions are counted exactly: first bytes of a state, then all bytes, each times the
-    // `counting_cost` of its state, and all trie nodes that lead from one state to another.
-    static constexpr size_t kFewFirstBytes = 64, kFewBytes = 1u << 11, kFewNodes = 1u << 14;
+    /// Bounds of a state whose completions are counted exactly: states, first bytes of a state, then all bytes, each times
+    /// the `counting_cost` of its state, and all trie nodes that lead from one state to another.
+    struct CountingBounds {
+        size_t states, first_bytes, bytes, nodes;
+    };
+    static constexpr CountingBounds kFewTexts{1u << 11, 64, 1u << 11, 1u << 14};
+    static constexpr CountingBounds kThorough{1u << 12, 256, 1u << 22, 1u << 26};
     static constexpr uint32_t kPlainCost = 4;  // `counting_cost` where it is not less
     static constexpr size_t kManyStates = 1u << 17, kSomeStates = 1u << 12;  // given out, see `outgrown`
     static constexpr size_t kFewTokens = 64;  // stepped one by one within a budget
@@ -253,7 +261,7 @@ protected:
     // its cost does not depend on earlier calls. One is about a microsecond.
     /// Fuel for reading the next byte of a completion of this length.
     virtual uint32_t step_cost(uint32_t, uint32_t) const { return 1; }
-    /// How often each byte that may follow counts towards `kFewBytes`.
+    /// How often each byte that may follow counts towards `CountingBounds::bytes`.
     virtual uint32_t counting_cost(uint32_t) const { return kPlainCost; }
     virtual size_t permanent_bytes() const = 0;
     /// Bytes of states and their parts, which a collection can drop.
@@ -291,6 +299,7 @@ protected:
     size_t collections_ = 0;
     size_t published_count_ = 0;
     uint64_t work_limit_ = Work::kUnlimited;
+    bool thorough_ = false;  // see `count_thoroughly`
     uint32_t start_ = kDead;
 };
 

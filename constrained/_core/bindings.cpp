@@ -341,6 +341,14 @@ void define_base_automaton(nb::module_& m) {
                 return core::with_lazy_rules([&] { return self.counts_exactly(state); });
             },
             "state"_a, "Whether that number is the least, here and in every state that can follow.")
+        .def(
+            "count_thoroughly",
+            [](BaseAutomaton& self, uint32_t state) {
+                check(self, state);
+                if (state == BaseAutomaton::kDead) throw nb::value_error("a dead state has no completion");
+                return core::with_lazy_rules([&] { return self.count_thoroughly(state); });
+            },
+            "state"_a, "Makes that number the least, also where many texts follow; False where they are too many for that.")
         .def_prop_ro("needs_trial", &BaseAutomaton::needs_trial, "Whether later masks may take much more work than the first ones, as far as the grammar shows it.")
         .def(
             "forks",

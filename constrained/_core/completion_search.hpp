@@ -20,7 +20,7 @@ public:
     struct Next {
         uint64_t cost;
         uint32_t visit;
-        bool again = false;  // see `put_off`
+        uint32_t times = 0;  // it was put off
         bool operator<(const Next& other) const { return cost != other.cost ? cost > other.cost : visit < other.visit; }
     };
 
@@ -38,8 +38,8 @@ public:
 
     /// The node that follows a visit by a byte, unless it was visited.
     void reach(uint32_t from, uint8_t byte, uint32_t node, uint64_t rest) { add({node, from, visits_[from].depth + 1, byte}, rest); }
-    /// Visits it again, behind what costs as much.
-    void put_off(const Next& next) { queue_.push({next.cost + kLead, next.visit, true}); }
+    /// Visits it again, behind what costs as much, or up to `more` more.
+    void put_off(const Next& next, uint64_t more = 0) { queue_.push({next.cost + kLead + more, next.visit, next.times + 1}); }
 
     /// The way to a visit, backwards: each node before it, and the byte that leads on.
     template <class Each>

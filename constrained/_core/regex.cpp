@@ -37,6 +37,7 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
                 const Node& child = nodes_[part.value];
                 node.searched |= child.searched;
                 node.finite &= child.finite;
+                node.parts = add_lengths(node.parts, child.parts);
                 node.bound = std::max(node.bound, child.bound);
                 node.bound_bytes = std::max(node.bound_bytes, child.bound_bytes);
                 node.depth = std::max<uint16_t>(node.depth, child.depth + (deeper ? 1 : 0));

@@ -66,6 +66,9 @@ public:
         return node.kind == Kind::Union || node.kind == Kind::Intersection ? node.b : 1;
     }
 
+    /// All parts of the expression, each as often as it occurs; saturates.
+    uint32_t parts(RegexId id) const { return nodes_[id.value].parts; }
+
     /// The derivative of the language by `byte`; `kEmptyLanguage` if no completion exists.
     RegexId step(RegexId id, uint8_t byte) {
         const Node& node = nodes_[id.value];
@@ -233,6 +236,7 @@ private:
         uint32_t least = 0;  // lower bound of min_length that needs no search
         uint32_t bound_bytes = 0;  // as `bound`, times the bytes that a copy has at least
         uint32_t max_length = 0;  // kInfinite if there is a loop, an intersection or a complement
+        uint32_t parts = 1;
         uint32_t partition = kUnset;
         uint32_t moves = kNoMoves;
         uint32_t first = kUnset;

@@ -44,6 +44,7 @@ RegexId RegexStore::derive(RegexId id, uint8_t byte) {
                 const RegexId child = children_[node.a + i];
                 const uint16_t head = nodes_[child.value].head;
                 if (head != kManyHeads && head != byte) continue;
+                if (head == kManyHeads && node.b > kFewParts && !nodes_[child.value].searched && !first(child)[byte]) continue;
                 const RegexId part = derive(child, byte);
                 if (part != kEmptyLanguage) parts.push_back(part);
             }

@@ -2,7 +2,7 @@
 //
 // Where few texts can follow (`few_texts_follow`), the count is the minimum over all of them. It would cost too much to find
 // elsewhere: there the count is that of the canonical completion up to the first state where few texts follow, an upper
-// bound. Both depend on the state alone.
+// bound. Both depend on the state alone. Where an automaton was asked to (`count_thoroughly`), what "few" means is much more.
 // The *canonical completion* of a state is one with the fewest bytes. Every state on its path has the rest of it as its own
 // canonical completion, so the first token of its shortest spelling always lowers the count by one: where a budget suffices,
 // some token leads to a state where the budget without it suffices.
@@ -72,6 +72,15 @@ bool BaseAutomaton::counts_exactly(uint32_t state) {
     return few_texts_follow(state);
 }
 
+bool BaseAutomaton::count_thoroughly(uint32_t state) {
+    const Call call(*this, state);
+    completion(state);
+    if (few_texts_follow(state)) return true;
+    thorough_ = true;
+    heads_[state].rest = Rest::Unknown;
+    return thorough_ = few_texts_follow(state);
+}
+
 /// The next state of the canonical completion; kDead if it is too long to spell, or the length is only a bound.
 uint32_t BaseAutomaton::nearer(uint32_t state) {
     if (heads_[state].nearer == kUnset) {
@@ -101,39 +110,45 @@ bool BaseAutomaton::few_texts_follow(uint32_t id) {
 
 bool BaseAutomaton::count_exactly(uint32_t id) {
     const Trie& trie = shard_->trie;
+    const CountingBounds most = thorough_ ? kThorough : kFewTexts;
+    constexpr uint32_t kNone = UINT32_MAX;
     std::vector<uint32_t> states{id};
-    std::vector<ByteSet> possible;
+    std::vector<std::array<uint32_t, 256>> after;  // numbers of the states after each byte
     std::unordered_map<uint32_t, uint32_t> number{{id, 0}};
     size_t bytes = 0;
     for (size_t i = 0; i < states.size(); ++i) {
         const uint32_t at = states[i];
-        if (heads_[at].rest == Rest::Many || needs_search(at) || reads_heads(at)) return false;
-        possible.push_back(first_bytes(at));
-        bytes += possible[i].count() * counting_cost(at);
-        if (possible[i].count() > kFewFirstBytes || bytes > kFewBytes) return false;
-        for (size_t byte = possible[i]._Find_first(); byte < 256; byte = possible[i]._Find_next(byte)) {
+        // What had too many texts for few may not for a thorough count.
+        if (heads_[at].rest == Rest::Many && !thorough_) return false;
+        if (needs_search(at) || reads_heads(at) || heads_[at].length > longest_spelled()) return false;
+        const ByteSet possible = first_bytes(at);
+        bytes += possible.count() * counting_cost(at);
+        if (i >= most.states || possible.count() > most.first_bytes || bytes > most.bytes) return false;
+        after.emplace_back().fill(kNone);
+        for (size_t byte = possible._Find_first(); byte < 256; byte = possible._Find_next(byte)) {
             const uint32_t next = byte_next(at, static_cast<uint8_t>(byte));
             shard_->work.spend(1);
-            if (number.try_emplace(next, static_cast<uint32_t>(states.size())).second) states.push_back(next);
+            const auto [known, fresh] = number.try_emplace(next, static_cast<uint32_t>(states.size()));
+            if (fresh) states.push_back(next);
+            after[i][byte] = known->second;
         }
     }
     std::vector<std::pair<uint32_t, uint32_t>> moves;  // a token leads to the first number from the second
     std::vector<std::pair<uint32_t, uint32_t>> work;   // (trie node, number)
+    std::vector<uint32_t> moved_from(states.size(), kNone);  // the last number from which a token led to each
     size_t nodes = 0;
     for (uint32_t from = 0; from < states.size(); ++from) {
         work.assign(1, {Trie::kRoot, from});
         while (!work.empty()) {
             const auto [node, at] = work.back();
             work.pop_back();
-            if (trie.leaf(node)) continue;
-            for (size_t byte = possible[at]._Find_first(); byte < 256; byte = possible[at]._Find_next(byte)) {
-                const uint32_t child = trie.child(node, static_cast<uint8_t>(byte));
-                if (child == Trie::kNone) continue;
-                if (++nodes > kFewNodes) return false;
+            for (uint32_t child = trie.children_begin(node); child < trie.children_end(node); ++child) {
+                const uint32_t next = after[at][trie.byte(child)];
+                if (next == kNone) continue;
+                if (++nodes > most.nodes) return false;
                 shard_->work.spend(1);
-                const uint32_t next = number[byte_next(states[at], static_cast<uint8_t>(byte))];
-                if (!trie.tokens(child).empty()) moves.emplace_back(next, from);
-                work.emplace_back(child, next);
+                if (!trie.tokens(child).empty() && std::exchange(moved_from[next], from) != from) moves.emplace_back(next, from);
+                if (!trie.leaf(child)) work.emplace_back(child, next);
             }
         }
     }
@@ -421,13 +436,15 @@ uint32_t Automaton::step_cost(uint32_t id, uint32_t length) const {
 }
 
 /// Inside the words of an enumeration a byte only makes them shorter. Elsewhere it may leave a loop, or enter rules; where
-/// texts are ambiguous, it joins stacks at every level.
+/// texts are ambiguous, it joins stacks at every level. An expression of many parts is too many bytes: nearly each part has one of
+/// its own, and what it has is not counted again in every state on the way.
 uint32_t Automaton::counting_cost(uint32_t id) const {
     uint32_t parts = 0;
     bool inside = true;
     for (const Item& item : items(id)) {
+        if (shard_->regexes.parts(item.residual) > kFewTexts.bytes) return kFewTexts.bytes + 1;
         const uint32_t forks = gss_.forks(item.after);
-        parts += shard_->regexes.width(item.residual) / 16 + gss_.height(item.after) / 32 + std::min<uint64_t>(forks + uint64_t{forks} * forks / 16, kFewBytes);
+        parts += shard_->regexes.width(item.residual) / 16 + gss_.height(item.after) / 32 + std::min<uint64_t>(forks + uint64_t{forks} * forks / 16, kFewTexts.bytes);
         inside = inside && shard_->regexes.finite(item.residual) && shard_->regexes.min_length(item.residual) > 1;
     }
     return (inside ? 1 : kPlainCost) * (1 + parts);

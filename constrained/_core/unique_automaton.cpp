@@ -79,7 +79,7 @@ bool UniqueAutomaton::live(uint32_t id) {
 }
 
 /// Searches a text after which all items differ. It tries the byte of the inner completion first, and the other ones when that
-/// led nowhere.
+/// led nowhere; long after them white space between the tokens of JSON, which makes no item another one.
 void UniqueAutomaton::prove(uint32_t from) {
     const auto rest = [&](uint32_t id) { return inner_->heads_[readings_[id].inner].length; };
     CompletionSearch search(from, rest(from));
@@ -97,11 +97,16 @@ void UniqueAutomaton::prove(uint32_t from) {
         const uint32_t state = readings_[search[next.visit].node].inner;
         const uint32_t ahead = inner_->nearer(state);
         const uint8_t direct = inner_->heads_[state].nearer_byte;
-        if (!next.again) {
+        if (next.times == 0) {
             search.put_off(next);
             return ahead == kDead || read(next.visit, direct);
         }
-        const ByteSet first = inner_->first(state);
+        const HistoryId history = readings_[search[next.visit].node].history;
+        ByteSet first = inner_->first(state);
+        ByteSet between;
+        for (const char byte : {' ', '\t', '\n', '\r'}) between[static_cast<uint8_t>(byte)] = first[static_cast<uint8_t>(byte)] && histories_.read(history, static_cast<uint8_t>(byte)) == history;
+        if (next.times == 1 && between.any()) search.put_off(next, kSpaceCost);
+        first &= next.times == 1 ? ~between : between;
         for (size_t byte = first._Find_first(); byte < first.size(); byte = first._Find_next(byte)) {
             if (ahead != kDead && byte == direct) continue;
             if (!read(next.visit, static_cast<uint8_t>(byte))) return false;
@@ -328,8 +333,12 @@ void UniqueAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<con
     }
     if (padded_ && sure.size() > kMostApart) {
         const std::span<const uint32_t> order = shard_->trie.in_order();
-        std::ranges::stable_sort(sure, {}, [&](uint32_t place) { return shard_->tokens[order[place]].size(); });
-        sure.resize(kMostApart);
+        std::vector<std::pair<size_t, uint32_t>> shortest;  // bytes and place
+        shortest.reserve(sure.size());
+        for (const uint32_t place : sure) shortest.emplace_back(shard_->tokens[order[place]].size(), place);
+        std::ranges::nth_element(shortest, shortest.begin() + kMostApart);
+        sure.clear();
+        for (const auto& [length, place] : std::span(shortest).first(kMostApart)) sure.push_back(place);
         std::ranges::sort(sure);
     }
     if (!sure.empty()) BaseAutomaton::keep_within(interchangeable(state, 0), budget, sure, out);

@@ -38,6 +38,7 @@ public:
 
 private:
     static constexpr uint32_t kSearchFuel = 1u << 14;       // bytes that one search may try
+    static constexpr uint64_t kSpaceCost = 64;              // of white space, as bytes
     static constexpr size_t kMostApart = 256;               // tokens that are tried where each leads to a text of its own
     static constexpr uint32_t kSearchedCost = 32;           // see `step_cost`
     static constexpr size_t kSearchRoom = size_t{64} << 20;  // bytes of states beyond four times the limit

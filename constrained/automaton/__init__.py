@@ -32,7 +32,7 @@ from constrained.errors import (
     UnsupportedConstraint,
 )
 from grammars import ir
-from grammars.counted import CountedGrammar
+from grammars.counted import CountedGrammar, CountedText
 from grammars.garbage import rare_collections
 from grammars.lexer import LexerGrammar, reject_lexer_grammar
 from grammars.packed import PackedRules
@@ -350,23 +350,35 @@ def _counted(
     texts = [
         (text, compile_grammar(text.grammar, vocabulary, memory_limit=memory_limit)) for text in grammar.texts
     ]
-    fewest = {text.letter: automaton.shortest_completion(automaton.start) for text, automaton in texts}
-    for text, _ in texts:
-        if fewest[text.letter] > text.most:
-            raise UnsatisfiableConstraint(
-                "a limit of tokens is too small",
-                Problem(
-                    text.place,
-                    f"the text of the fewest bytes has {fewest[text.letter]} tokens, and the limit is {text.most}",
-                ),
-                action="raise the limit",
-            )
+    fewest = {text.letter: _fewest_tokens(text, automaton) for text, automaton in texts}
     with_letters = vocabulary_with_letters(vocabulary, (text.letter for text in grammar.texts))
     outer = with_repeated_letters(
         grammar.outer, {letter: count for letter, count in fewest.items() if count > 1}
     )
     rules = compile_grammar(outer, with_letters, memory_limit=memory_limit)
     return CountedAutomaton(rules, texts, relaxed, constraint)
+
+
+def _fewest_tokens(text: CountedText, automaton: Automaton) -> int:
+    """The tokens that a counted text has at least, within its limit."""
+    fewest = automaton.shortest_completion(automaton.start)
+    if fewest <= text.most:
+        return fewest
+    # It may be that of the fewest bytes, and a longer text may take fewer tokens.
+    exact = isinstance(automaton, _core.BaseAutomaton) and automaton.count_thoroughly(automaton.start)
+    fewest = automaton.shortest_completion(automaton.start)
+    if fewest <= text.most:
+        return fewest
+    which = (
+        "each text has at least"
+        if exact
+        else "the texts are too many to count, and that of the fewest bytes has"
+    )
+    raise UnsatisfiableConstraint(
+        "a limit of tokens is too small",
+        Problem(text.place, f"{which} {fewest} tokens, and the limit is {text.most}"),
+        action="raise the limit",
+    )
 
 
 @rare_collections()

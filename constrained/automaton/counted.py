@@ -3,7 +3,7 @@
 A prefix has *readings*: in each, the rules stand somewhere, and perhaps a counted text is open. The rules are an automaton in
 which a letter stands for each counted text (`grammars.counted`), and each counted text is an automaton of its own. A token is
 read byte by byte, because a counted text may begin and end inside of it; masks come from the native automata, but for tokens
-that cross an end of a counted text, which are tried one by one. Must not know: models, samplers.
+that cross an end of a counted text, which are read together (`tokens_together`). Must not know: models, samplers.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from constrained.automaton.bitmask import Bitmask, pack_ids, unpack_ids
 from constrained.automaton.protocol import DEAD, NO_LIMIT, Automaton
+from constrained.automaton.tokens_together import judge_tokens
 from constrained.lru_cache import LRUCache
 from constrained.vocabulary import Vocabulary
 
@@ -55,9 +56,13 @@ _Readings = dict[_Place, int]
 """The fewest tokens that the open text has so far, by place."""
 
 
+_Reading = tuple[tuple[_Place, int], ...]
+"""The same, in order."""
+
+
 class _State(NamedTuple):
     relaxed: int
-    readings: tuple[tuple[_Place, int], ...]
+    readings: _Reading
 
 
 class CountedAutomaton(Automaton):
@@ -99,7 +104,6 @@ class CountedAutomaton(Automaton):
         self._bytes = {data: token for token, data in enumerate(self._tokens) if len(data) == 1}
         self._eos = frozenset(self.vocabulary.eos_ids)
         self._no_eos = ~pack_ids(self._eos, self.vocabulary.size)
-        self._first_bytes = np.array([data[0] if data else 0 for data in self._tokens], dtype=np.uint8)
         self._masks: LRUCache[tuple[int, int], Bitmask] = LRUCache(_CACHE_SIZE)
         self._crossing: LRUCache[int, tuple[NDArray[np.intp], NDArray[np.intp]]] = LRUCache(_CACHE_SIZE)
         self._lock = threading.Lock()
@@ -239,13 +243,7 @@ class CountedAutomaton(Automaton):
 
     def _after(self, readings: _Readings, moved: _Readings, token: int) -> _Readings:
         """The readings after a token, from those before it and those after its bytes: what can be ended in time, and whole texts."""
-        after = {
-            place: used
-            for place, used in moved.items()
-            if place.text == _OUTSIDE
-            or self._inner[place.text].shortest_completion(place.inside)
-            <= self._texts[place.text].most - used
-        }
+        after = self._in_time(moved)
         for place in readings:
             if place.text == _OUTSIDE:
                 for text, rules in self._beginning(place.rules, whole=True):
@@ -254,6 +252,16 @@ class CountedAutomaton(Automaton):
                     if inside != DEAD and inner.accepts(inside):
                         after |= self._closed({_Place(rules, _OUTSIDE, DEAD): 0})
         return after
+
+    def _in_time(self, readings: _Readings) -> _Readings:
+        """Those whose open text can be ended within its limit."""
+        return {
+            place: used
+            for place, used in readings.items()
+            if place.text == _OUTSIDE
+            or self._inner[place.text].shortest_completion(place.inside)
+            <= self._texts[place.text].most - used
+        }
 
     def _kept(self, readings: _Readings) -> _Readings:
         if len(readings) <= MAX_READINGS:
@@ -323,40 +331,25 @@ class CountedAutomaton(Automaton):
     def _tried(
         self, readings: _Readings, tokens: NDArray[np.intp]
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Those of some tokens that are allowed, by trying each, and the shortest completion after it.
+        """Those of some tokens that are allowed, by reading each, and the shortest completion after it."""
 
-        Tokens are tried in the order of their bytes, so that what they begin with is read once.
-        """
-        begins = [
-            byte
-            for byte in np.unique(self._first_bytes[tokens]).tolist()
-            if self._stepped(readings, bytes([byte]), first=True)
-        ]
-        tokens = tokens[np.isin(self._first_bytes[tokens], begins)]
-        allowed, shortest = [], []
-        read: list[_Readings] = [readings]  # after each byte of the token before
-        before = b""
-        for data, token in sorted((self._tokens[token], token) for token in tokens.tolist()):
-            same = 0
-            while same < len(before) and same < len(data) and before[same] == data[same]:
-                same += 1
-            del read[same + 1 :]
-            while len(read) <= len(data) and read[-1]:
-                at = len(read) - 1
-                read.append(self._stepped(read[-1], data[at : at + 1], first=at == 0))
-            before = data[: len(read) - 1]
-            after = self._after(readings, read[len(data)] if len(data) < len(read) else {}, token)
-            if after:
-                allowed.append(token)
-                shortest.append(self._shortest(after))
-        return np.array(allowed, dtype=np.intp), np.array(shortest, dtype=np.intp)
+        def step(before: _Reading, byte: int, first: bool) -> _Reading | None:
+            return _ordered(self._stepped(dict(before), bytes((byte,)), first=first)) or None
+
+        def judge(moved: _Reading) -> int:
+            after = self._in_time(dict(moved))
+            return self._shortest(after) if after else -1
+
+        shortest = judge_tokens(self.vocabulary, tokens, _ordered(readings), step, judge)
+        allowed = shortest >= 0
+        return tokens[allowed], shortest[allowed]
 
     def __repr__(self) -> str:
         limits = ", ".join(str(text.most) for text in self._texts)
         return f"CountedAutomaton({self._relaxed!r}, with texts of at most {limits} tokens)"
 
 
-def _ordered(readings: _Readings) -> tuple[tuple[_Place, int], ...]:
+def _ordered(readings: _Readings) -> _Reading:
     return tuple(sorted(readings.items()))
 
 

@@ -86,7 +86,7 @@ class Automaton(Protocol):
 
         Automata of grammars are exact where few texts can follow. Elsewhere they count the tokens of the completion with
         the fewest bytes, exactly from where few texts follow on: an upper bound, because a longer text may take fewer
-        (`counts_exactly` tells). A lower bound is allowed where the number is not known, at the price of dead ends under a token limit.
+        (`counts_exactly` tells; `TokenAutomaton.count_thoroughly` tries more). A lower bound is allowed where the number is not known, at the price of dead ends under a token limit.
         """
         raise NotImplementedError
 

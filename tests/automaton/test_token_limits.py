@@ -225,6 +225,75 @@ def test_an_automaton_says_where_its_counts_are_exact() -> None:
         closed.counts_exactly(0)
 
 
+def fewest_by_tokens(automaton: Automaton) -> dict[int, int]:
+    """The fewest tokens from each state to the end, by walking all tokens backwards."""
+    states, before = [automaton.start], dict[int, set[int]]()
+    for state in states:
+        for token in allowed(automaton, state) - set(automaton.vocabulary.eos_ids):
+            after = automaton.next(state, token)
+            if after not in before and after != automaton.start:
+                states.append(after)
+            before.setdefault(after, set()).add(state)
+    fewest = {state: 0 for state in states if automaton.accepts(state)}
+    reached = list(fewest)
+    for state in reached:
+        for earlier in before.get(state, set()) - set(fewest):
+            fewest[earlier] = fewest[state] + 1
+            reached.append(earlier)
+    return fewest
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        regex("[ -~]{7}"),
+        regex(".{5}x?"),
+        regex("([ -~]q){2}|[!-~]{1,2}b"),
+        regex("[ -~]*qx"),
+        lark("start: X Y\nX: /[ -p]+/\nY: /qx/"),
+        lark('start: (X ";")~2\nX: /[ -~]{3}/\n%ignore " "'),
+    ],
+    ids=range(6),
+)
+@pytest.mark.parametrize("memory_limit", [1 << 26, 0])
+def test_many_texts_are_counted_exactly_where_it_is_asked_for(
+    constraint: Constraint, memory_limit: int
+) -> None:
+    vocabulary = byte_vocabulary("aqx", "aab", "zq", "zqzq", "bé", "abc;", " ab", "~~~~", "x;")
+    automaton = compile(constraint, vocabulary, memory_limit=memory_limit)
+    plain = compile(constraint, vocabulary)
+    assert not plain.counts_exactly(plain.start)
+    assert automaton.count_thoroughly(automaton.start)
+    judge = fewest_by_tokens(plain)
+    work = [(automaton.start, plain.start)]
+    known = set(work)
+    differ = False
+    for state, other in work:
+        differ |= automaton.shortest_completion(state) < plain.shortest_completion(other)
+        assert automaton.shortest_completion(state) == judge[other]
+        assert automaton.counts_exactly(state)
+        following = sorted(allowed(plain, other) - set(vocabulary.eos_ids))
+        for budget in range(1, 5):
+            fitting = {token for token in following if judge[plain.next(other, token)] < budget}
+            assert within(automaton, state, budget) - set(vocabulary.eos_ids) == fitting
+        for token in following:
+            after = automaton.next(state, token), plain.next(other, token)
+            if after not in known:
+                known.add(after)
+                work.append(after)
+    assert differ
+
+
+def test_where_there_are_too_many_texts_counts_stay_bounds() -> None:
+    automaton = compile(json_schema({"type": "object"}), byte_vocabulary(*PIECES))
+    before = automaton.shortest_completion(automaton.start)
+    assert not automaton.count_thoroughly(automaton.start)
+    assert not automaton.counts_exactly(automaton.start)
+    assert automaton.shortest_completion(automaton.start) == before
+    with pytest.raises(ValueError, match="dead state"):
+        automaton.count_thoroughly(0)
+
+
 def test_a_longer_text_may_take_fewer_tokens() -> None:
     automaton = compile(regex("aaaa|bbbbb"), byte_vocabulary("bbbbb"))
     assert automaton.shortest_completion(automaton.start) == 1

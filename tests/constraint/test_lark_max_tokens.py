@@ -33,6 +33,10 @@ CASES: dict[str, tuple[str, list[tuple[Part, ...]]]] = {
     "alone": ('start[max_tokens=2]: /[a<]+/', [(some("[a<]+", 2),)]),
     "pairs": ('start: "<" b ">"\nb[max_tokens=2]: /([a<][a\\/])+/', [(OPEN, some("([a<][a/])+", 2), CLOSE)]),
     "two tokens at least": ('start: "/" b ">"\nb[max_tokens=3]: /<aa?</', [(Part(b"/"), some("<aa?<", 3), CLOSE)]),
+    "many texts, of which the shortest takes four tokens": (
+        'start: "<" b ">"\nb[max_tokens=2]: /.{4}/',
+        [(OPEN, some(".{4}", 2), CLOSE)],
+    ),
     "suffix": (
         'start: "<" b /a*/\nb[max_tokens=2, suffix="/>"]: /[a>]*/',
         [(OPEN, some("[a>]*/>", 2), some("a*"))],
@@ -204,7 +208,8 @@ REFUSED = [
     ("x[max_tokens=0]: /a*/", InvalidConstraint, "line 2, column 14", "at least 1"),
     ("x[max_tokens]: /a*/", InvalidConstraint, "line 2, column 13", "a number of tokens expected"),
     ("x[max_tokens=1, max_tokens=2]: /a*/", InvalidConstraint, "line 2, column 17", "an attribute before"),
-    ("x[max_tokens=2]: /a{3}/", UnsatisfiableConstraint, "line 2, column 3", "the text of the fewest bytes has 3 tokens"),
+    ("x[max_tokens=2]: /a{3}/", UnsatisfiableConstraint, "line 2, column 3", "each text has at least 3 tokens, and the limit is 2"),
+    ('x[max_tokens=1]: %json {"type": "object", "required": ["é"]}', UnsatisfiableConstraint, "line 2, column 3", "the texts are too many to count"),
 ]  # fmt: skip
 
 
@@ -263,3 +268,31 @@ def test_where_llguidance_differs() -> None:
     cut = 'start: "<" b ">"\nb[max_tokens=2]: %json {"type": "string"}'
     assert (ours(cut, '<"">'), theirs(cut, '<"">')) == (True, True)
     assert (ours(cut, '<"a>'), theirs(cut, '<"a>')) == (False, True)
+
+
+def test_a_long_text_of_few_tokens() -> None:
+    vocabulary = Vocabulary.from_bytes(
+        [*(bytes((byte,)) for byte in range(256)), b"a" * 40, b"b" * 30, b"c" * 20, b"d" * 31, b""], [260]
+    )
+    automaton = automaton_of('start: "<" b ">"\nb[max_tokens=3]: /.{100}/', vocabulary)
+    state, length = automaton.next(automaton.start, ord("<")), 0
+    texts = set()
+    for first in allowed(automaton, state):
+        one = automaton.next(state, first)
+        for second in allowed(automaton, one):
+            two = automaton.next(one, second)
+            for third in allowed(automaton, two):
+                texts.add(tuple(sorted((first, second, third))))
+                length = sum(len(vocabulary.tokens[token]) for token in (first, second, third))
+                assert length == 100
+                end = automaton.next(two, third)
+                assert allowed(automaton, end) == [ord(">")]
+    assert texts == {(256, 256, 258), (256, 257, 257)}
+    with pytest.raises(UnsatisfiableConstraint, match="each text has at least 3 tokens"):
+        automaton_of('start: "<" b ">"\nb[max_tokens=2]: /.{100}/', vocabulary)
+
+
+def allowed(automaton: CountedAutomaton, state: int) -> list[int]:
+    mask = automaton.new_mask()
+    automaton.fill_mask(state, mask)
+    return [int(token) for token in unpack_ids(mask)]
