@@ -1,0 +1,40 @@
+"""Steps of masks where a constraint lists many values, or asks for many different ones: none is counted for each value again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from constrained.automaton import TokenAutomaton, compile
+from constrained.automaton.protocol import Automaton
+from constrained.evaluate.hostile.case import words
+
+
+def steps(schema: Any, text: str) -> tuple[int, int]:
+    """Those behind a text: of its shortest completion, and of the mask when just that may still follow."""
+    vocabulary = words()
+    numbers = {token: number for number, token in enumerate(vocabulary.tokens)}
+    automaton: Automaton = compile(schema, vocabulary)
+    assert isinstance(automaton, TokenAutomaton)
+    state = automaton.start
+    for byte in text.encode():
+        state = automaton.next(state, numbers[bytes((byte,))])
+    mask = automaton.new_mask()
+    automaton.fill_mask(state, mask)
+    shortest = automaton.shortest_completion(state)
+    counting = automaton.last_work
+    automaton.fill_mask_within(state, mask, shortest)
+    assert mask.any()
+    return counting, automaton.last_work
+
+
+def test_counting_exactly_ends_early_where_a_list_is_long() -> None:
+    values = [{"a": i, "b": [i]} for i in range(20_000)]
+    shortest, within = steps({"enum": values}, '{"a":')
+    assert shortest + within < 10 * len(values)
+
+
+def test_each_further_different_string_reads_the_earlier_ones_by_their_first_characters() -> None:
+    shortest, within = steps(
+        {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 200}, '["$'
+    )
+    assert shortest + within < 600_000
