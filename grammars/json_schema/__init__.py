@@ -16,6 +16,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, get_args
 
 from grammars import ir
@@ -241,6 +242,7 @@ def lower_schema(
 
     eager = strict or ensure_ascii is not None or markup is not None or bool(excludes)
     copy = None if eager or size < LAZY_RULES_THRESHOLD else copy_document(schema)
+    kept = schema if copy is None else copy
     if (
         size < WALK_LIMIT
         and table is None
@@ -248,7 +250,6 @@ def lower_schema(
         and not eager
         and dialect is SCHEMA_DIALECTS.get(dialect.name)
     ):
-        kept = schema if copy is None else copy
         plain = lower_plain(
             kept,
             dialect,
@@ -264,35 +265,40 @@ def lower_schema(
 
     equal = {} if copy is None else equal_parts(copy)
 
-    def lower(
-        distinct_names: bool = False,
-    ) -> tuple[SchemaLowering, LazySchemaRules | None, ir.Grammar, bool]:
+    def lower() -> tuple[SchemaLowering, LazySchemaRules | None, ir.Grammar, bool]:
         """With the grammar of the schema: whether it has a text."""
-        lowering = lowering_of(schema if copy is None else copy, equal, distinct_names=distinct_names)
-        lazy_rules = (
-            None if copy is None else LazySchemaRules(lowering.document, dialect.native_keywords, punctuation)
-        )
-        if markup is None:
-            grammar = lowering.run(lazy_rules)
-        else:
-            gap = gap_of(whitespace, max_whitespace)
-            grammar = ParameterLowering(
-                lowering,
-                markup,
-                gap,
-                excluded,
-                ordered=property_order == "schema",
-                closed=not additional_properties_default,
-            ).run()
-        if lowering.arrays.compares_items and property_order == "schema" and not distinct_names:
+        lowering, lazy_rules, grammar = lower_once(distinct_names=False)
+        if lowering.arrays.compares_items and property_order == "schema":
             # The last member of a name counts, so an item that differs could become equal to another one again.
-            return lower(distinct_names=True)
+            lowering.release()
+            lowering, lazy_rules, grammar = lower_once(distinct_names=True)
         productive = productive_rules(rules_built_so_far(grammar), lowering.productive())
         return lowering, lazy_rules, grammar, grammar.start in productive
+
+    def lower_once(*, distinct_names: bool) -> tuple[SchemaLowering, LazySchemaRules | None, ir.Grammar]:
+        lowering = lowering_of(kept, equal, distinct_names=distinct_names)
+        if markup is None:
+            lazy_rules = (
+                None
+                if copy is None
+                else LazySchemaRules(lowering.document, dialect.native_keywords, punctuation)
+            )
+            return lowering, lazy_rules, lowering.run(lazy_rules)
+        parameters = ParameterLowering(
+            lowering,
+            markup,
+            gap_of(whitespace, max_whitespace),
+            excluded,
+            ordered=property_order == "schema",
+            closed=not additional_properties_default,
+        )
+        return lowering, None, parameters.run()
 
     try:
         lowering, lazy_rules, grammar, productive = lower()
         again = bool(equal) and not (productive and not lowering.diagnostics.problems)
+        if again:
+            lowering.release()
     except (InvalidConstraint, UnsupportedConstraint):
         if not equal:
             raise
@@ -306,13 +312,11 @@ def lower_schema(
         )
     )
 
-    deferred = lazy_rules is not None and bool(lazy_rules.lengths)
-    report = KeywordReport(lambda: rows_of(lowering_of(copy) if deferred or equal else lowering), unchecked)
     if unchecked and unsupported == "refuse":
         raise _unsupported(unchecked, "remove them, rewrite them, or pass unsupported='check'")
     unknown = [
         Problem(entry.pointer, entry.note, MISSING, entry.keyword)
-        for entry in (report if strict else ())
+        for entry in (KeywordReport(partial(rows_of, lowering), unchecked) if strict else ())
         if entry.status == "unknown"
     ]
     if unknown:
@@ -329,7 +333,15 @@ def lower_schema(
         )
     if ensure_ascii is not None:
         grammar = restrict_escapes(grammar, ensure_ascii)
-    return LoweredSchema(grammar, report, unchecked, dialect.name)
+    if markup is not None:
+        return LoweredSchema(
+            grammar, KeywordReport(partial(rows_of, lowering), unchecked), unchecked, dialect.name
+        )
+    if lazy_rules is None or not lazy_rules.lengths:
+        lowering.release()
+    return LoweredSchema(
+        grammar, KeywordReport(lambda: rows_of(lowering_of(kept)), unchecked), unchecked, dialect.name
+    )
 
 
 def _unsupported(problems: Sequence[Problem], action: str) -> UnsupportedConstraint:

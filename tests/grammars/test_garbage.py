@@ -6,6 +6,7 @@ import gc
 import os
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from constrained.automaton import compile as compile_automaton
 from constrained.errors import InvalidConstraint
 from grammars.garbage import rare_collections
 from grammars.json_schema import lower_schema
+from grammars.transform.lazy_rules import LazyRules
 from tests.support.finite import byte_vocabulary
 
 USUAL = (700, 10, 10)
@@ -98,6 +100,59 @@ def test_a_forked_child_is_as_if_nobody_had_asked() -> None:
             os._exit(0 if usual and raised and gc.get_threshold() == USUAL else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert gc.get_threshold() != USUAL
+
+
+_TREE = {
+    "$id": "https://example.org/tree",
+    "type": "object",
+    "properties": {"below": {"type": "array", "items": {"$ref": "#"}}},
+}
+_CONJOINED = {
+    "oneOf": [
+        {"properties": {"a": _TREE}, "required": ["a"]},
+        {"properties": {"b": {"type": "string"}}, "required": ["b"]},
+    ],
+    "properties": {"c": {"not": _TREE}},
+}
+_LARGE = {
+    "type": "object",
+    "properties": {
+        "first": {"allOf": [{"minProperties": 1}, {"not": {"$ref": "#"}}]},
+        **{f"{i}": {"type": "object", "properties": {"a": {"$ref": "#"}, "b": {"minimum": i}}} for i in range(80)},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("schema", "options"),
+    [
+        ({"properties": {"a": {"enum": [1, "x"]}, "b": {"type": "number", "multipleOf": 0.5}}}, {}),
+        (_CONJOINED, {}),
+        (_CONJOINED, {"property_order": "any"}),
+        (_CONJOINED, {"strict": True}),
+        ({"uniqueItems": True, "items": {"properties": {"a": {"type": "integer"}}}}, {}),
+        (_LARGE, {}),
+    ],
+    ids=["plain", "conjoined", "any order", "strict", "distinct names", "deferred rules"],
+)
+def test_lowering_leaves_nothing_to_the_collector(schema: dict[str, Any], options: dict[str, Any]) -> None:
+    """Objects that die by their reference counts need no collection, which would be part of the next mask."""
+    list(lower_schema(schema, **options).grammar.rules.items())  # imports, and fills caches that stay
+    gc.collect()
+    gc.disable()
+    try:
+        lowered = lower_schema(schema, **options)
+        assert gc.collect() == 0
+        entries = lowered.report.entries
+        gc.collect()
+        assert entries == lowered.report.entries
+        gc.collect()
+        assert isinstance(lowered.grammar.rules, LazyRules) == (schema is _LARGE)
+        assert len(lowered.grammar.rules) > 0  # makes deferred rules
+        del lowered
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def test_compiling_a_large_schema_collects_no_more_than_once() -> None:

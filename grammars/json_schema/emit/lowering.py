@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from weakref import finalize
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, Problem
@@ -129,7 +130,20 @@ class SchemaLowering:
             rules = {"start": start, **rules}
         if lazy_rules is None or not lazy_rules.lengths:
             return ir.Grammar(rules, name)
-        return ir.Grammar(LazyRules(rules, lazy_rules.lengths, self.deferred_body, self.eager_exprs), name)
+        deferred = LazyRules(rules, lazy_rules.lengths, self.deferred_body, self.eager_exprs)
+        finalize(deferred, self.release).atexit = False
+        return ir.Grammar(deferred, name)
+
+    def release(self) -> None:
+        """Frees all that this has made, except what others hold; it can lower nothing afterwards. May be called again.
+
+        Its parts and the nodes refer to each other. Left alone they would be many objects of which only a collection of the
+        garbage collector finds that nobody needs them, often in the next mask.
+        """
+        if "document" in vars(self):
+            self.document.release()
+            for part in (self.expansion, self.scalars, self):
+                vars(part).clear()
 
     def lower_queued(self) -> None:
         """Lowers until the queue is empty."""

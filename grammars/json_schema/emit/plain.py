@@ -69,6 +69,8 @@ def lower_plain(
             return False
 
     found = _terminals(dialect, punctuation, ordered, max_digits).lower(schema, scalars, disjoint)
+    if lowering is not None:
+        lowering.release()
     if found is None:
         return None
     rules = PackedRules(*found)

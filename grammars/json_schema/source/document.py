@@ -176,6 +176,16 @@ class SchemaDocument:
         self._check = check
         self.root = self._document(schema, dialect, "#", "")
 
+    def release(self) -> None:
+        """Frees the nodes, which refer to each other: they must not be used afterwards."""
+        for node in set(self.nodes.values()):
+            if node.negation is not None:
+                node.negation.parsed = None
+            node.parsed = node.negation = node.dynamic_scope = None
+            if node.resource is node:
+                del node.resource
+        vars(self).clear()
+
     def _document(self, schema: Any, dialect: SchemaDialect, pointer: str, uri: str) -> SchemaNode:
         """The root node of a document that was retrieved by a URI."""
         identifier = dialect.identifier_of(schema) if isinstance(schema, dict) else None

@@ -7,7 +7,7 @@ meta-schema requires.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from grammars.errors import ConstraintError, InvalidConstraint, Problem, UnsupportedConstraint
@@ -369,10 +369,7 @@ def dependent_required(
     parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument
 ) -> str | None:
     """Keys that must be present if a key is."""
-    for name, needed in value.items():
-        _depend(
-            parsed, node, document, "dependentRequired", name, {"type": "object", "required": [name, *needed]}
-        )
+    _depend_on_names(parsed, node, document, "dependentRequired", value)
     return None
 
 
@@ -390,17 +387,46 @@ def dependent_schemas(
 
 def dependencies(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Up to draft 7: ``dependentRequired`` and ``dependentSchemas`` in one."""
-    for name, needed in value.items():
-        if isinstance(needed, list):
-            _depend(
-                parsed, node, document, "dependencies", name, {"type": "object", "required": [name, *needed]}
-            )
-        else:
+    lists = {name: needed for name, needed in value.items() if isinstance(needed, list)}
+    _depend_on_names(parsed, node, document, "dependencies", lists)
+    for name in value:
+        if name not in lists:
             schema = document.child(node, "dependencies", name)
             _depend(
                 parsed, node, document, "dependencies", name, {"type": "object", "required": [name]}, schema
             )
     return None
+
+
+def _depend_on_names(
+    parsed: ParsedSchema,
+    node: SchemaNode,
+    document: SchemaDocument,
+    keyword: str,
+    lists: Mapping[str, Sequence[str]],
+) -> None:
+    """Where some keys are present, so are others.
+
+    Several keys that need one and the same key are one alternative, not one each: either that key is present, or all are absent.
+    """
+    dependents: dict[tuple[str, ...], list[str]] = {}
+    for name, needed in lists.items():
+        dependents.setdefault(tuple(needed), []).append(name)
+    for needed, names in dependents.items():
+        if len(needed) == 1 < len(names):
+            (key,) = needed
+            absent = {"properties": dict.fromkeys((key, *names), False)}
+            present = {"type": "object", "required": [key]}
+            branches = [
+                document.synthetic(node, f"{keyword}: without {key}", absent),
+                document.synthetic(node, f"{keyword}: with {key}", present),
+            ]
+            parsed.any_of += ((keyword, branches),)
+        else:
+            for name in names:
+                _depend(
+                    parsed, node, document, keyword, name, {"type": "object", "required": [name, *needed]}
+                )
 
 
 def _depend(

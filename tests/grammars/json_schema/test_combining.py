@@ -115,3 +115,36 @@ def test_the_automaton_agrees_with_jsonschema_at_length(
 ) -> None:
     assume(definition != {"$ref": "#/$defs/x"})
     check(schema, definition, instances)
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"dependentRequired": {"b": ["a"], "c": ["a"], "d": ["a"]}},
+        {"dependentRequired": {"a": ["d"], "b": ["a"], "c": ["a"], "d": ["d"]}},
+        {"dependentRequired": {"b": ["a"], "c": ["a"], "d": ["b", "c"]}, "required": ["c"]},
+        {"not": {"dependentRequired": {"b": ["a"], "c": ["a"]}}, "type": "object"},
+        {"dependentRequired": {"b": ["a"], "c": ["a"]}, "properties": {"a": False}},
+        {
+            "dependentRequired": {"b": ["a"], "c": ["a"]},
+            "properties": {"b": {}},
+            "unevaluatedProperties": {"type": "null"},
+        },
+    ],
+)
+def test_keys_that_need_the_same_key(schema: dict[str, Any], order: Any) -> None:
+    automaton = compile_grammar(lower_schema(schema, property_order=order).grammar, VOCABULARY)
+    verdicts = set()
+    for value in (1, None):
+        for chosen in range(16):
+            instance = {name: value for bit, name in enumerate("abcd") if chosen >> bit & 1}
+            valid = Draft202012Validator(schema).is_valid(instance)
+            verdicts.add(valid)
+            assert accepts(automaton, instance, True) == valid, instance
+    assert verdicts == {True, False}
+
+
+def test_keys_that_need_the_same_key_are_one_alternative() -> None:
+    schema = {"dependentRequired": {f"m{i}": ["name"] for i in range(40)}}
+    assert len(lower_schema(schema).grammar.rules) < 10

@@ -317,3 +317,29 @@ def test_python_types_take_the_options_of_texts() -> None:
     assert judged(constraint)('["é","a"]')
     assert not judged(constraint)('["\\u00e9"]')
     assert pickle.loads(pickle.dumps(constraint)) == constraint
+
+
+# ---------------------------------------------------------------- a keyword that later drafts do not have
+
+
+def test_dependencies_is_no_keyword_without_a_draft_that_has_it() -> None:
+    """Since 2019-09 it is `dependentRequired` and `dependentSchemas`.
+
+    The meta-schema of 2020-12 (schema.json) says of it: '"dependencies" is no longer a keyword'.
+    """
+    schema: dict[str, Any] = {"type": "object", "dependencies": {"a": ["b"]}}
+    old: dict[str, Any] = {"$schema": "http://json-schema.org/draft-07/schema#", **schema}
+    value = {"a": 1}
+    assert ReferenceRecognizer(json_schema(schema).grammar).accepts(json.dumps(value).encode())
+    assert not ReferenceRecognizer(json_schema(old).grammar).accepts(json.dumps(value).encode())
+    assert jsonschema.Draft202012Validator(schema).is_valid(value)
+    assert not jsonschema.Draft7Validator(old).is_valid(value)
+    statuses = [
+        {entry.keyword: (entry.status, entry.note) for entry in json_schema(one).report.entries}[
+            "dependencies"
+        ]
+        for one in (schema, old)
+    ]
+    assert statuses[0][0] == "unknown"
+    assert "dependentRequired, dependentSchemas" in statuses[0][1]
+    assert statuses[1][0] == "enforced"
