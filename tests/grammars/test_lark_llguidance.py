@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -145,9 +146,8 @@ def test_the_texts_are_those_of_a_plain_definition(name: str) -> None:
     assert [text for text in texts if accepts(text)] == [text for text in texts if case.means(text)]
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_llguidance_accepts_the_same_texts(name: str) -> None:
-    llguidance = pytest.importorskip("llguidance")
+def llguidance_bytes(llguidance: Any) -> Any:
+    """Its tokenizer with a token a byte, and an end."""
 
     class Tokens:
         eos_token_id, bos_token_id, special_token_ids = 256, None, [256]
@@ -156,9 +156,14 @@ def test_llguidance_accepts_the_same_texts(name: str) -> None:
         def __call__(self, text: str | bytes) -> list[int]:
             return list(text.encode() if isinstance(text, str) else text)
 
+    return llguidance.LLTokenizer(llguidance.TokenizerWrapper(Tokens()))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_llguidance_accepts_the_same_texts(name: str) -> None:
+    llguidance = pytest.importorskip("llguidance")
     case = CASES[name]
-    tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(Tokens()))
-    first = llguidance.LLMatcher(tokenizer, case.grammar, log_level=0)
+    first = llguidance.LLMatcher(llguidance_bytes(llguidance), case.grammar, log_level=0)
     assert not first.is_error(), first.get_error()
     accepts = ours(case.grammar)
     texts = case.texts()[:1500]
@@ -188,7 +193,7 @@ def test_a_complement_holds_whole_characters() -> None:
 
 
 REFUSED = [
-    ('start: x\nx[temperature=0.5]: /a*/', UnsupportedConstraint, "line 2, column 3", "temperature changes how tokens are drawn"),
+    ('start: x\nx[temperature=0.5]: /a*/', UnsupportedConstraint, "line 2, column 3", "temperature changes how tokens are drawn, by how a lexer has cut the text so far"),
     ('start: x\nx[stop="", lazy]: /a*/', UnsupportedConstraint, "line 2, column 8", "an empty ending"),
     ('start: x\nx[eager]: /a*/', InvalidConstraint, "line 2, column 3", "unknown attribute eager"),
     ('start: x\nx[lazy, lazy]: /a/', InvalidConstraint, "line 2, column 9", "an attribute before"),
@@ -239,3 +244,36 @@ def test_a_tree_of_such_a_grammar_is_refused() -> None:
     with pytest.raises(UnsupportedConstraint) as caught:
         constrained.lark("start: x\nx[lazy]: /a*b/", value="tree")
     assert caught.value.problems[0].place == "x[lazy]"
+
+
+TEMPERATURES = [
+    ("start: c a\na[temperature=0.7]: /[a-z]+/\nc: /[0-9]+/", "3ab", [0, 0, 0.7]),
+    ("start: a | b\na[temperature=0.7]: /x[a-z]*/\nb[temperature=0.2]: /y[a-z]*/", "yab", [0.7] * 3),
+    ('start: a "!?" c\na[temperature=0.7]: /[a-z]+/\nc: /[0-9]+/', "ab!?12", [0.7] * 6),
+    ("start: a b\na[temperature=0.7]: /[a-z]*/\nb[temperature=0.2]: /[0-9]+/", "ab12", [0.2] * 4),
+    ('start: b a "!"\na[temperature=0]: /[a-z]+/\nb[temperature=0.7]: /[0-9]/', "3ab!", [0.7] * 4),
+]
+
+
+@pytest.mark.parametrize(("grammar", "text", "temperatures"), TEMPERATURES)
+def test_temperatures_of_rules_follow_llguidances_lexer(
+    grammar: str, text: str, temperatures: list[float]
+) -> None:
+    """The table of docs/constraints.md: why they are refused here."""
+    with pytest.raises(UnsupportedConstraint, match="temperature"):
+        compile(constrained.lark(grammar), BYTES)
+    llguidance = pytest.importorskip("llguidance")
+    interpreter = llguidance.LLInterpreter(
+        llguidance_bytes(llguidance),
+        json.dumps({"grammars": [{"lark_grammar": grammar}]}),
+        enable_backtrack=False,
+        enable_ff_tokens=False,
+        log_level=0,
+    )
+    interpreter.start_without_prompt()
+    found = []
+    for byte in text.encode():
+        _, told = interpreter.compute_mask()
+        found.append(json.loads(told)["temperature"])
+        interpreter.commit_token(byte)
+    assert found == pytest.approx(temperatures)

@@ -19,7 +19,7 @@ _TERMINAL = re.compile(
 )
 _REFUSED = {
     "temperature": (
-        "changes how tokens are drawn and not what is allowed",
+        "changes how tokens are drawn, by how a lexer has cut the text so far, and not what is allowed",
         "pass temperature to the call; it holds for the whole text",
     ),
 }
