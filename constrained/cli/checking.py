@@ -198,8 +198,10 @@ def load_vocabulary(tokenizer: str | None) -> Vocabulary:
 def _pretrained(name: str) -> Any:
     from transformers import AutoTokenizer
 
+    from constrained.models.hub import fetch_options
+
     try:
-        return AutoTokenizer.from_pretrained(name)
+        return AutoTokenizer.from_pretrained(name, **fetch_options(name, {}))
     except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ModelError(

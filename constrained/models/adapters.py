@@ -13,6 +13,7 @@ from typing import Any
 
 from constrained.errors import ModelError
 from constrained.extras import require_extra
+from constrained.models.hub import fetch_options
 
 
 class SharedWeights:
@@ -62,7 +63,8 @@ class SharedWeights:
             self._count += 1  # also of one that fails: peft may keep what it made under the name
             name = f"adapter{self._count}"
             try:
-                config = peft.PeftConfig.from_pretrained(source)
+                how = fetch_options(source, {})
+                config = peft.PeftConfig.from_pretrained(source, **how)
                 _check(source, config)
                 with (
                     warnings.catch_warnings()
@@ -71,10 +73,10 @@ class SharedWeights:
                     warnings.simplefilter("ignore", UserWarning)
                     if self._peft is None:
                         self._peft = peft.PeftModel.from_pretrained(
-                            self.model, source, adapter_name=name, config=config, torch_device=device
+                            self.model, source, adapter_name=name, config=config, torch_device=device, **how
                         )
                     else:
-                        self._peft.load_adapter(source, name, torch_device=device)
+                        self._peft.load_adapter(source, name, torch_device=device, **how)
             except ModelError:
                 raise
             except Exception as error:  # readers of files, of the Hub, and of weights have each their own

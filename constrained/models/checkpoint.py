@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from constrained.errors import ConstrainedError, ModelError
+from constrained.models.hub import fetch_options
 
 _WHERE = ("revision", "subfolder", "gguf_file")
 """Options of `from_pretrained` that say which files of a repository are meant."""
@@ -54,9 +55,8 @@ def load_tokenizer(name: str, options: Mapping[str, Any], *, own: bool = True) -
 
     taken = (*_WHERE, *_HOW) if own else _HOW
     with _explained("tokenizer", name):
-        return AutoTokenizer.from_pretrained(
-            name, **{key: value for key, value in options.items() if key in taken}
-        )
+        asked = {key: value for key, value in options.items() if key in taken}
+        return AutoTokenizer.from_pretrained(name, **fetch_options(name, asked))
 
 
 def load_weights(name: str, *, device: str | None, dtype: Any, **options: Any) -> Any:
@@ -86,7 +86,9 @@ def load_weights(name: str, *, device: str | None, dtype: Any, **options: Any) -
     kind = dtype or ("float32" if place == "cpu" and not mapped else "auto")
     found: Any
     with _explained("model", name):
-        found = AutoModelForCausalLM.from_pretrained(name, dtype=kind, output_loading_info=True, **options)
+        found = AutoModelForCausalLM.from_pretrained(
+            name, dtype=kind, output_loading_info=True, **fetch_options(name, options)
+        )
     model, report = found
     _check_complete(name, report)
     if mapped:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import pytest
 import torch
 import transformers
@@ -34,6 +35,27 @@ def broken(saved: Path, tmp_path: Path) -> Path:
     for path in saved.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     return tmp_path
+
+
+class _Hub:
+    """Stands for the session of the Hub's client."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.asked: list[str] = []
+
+    def head(self, url: str, timeout: float) -> None:
+        self.asked.append(url)
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.fixture(autouse=True)
+def hub(monkeypatch: pytest.MonkeyPatch) -> _Hub:
+    """The Hub answers, unless a test gives it an error."""
+    made = _Hub()
+    monkeypatch.setattr(huggingface_hub, "get_session", lambda: made)
+    return made
 
 
 @pytest.fixture
@@ -87,6 +109,38 @@ def test_a_tokenizer_of_another_repository_has_files_of_its_own(calls: Any) -> N
     load("repo", "other", **FILES, **ACCESS, device="cpu")
     assert calls["tokenizer"] == {"name": "other", **ACCESS}
     assert calls["model"].items() >= FILES.items()
+
+
+def test_without_the_hub_names_are_looked_up_here_at_once(calls: Any, hub: _Hub) -> None:
+    """The Hub's client would try again and again, for each file, before it reads those that are here."""
+    hub.error = ConnectionError("no network")
+    load("repo", "other", device="cpu", revision="v2")
+    assert calls["tokenizer"] == {"name": "other", "local_files_only": True}
+    assert calls["model"].items() >= {"local_files_only": True, "revision": "v2"}.items()
+    assert hub.asked
+    hub.error = None
+    load("repo", device="cpu")
+    assert "local_files_only" not in calls["model"].keys() | calls["tokenizer"].keys()
+
+
+def test_the_hub_is_not_asked_where_that_is_settled(calls: Any, hub: _Hub, saved: Path) -> None:
+    load(saved, device="cpu")
+    load("repo", device="cpu", local_files_only=False)
+    load("repo", device="cpu", force_download=True)
+    load("./nowhere", device="cpu")
+    assert not hub.asked
+
+
+def test_a_name_that_is_not_here_is_refused_without_the_hub(
+    hub: _Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.error = ConnectionError("no network")
+    with pytest.raises(ModelError, match="cannot be loaded") as caught:
+        load("org/unheard-of", cache_dir=str(tmp_path))
+    assert "check the name, the folder, the device and the network" in str(caught.value)
+    with pytest.raises(SystemExit):
+        main(["generate", "x", "--model", "org/unheard-of", "--choice", "a"])
+    assert "'org/unheard-of' cannot be loaded" in capsys.readouterr().err
 
 
 def test_a_model_that_transformers_places_is_not_moved(calls: Any) -> None:
