@@ -16,10 +16,7 @@ import sys
 import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from constrained.vocabulary import Vocabulary
+from typing import Any
 
 FORKS = hasattr(os, "fork")
 """Without fork, as on Windows, there is no sandbox."""
@@ -53,18 +50,16 @@ class Sandbox:
     """A sandbox process; used by one thread at a time.
 
     Args:
-        vocabulary: the first argument of each call, sent once and without its tokenizer.
+        subject: the first argument of each call, sent once: a vocabulary, for instance.
         seconds: processor time that a call may take, so that a busy machine ends no call. By the clock it may take `WALL`
             times as long.
         memory: bytes of address space that calls may allocate.
-        warm: called with the vocabulary before the first fork, so that children inherit loaded modules and tables. A
+        warm: called with the subject before the first fork, so that children inherit loaded modules and tables. A
             function of a module, as everything that is called here.
     """
 
-    def __init__(
-        self, vocabulary: Vocabulary, seconds: float, memory: int, warm: Callable[[Vocabulary], None]
-    ) -> None:
-        self._setup = (vocabulary.without_tokenizer(), seconds, memory, warm)
+    def __init__(self, subject: Any, seconds: float, memory: int, warm: Callable[[Any], None]) -> None:
+        self._setup = (subject, seconds, memory, warm)
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: Connection | None = None
         self._ended = False
@@ -89,7 +84,7 @@ class Sandbox:
             pipe.send(self._setup)
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls ``function(vocabulary, *arguments)`` in the sandbox.
+        """Calls ``function(subject, *arguments)`` in the sandbox.
 
         Returns:
             What it returns, pickled and unpickled. An exception counts as a crash.
@@ -115,7 +110,7 @@ class Sandbox:
         if outcome in (-signal.SIGPROF, -signal.SIGALRM):
             raise SandboxTimeout
         self._drop()
-        raise SandboxFailed(outcome)
+        raise SandboxFailed(None if self._ended else outcome)  # `close` has killed it
 
     def close(self) -> None:
         """Kills the process; the sandbox cannot be used again."""
@@ -139,17 +134,17 @@ def main() -> None:
     """Main loop of the sandbox process: forks a worker again whenever it dies, until the other process exits."""
     pipe = Connection(int(sys.argv[1]))
     try:
-        vocabulary, seconds, memory, warm = pipe.recv()
+        subject, seconds, memory, warm = pipe.recv()
     except EOFError:
         return
-    warm(vocabulary)
+    warm(subject)
     gc.collect()
     gc.freeze()  # children neither look through what is loaded nor copy its pages
     os.nice(_NICE)
     while True:
         child = os.fork()
         if child == 0:
-            _work(pipe, vocabulary, seconds, memory)
+            _work(pipe, subject, seconds, memory)
             os._exit(0)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if code == 0:
@@ -160,7 +155,7 @@ def main() -> None:
             return
 
 
-def _work(pipe: Connection, vocabulary: Vocabulary, seconds: float, memory: int) -> None:
+def _work(pipe: Connection, subject: Any, seconds: float, memory: int) -> None:
     """Calls functions until the pipe is closed; sends ``(result,)``."""
     _limit(memory)
     while True:
@@ -169,7 +164,7 @@ def _work(pipe: Connection, vocabulary: Vocabulary, seconds: float, memory: int)
         except (EOFError, OSError):
             return
         _end_after(seconds)
-        outcome = function(vocabulary, *arguments)
+        outcome = function(subject, *arguments)
         _end_after(0)
         try:
             pipe.send((outcome,))

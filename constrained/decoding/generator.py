@@ -371,7 +371,7 @@ class Generator(Generic[ValueT]):
             yield Chunk(output.text, output.text, output.tokens, output=output)
             return
         answer = task.new_sequence()
-        decoder = codecs.getincrementaldecoder("utf-8")()
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
         read = partial_json if self.constraint.is_json else str
         text, seen = "", 0
         for _ in decode_sequences(self.model, [answer], self.sampler, self._drafting):
@@ -426,7 +426,7 @@ class Generator(Generic[ValueT]):
         answer.close()
         answer.stats.no_speculation = self._no_speculation
         answer.stats.no_engine = self.model.no_engine
-        text = self.automaton.vocabulary.decode(answer.tokens).decode("utf-8")
+        text = self.automaton.vocabulary.decode(answer.tokens).decode("utf-8", "replace")
         cut = (
             None
             if answer.cut is None

@@ -118,7 +118,8 @@ class Output(Generic[ValueT]):
 
     Attributes:
         value: the typed value.
-        text: the completion that it was parsed from.
+        text: the completion that it was parsed from; where a grammar names tokens that end inside of a character, and what
+            follows does not complete it, with U+FFFD in place of these bytes.
         tokens: its token ids, without an end of sequence.
         logprob: log-probability of the completion under the model after temperature (greedy: temperature 1), in nats:
             of its tokens and of its end, all EOS tokens together. With certain ends (`constrained.sampling.ends`;

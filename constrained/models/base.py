@@ -82,6 +82,9 @@ class LanguageModel(ABC):
     plans_draws: bool = False
     """Whether `forward_logits` takes the draws that will be made: the model is on a device, which computes what they need."""
 
+    adapted_from: LanguageModel | None = None
+    """The model whose weights this one uses with an adapter; None: it uses none."""
+
     no_engine: str | None = None
     """Why the engine that was asked for is not used; None where it is, or none was asked for."""
 
@@ -105,6 +108,13 @@ class LanguageModel(ABC):
             PromptError: the prompt is of another type, empty, or has ids outside the vocabulary.
             PromptTooLong: a text has so many more tokens than `context` that not all of them were counted.
         """
+
+    def prompt_model(self) -> LanguageModel | None:
+        """What encodes prompts as this model does and can be pickled, without weights; None: there is nothing of the kind.
+
+        It has this model's `context` and vocabulary, and its ``tokenizer`` if it has one; it need not compute anything.
+        """
+        return None
 
     @abstractmethod
     def cache(self, rows: int) -> Cache:

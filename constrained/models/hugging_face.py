@@ -29,6 +29,7 @@ from constrained.models.capabilities import (
     probe_steps,
 )
 from constrained.models.logits import DeviceLogits, Logits, PlannedDraws
+from constrained.models.prompt_model import PromptModel
 from constrained.models.sequential_cache import ForwardMode
 from constrained.models.static_cache import StaticCache
 from constrained.models.upload import PassUpload
@@ -173,6 +174,7 @@ class HuggingFaceModel(LanguageModel):
         self._shared = shared
         adapted = copy.copy(self)
         adapted._adapter = added
+        adapted.adapted_from = self.adapted_from or self
         adapted.fingerprint = _digest(shared.weights(added), own[0])
         return adapted
 
@@ -257,6 +259,11 @@ class HuggingFaceModel(LanguageModel):
     def encode(self, prompt: Prompt, *, chat: bool = True) -> list[int]:
         """See `LanguageModel.encode`. A string without a template gets the special tokens that its tokenizer adds."""
         return encode_prompt(prompt, self.tokenizer, self.vocabulary.size, chat=chat, context=self.context)
+
+    def prompt_model(self) -> PromptModel | None:
+        """See `LanguageModel.prompt_model`; None for a class with an `encode` of its own."""
+        plain = type(self).encode is HuggingFaceModel.encode
+        return PromptModel(self.vocabulary, self.tokenizer, self.context) if plain else None
 
     def cache(self, rows: int) -> Cache:
         """An empty cache of `rows` rows."""

@@ -25,6 +25,9 @@ from grammars._core import count_json_values
 _SMALL = 16 << 10
 """Bytes of a body that is parsed at once: some milliseconds at most."""
 
+ELSEWHERE = 64 << 10
+"""Bytes of a body above which its request is prepared in a process of its own, if there is one."""
+
 _LARGE = 1 << 20
 """Bytes above which a client has few bodies at a time."""
 
@@ -47,16 +50,24 @@ class Bodies:
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
         self._pool = FairPool(1, "bodies")
+        self._elsewhere = FairPool(1, "large bodies")
         self._large: Counter[str] = Counter()
         self._changed = asyncio.Condition()
 
-    async def read(self, request: Request, client: str, understand: Callable[[bytes], _Result]) -> _Result:
+    async def read(
+        self,
+        request: Request,
+        client: str,
+        understand: Callable[[bytes], _Result],
+        elsewhere: Callable[[bytes], _Result] | None = None,
+    ) -> _Result:
         """What `understand` makes of the body of a request, in a thread if the body is large.
 
         Args:
             request: whose body has not been read.
             client: whose it is.
             understand: calls `parse`.
+            elsewhere: does it in another process, for bodies of more than `ELSEWHERE` bytes; called by one thread at a time.
 
         Raises:
             ApiError: it is compressed, is too large or has too many values, or takes too long.
@@ -71,14 +82,27 @@ class Bodies:
             body = await self._bytes(request)
             if len(body) <= _SMALL:
                 return understand(body)
-            return await cancel_on_disconnect(request.receive, self._in_thread(client, body, understand))
+            return await cancel_on_disconnect(
+                request.receive, self._in_thread(client, body, understand, elsewhere)
+            )
 
     def close(self) -> None:
-        """Ends the thread."""
+        """Ends the threads."""
         self._pool.close()
+        self._elsewhere.close()
 
-    async def _in_thread(self, client: str, body: bytes, understand: Callable[[bytes], _Result]) -> _Result:
-        return await asyncio.wrap_future(self._pool.submit(client, self._counted, body, understand))
+    async def _in_thread(
+        self,
+        client: str,
+        body: bytes,
+        understand: Callable[[bytes], _Result],
+        elsewhere: Callable[[bytes], _Result] | None,
+    ) -> _Result:
+        if elsewhere is None or len(body) <= ELSEWHERE:
+            job = self._pool.submit(client, self._counted, body, understand)
+        else:
+            job = self._elsewhere.submit(client, self._counted, body, elsewhere)
+        return await asyncio.wrap_future(job)
 
     def _counted(self, body: bytes, understand: Callable[[bytes], _Result]) -> _Result:
         most = self._settings.max_values

@@ -13,21 +13,19 @@ from concurrent.futures import Future
 from queue import LifoQueue
 from typing import Any, TypeVar
 
-from constrained.chat.detect import ReplyFormats, detect_formats
+from constrained.chat.detect import ReplyFormats
 from constrained.chat.tools import ToolFormat
-from constrained.errors import InvalidArgument
 from constrained.lru_cache import LRUCache
 from constrained.models import LanguageModel
 from constrained.sandbox import FORKS, WALL
 from constrained.server import prepare
 from constrained.server.compile_sandbox import CompileSandbox, compile_timeout_error
-from constrained.server.errors import ApiError, to_api_error
+from constrained.server.errors import ApiError
 from constrained.server.fair_pool import FairPool
 from constrained.server.lane import PATIENCE
-from constrained.server.prepare import PreparedRequest
-from constrained.server.reasoning import is_thinking, thinking_field
+from constrained.server.prepare import EncodedPrompts, PreparedRequest
 from constrained.server.request_constraint import constraint_field
-from constrained.server.requests import ApiRequest, ChatRequest
+from constrained.server.requests import ApiRequest
 from constrained.server.settings import ServerSettings
 from constrained.server.speculation import SpeculationCache
 from constrained.server.stream import ClientDisconnected
@@ -108,13 +106,20 @@ class CompilePool:
         if self._sandboxes:
             self._sandboxes[-1].start()
 
-    async def __call__(self, request: ApiRequest, client: str, digest: bytes | None) -> PreparedRequest:
+    async def __call__(
+        self,
+        request: ApiRequest,
+        client: str,
+        digest: bytes | None,
+        prompts: EncodedPrompts | None = None,
+    ) -> PreparedRequest:
         """Prepares a request for decoding.
 
         Args:
             request: what the client wants.
             client: whom the time is charged to.
             digest: of its constraint, see `constraint_digest`; None: free text.
+            prompts: where they are encoded already; the request has none then.
 
         Where the caller is cancelled, because its client has gone, a job that waits is dropped, and one that tries a constraint
         ends with the trial.
@@ -125,9 +130,9 @@ class CompilePool:
         gone = threading.Event()
         slowest = 0.0 if digest is None else self._tried.get(digest)
         if slowest is None:
-            future = self._threads.new.submit(client, self._try, request, digest or b"", gone)
+            future = self._threads.new.submit(client, self._try, request, digest or b"", gone, prompts)
         else:  # does not wait for constraints that nobody knows yet
-            future = self._threads.known.submit(client, self._prepare, request, slowest)
+            future = self._threads.known.submit(client, self._prepare, request, slowest, prompts)
         try:
             return await self._result(future, constraint_field(request))
         finally:
@@ -156,13 +161,19 @@ class CompilePool:
             raise compile_timeout_error(seconds, param)
         return waited.result()
 
-    def _try(self, request: ApiRequest, digest: bytes, gone: threading.Event) -> PreparedRequest:
+    def _try(
+        self,
+        request: ApiRequest,
+        digest: bytes,
+        gone: threading.Event,
+        prompts: EncodedPrompts | None,
+    ) -> PreparedRequest:
         """Tries a new constraint in a sandbox first, and compiles it unless its client has `gone`; runs in a thread of the pool."""
         slowest = 0.0
         if self._sandboxes:
             param = constraint_field(request)
             max_tokens = prepare.max_tokens(request, self._settings)
-            formats = self._formats_for(request)
+            formats = self._formats_for(request) if prompts is None else prompts.formats
             sandbox = self._free.get()  # never blocks: one sandbox per thread
             try:
                 slowest = sandbox(
@@ -179,30 +190,26 @@ class CompilePool:
                 )
         if gone.is_set():
             raise ClientDisconnected
-        ready = self._prepare(request, slowest)
+        ready = self._prepare(request, slowest, prompts)
         self._tried.put(digest, slowest)
         return ready
 
-    def _prepare(self, request: ApiRequest, slowest: float) -> PreparedRequest:
+    def _prepare(
+        self, request: ApiRequest, slowest: float, prompts: EncodedPrompts | None
+    ) -> PreparedRequest:
         return prepare.prepare_request(
             request,
             self._model,
             self._settings,
-            self._formats_for(request),
+            self._formats_for(request) if prompts is None else prompts.formats,
             self._drafts,
             vocabulary=self.vocabulary,
             slow=slowest > PATIENCE,
+            prompts=None if prompts is None else prompts.ids,
         )
 
     def _formats_for(self, request: ApiRequest) -> ReplyFormats:
-        if not isinstance(request, ChatRequest):
-            return ReplyFormats()
-        tools = prepare.uses_tool_format(request)
-        thinking = is_thinking(request)
-        try:
-            return detect_formats(self._model, tools=tools, thinking=thinking, format=self._format)
-        except InvalidArgument as error:
-            raise to_api_error(error, thinking_field(request) or "tools") from error
+        return prepare.formats_for(request, self._model, self._format)
 
     def close(self) -> None:
         """Kills the sandboxes."""

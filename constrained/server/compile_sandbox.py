@@ -36,7 +36,7 @@ class CompileSandbox(Sandbox):
     """
 
     def __init__(self, vocabulary: Vocabulary, seconds: float, memory: int) -> None:
-        super().__init__(vocabulary, seconds, memory, _warm)
+        super().__init__(vocabulary.without_tokenizer(), seconds, memory, _warm)
         self._seconds = seconds
 
     def __call__(

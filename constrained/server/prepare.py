@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from constrained.chat.detect import ReplyFormats
+from constrained.chat.detect import ReplyFormats, detect_formats
 from constrained.chat.messages import chat_prompt
 from constrained.chat.reply import ReplyConstraint
+from constrained.chat.tools import Tool, ToolFormat
 from constrained.constraint import Constraint
 from constrained.decoding import limits
 from constrained.decoding.request import DecodingRequest
 from constrained.decoding.sequence import DecodingParams
+from constrained.errors import InvalidArgument
 from constrained.models import LanguageModel
 from constrained.sampling import Local, LogitsWarper
 from constrained.sampling.warpers import fit_settings
 from constrained.server.errors import ApiError, invalid_field_error, to_api_error, unsupported_field_error
 from constrained.server.other_servers import CONSTRAINT_FIELDS, check_other_fields, one_of, repetition
-from constrained.server.reasoning import reasoning_budget, template_variables
-from constrained.server.request_constraint import compile_constraint, stop_strings
+from constrained.server.reasoning import is_thinking, reasoning_budget, template_variables, thinking_field
+from constrained.server.request_constraint import compile_constraint, shown_tools, stop_strings
 from constrained.server.requests import ApiRequest, ChatRequest, CompletionRequest, as_dicts
 from constrained.server.sequence_stream import SequenceStream
 from constrained.server.settings import ServerSettings
@@ -41,11 +44,25 @@ class PreparedRequest:
         groups: for each prompt its sequences.
         prompt_tokens: total number of prompt tokens.
         constraint: satisfied by all completions.
+        has_captures: whether its answers have captures.
     """
 
     groups: list[list[SequenceStream]]
     prompt_tokens: int
     constraint: Constraint
+    has_captures: bool = False
+
+
+class EncodedPrompts(NamedTuple):
+    """The prompts of a request.
+
+    Attributes:
+        ids: of their tokens.
+        formats: how the reply is written.
+    """
+
+    ids: Sequence[Sequence[int]]
+    formats: ReplyFormats
 
 
 def check_request(request: ApiRequest, settings: ServerSettings) -> None:
@@ -100,6 +117,7 @@ def prepare_request(
     *,
     vocabulary: Vocabulary | None = None,
     slow: bool = False,
+    prompts: Sequence[Sequence[int]] | None = None,
 ) -> PreparedRequest:
     """Compiles the constraint and encodes the prompts.
 
@@ -111,11 +129,11 @@ def prepare_request(
         drafts: draft tables; None: no speculation.
         vocabulary: the model's, with other shards; None: the model's own.
         slow: masks of the constraint are slow: see `SequenceStream`.
+        prompts: if they are encoded already.
 
     Raises:
         ApiError: a field is invalid, or its constraint cannot be enforced.
     """
-    chat = isinstance(request, ChatRequest)
     for token in request.stop_token_ids or ():
         if token not in model.vocabulary.eos_ids:
             raise unsupported_field_error(
@@ -124,17 +142,11 @@ def prepare_request(
     constraint, automaton = compile_constraint(
         request, vocabulary or model.vocabulary, formats, settings.max_digits
     )
-    try:
-        prompts = _prompts(request, model, constraint, formats)
-    except Exception as error:
-        raise to_api_error(error, "messages" if chat else "prompt") from error
+    if prompts is None:
+        prompts = encode_prompts(request, model, settings, formats, shown_tools(constraint))
     copies = request.n or 1
-    if len(prompts) * copies > settings.max_batch:
-        raise invalid_field_error(
-            "n",
-            f"the request needs {len(prompts) * copies} completions; at most {settings.max_batch} are allowed",
-        )
     try:
+        captured = constraint.capture_grammar is not None
         sampler = Local(weights=False)
         warp = _warp(request, automaton.vocabulary.size)
         budget = reasoning_budget(request, formats.frame)
@@ -150,7 +162,8 @@ def prepare_request(
             constraint.content is None or constraint.callable_tools
         )
         stops = () if free else stop_strings(request)
-        for ids in prompts:
+        for encoded in prompts:
+            ids = list(encoded)
             limit = limits.token_limit(model, automaton, len(ids), wanted)
             if wanted is None and settings.max_tokens is not None:
                 limit = limits.token_limit(model, automaton, len(ids), min(limit, settings.max_tokens))
@@ -168,7 +181,7 @@ def prepare_request(
             )
     except Exception as error:
         raise to_api_error(error) from error
-    return PreparedRequest(groups, sum(map(len, prompts)), constraint)
+    return PreparedRequest(groups, sum(map(len, prompts)), constraint, captured)
 
 
 def uses_tool_format(request: ApiRequest) -> bool:
@@ -185,24 +198,62 @@ def without_prompt(request: ApiRequest) -> ApiRequest:
     return request.model_copy(update=emptied)
 
 
-def _prompts(
-    request: ApiRequest, model: LanguageModel, constraint: Constraint, formats: ReplyFormats
+def formats_for(request: ApiRequest, model: LanguageModel, format: ToolFormat | None) -> ReplyFormats:
+    """How the reply to a request is written; `format`: of tool calls, None: detected.
+
+    Raises:
+        ApiError: the chat template does not show it.
+    """
+    if not isinstance(request, ChatRequest):
+        return _NO_FORMATS
+    thinking = is_thinking(request)
+    try:
+        return detect_formats(model, tools=uses_tool_format(request), thinking=thinking, format=format)
+    except InvalidArgument as error:
+        raise to_api_error(error, thinking_field(request) or "tools") from error
+
+
+def encode_prompts(
+    request: ApiRequest,
+    model: LanguageModel,
+    settings: ServerSettings,
+    formats: ReplyFormats,
+    tools: Sequence[Tool],
 ) -> list[list[int]]:
-    if isinstance(request, ChatRequest):
-        messages = as_dicts(request.messages)
-        tools = constraint.callable_tools if isinstance(constraint, ReplyConstraint) else ()
-        return [
-            model.encode(
-                chat_prompt(
-                    model, messages, tools, format=formats.tools, **template_variables(request, model)
-                )
-            )
-        ]
-    assert isinstance(request, CompletionRequest)
-    prompt = request.prompt
-    several = isinstance(prompt, list) and bool(prompt) and not isinstance(prompt[0], int)
-    prompts: list[Any] = list(prompt) if several else [prompt]
-    return [model.encode(one, chat=False) for one in prompts]
+    """The token ids of each prompt of a request.
+
+    Args:
+        request: what the client wants.
+        model: encodes them.
+        settings: limits.
+        formats: how replies are written.
+        tools: those that a reply may call.
+
+    Raises:
+        ApiError: there are too many of them, one is too long, or is none.
+    """
+    chat = isinstance(request, ChatRequest)
+    try:
+        if isinstance(request, ChatRequest):
+            _check_count(1, request, settings)
+            messages, variables = as_dicts(request.messages), template_variables(request, model)
+            return [model.encode(chat_prompt(model, messages, tools, format=formats.tools, **variables))]
+        assert isinstance(request, CompletionRequest)
+        prompt = request.prompt
+        several = isinstance(prompt, list) and bool(prompt) and not isinstance(prompt[0], int)
+        prompts: list[Any] = list(prompt) if several else [prompt]
+        _check_count(len(prompts), request, settings)
+        return [model.encode(one, chat=False) for one in prompts]
+    except Exception as error:
+        raise to_api_error(error, "messages" if chat else "prompt") from error
+
+
+def _check_count(prompts: int, request: ApiRequest, settings: ServerSettings) -> None:
+    count = prompts * (request.n or 1)
+    if count > settings.max_batch:
+        raise invalid_field_error(
+            "n", f"the request needs {count} completions; at most {settings.max_batch} are allowed"
+        )
 
 
 def _warp(request: ApiRequest, tokens: int) -> LogitsWarper:

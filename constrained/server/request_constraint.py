@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.automaton.cache import compile_cached
 from constrained.chat.detect import ReplyFormats
-from constrained.chat.reply import reply_constraint
+from constrained.chat.reply import ReplyConstraint, reply_constraint
 from constrained.chat.reply_frame import PLAIN
+from constrained.chat.tools import Tool
 from constrained.constraint import Constraint, choice, gbnf, json_schema, lark, regex, structural_tag
 from constrained.constraint.json import MAX_DIGITS
 from constrained.server.errors import invalid_field_error, to_api_error, unsupported_field_error
@@ -59,6 +60,26 @@ def compile_constraint(
         raise
     except Exception as error:
         raise to_api_error(error, param) from error
+
+
+def callable_tools(request: ApiRequest, formats: ReplyFormats, max_digits: int | None) -> tuple[Tool, ...]:
+    """The tools that a reply may call: those that the prompt shows. The constraint is made for it, and not compiled.
+
+    Raises:
+        ApiError: the constraint is invalid.
+    """
+    if not isinstance(request, ChatRequest) or not request.tools:
+        return ()
+    param, make = _constraint(request, formats, max_digits)
+    try:
+        return shown_tools(make())
+    except Exception as error:
+        raise to_api_error(error, param) from error
+
+
+def shown_tools(constraint: Constraint) -> tuple[Tool, ...]:
+    """The tools of a constraint that a prompt shows."""
+    return tuple(constraint.callable_tools) if isinstance(constraint, ReplyConstraint) else ()
 
 
 def constraint_field(request: ApiRequest) -> str | None:

@@ -10,7 +10,7 @@ from constrained.server.admission import Admission
 from constrained.server.errors import ApiError
 from constrained.server.metrics import Metrics
 from constrained.server.scheduler import Job
-from constrained.server.sequence_stream import SequenceDelta
+from constrained.server.sequence_stream import SequenceDelta, SequenceStream
 from constrained.server.served_model import ServedModel
 from constrained.server.settings import ServerSettings
 
@@ -25,6 +25,7 @@ class RequestLifecycle:
         began: as `time.perf_counter` has it.
         client: whom it is counted for.
         deltas: what the scheduler has told.
+        captures: whether its answer has captures.
         jobs: its sequences, in the order of its prompts.
         model: that it names; None before the body is read.
     """
@@ -39,6 +40,7 @@ class RequestLifecycle:
         metrics: Metrics,
     ) -> None:
         self.began = time.perf_counter()
+        self.captures = False
         self.jobs: list[Job] = []
         self.model: ServedModel | None = None
         self.deltas: asyncio.Queue[list[SequenceDelta]] = asyncio.Queue()
@@ -56,6 +58,10 @@ class RequestLifecycle:
         """Queues deltas; called by the scheduler thread."""
         with contextlib.suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(self.deltas.put_nowait, pieces)
+
+    def text(self, index: int) -> SequenceStream:
+        """Its sequence with this index."""
+        return next(text for job in self.jobs for text in job.sequences if text.index == index)
 
     def _expire(self) -> None:
         what = f"the request took more than {self._seconds:g} seconds"

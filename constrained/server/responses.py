@@ -43,6 +43,7 @@ class ResponseChoice:
         tokens: with their log-probabilities.
         finish: finish reason as in OpenAI's API; None while it is decoded.
         count: number of completion tokens.
+        captures: parts of the content by name; None: there are none.
         names: names of tools in the response, where they are not those that the model writes.
     """
 
@@ -55,6 +56,7 @@ class ResponseChoice:
     tokens: list[TokenLogprob] = field(default_factory=list)
     finish: str | None = None
     count: int = 0
+    captures: Json | None = None
     names: Mapping[str, str] = field(default_factory=dict)
 
     def add_delta(self, piece: SequenceDelta) -> list[Part]:
@@ -77,8 +79,14 @@ class ResponseChoice:
         if self.reader.in_reasoning:
             self.reasoning_tokens = piece.count
         if piece.finish is not None:
+            self.captures = piece.captures
             self.finish = "tool_calls" if self.calls and piece.finish == "stop" else piece.finish
         return parts
+
+    @property
+    def shown_captures(self) -> Json:
+        """The field of the captures, if there are any."""
+        return {} if self.captures is None else {"captures": self.captures}
 
     def _called(self, name: str) -> ToolCall:
         return ToolCall(self.names.get(name, name), "")
@@ -183,7 +191,8 @@ class ResponseBuilder:
             tokens = chat_tokens(piece.tokens) if self.chat else _text_tokens(piece.tokens, offset)
             chunks[0]["choices"][0]["logprobs"] = tokens
         if choice.finish is not None:
-            chunks.append(self._chunk(piece.index, {} if self.chat else {"text": ""}, choice.finish))
+            last = {**({} if self.chat else {"text": ""}), **choice.shown_captures}
+            chunks.append(self._chunk(piece.index, last, choice.finish))
         return chunks
 
     def closing_chunks(self) -> list[Json]:
@@ -218,7 +227,7 @@ def _delta(part: Part, choice: ResponseChoice) -> Json:
 
 
 def _chat_choice(choice: ResponseChoice, logprobs: bool) -> Json:
-    message: Json = {"role": "assistant", "content": choice.content, "refusal": None}
+    message: Json = {"role": "assistant", "content": choice.content, "refusal": None, **choice.shown_captures}
     if choice.calls:
         message["content"] = choice.content or None
         message["tool_calls"] = [
@@ -241,6 +250,7 @@ def _text_choice(choice: ResponseChoice, logprobs: bool) -> Json:
         "text": choice.content,
         "logprobs": tokens,
         "finish_reason": choice.finish,
+        **choice.shown_captures,
     }
 
 

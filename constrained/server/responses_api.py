@@ -258,7 +258,8 @@ class ResponsesBuilder(ResponseBuilder):
             SequenceDelta(0, self._decoder.decode(token.token), [token], count=piece.count + 1 - left)
             for token, left in zip(piece.tokens, range(len(piece.tokens), 0, -1), strict=True)
         ]
-        parts[-1].finish, parts[-1].error = piece.finish, piece.error
+        last = parts[-1]
+        last.finish, last.captures, last.error = piece.finish, piece.captures, piece.error
         return parts
 
     def closing_chunks(self) -> list[Json]:
@@ -323,6 +324,8 @@ class ResponsesBuilder(ResponseBuilder):
                 "response.function_call_arguments.done", arguments=item["arguments"], name=item["name"]
             )
             return [done, self._of_item("response.output_item.done", item=_copy(item))]
+        if item["type"] == "message":
+            item |= self.choices[0].shown_captures
         text = item["content"][0]["text"]
         kind = "reasoning_text" if item["type"] == "reasoning" else "output_text"
         more: Json = {} if kind == "reasoning_text" else {"logprobs": _copy(item["content"][0]["logprobs"])}

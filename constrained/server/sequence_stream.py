@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,7 @@ class SequenceDelta:
         tokens: their tokens with log-probabilities, if requested.
         finish: ``stop`` or ``length`` in the last delta.
         count: tokens of the completion so far.
+        captures: of the finished completion, by name, in the last delta; None: there are none.
         error: the error that ended the sequence, instead of `finish`.
     """
 
@@ -48,6 +50,7 @@ class SequenceDelta:
     tokens: list[TokenLogprob] = field(default_factory=list)
     finish: str | None = None
     count: int = 0
+    captures: dict[str, Any] | None = None
     error: Exception | None = None
 
 
@@ -68,6 +71,7 @@ class SequenceStream:
         slow: its last draw took longer than a batch waits.
         slow_seconds: what its draws in other threads took.
         draw_seconds: what its draws took that its client has not been charged for yet.
+        told_bytes: of the completion, in the deltas so far.
     """
 
     def __init__(
@@ -85,11 +89,14 @@ class SequenceStream:
         self.cancelled = self.parked = False
         self.slow, self.slow_seconds = slow, 0.0
         self.draw_seconds = 0.0
+        self.told_bytes = 0
         self.pending_delta: SequenceDelta | None = None
         self._sampler = sampler
         self._top = top
         self._stops = StopStrings(stops, sequence.params.automaton) if stops else None
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._decoder = codecs.getincrementaldecoder("utf-8")(
+            "replace"
+        )  # tokens by number may be halves of characters
         if sequence.finish:
             self._tell()
 
@@ -140,6 +147,7 @@ class SequenceStream:
             raise RuntimeError("the constraint led to a dead end")
         piece = self.pending_delta or SequenceDelta(self.index)
         new = self._certain(sequence.params.automaton.vocabulary.decode(sequence.tokens[start:]))
+        self.told_bytes += len(new)
         piece.delta += self._decoder.decode(new, final=bool(sequence.finish))
         if likely is not None:
             piece.tokens.append(likely)

@@ -12,7 +12,7 @@ from constrained.decoding.speculation import resolve_speculation, speculation_ob
 from constrained.errors import InvalidArgument
 from constrained.models import LanguageModel
 from constrained.server.compile_pool import CompilePool, CompileThreads
-from constrained.server.errors import ApiError
+from constrained.server.read_request import named
 from constrained.server.scheduler import Scheduler
 from constrained.server.settings import ServerSettings
 from constrained.server.speculation import SpeculationCache
@@ -102,13 +102,14 @@ class ServedModels:
         Raises:
             ApiError: 404, there is none of that name.
         """
-        if name is None:
-            return next(iter(self.by_name.values()))
-        if name not in self.by_name:
-            known = ", ".join(map(repr, self.by_name))
-            what = f"the model {name!r:.200} does not exist; this server has {known}"
-            raise ApiError(404, what, code="model_not_found", param="model")
-        return self.by_name[name]
+        return named(self.by_name, name)
+
+    def parent(self, model: ServedModel) -> str | None:
+        """The name of the served model over whose weights an adapter's model is; None: it is no adapter's, or that one is not served."""
+        base = model.language_model.adapted_from
+        return next(
+            (one.name for one in self.distinct if base is not None and one.language_model is base), None
+        )
 
     def shed(self) -> None:
         """Ends a running request of the model that has most."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect, Request
@@ -14,29 +15,33 @@ from starlette.responses import Response
 
 from constrained.chat.tools import ToolFormat
 from constrained.models import LanguageModel
-from constrained.server import prepare
 from constrained.server.admission import Admission
 from constrained.server.bodies import Bodies, parse
+from constrained.server.captured import answer_captures
 from constrained.server.errors import ApiError, to_api_error
+from constrained.server.large_requests import LargeRequests
 from constrained.server.memory import MemoryWatch
 from constrained.server.metrics import Metrics
-from constrained.server.request_constraint import constraint_digest
+from constrained.server.read_request import Body, read_request
 from constrained.server.request_lifecycle import CLIENT_GONE, RequestLifecycle
 from constrained.server.requests import ApiRequest, ChatRequest, CompletionRequest
 from constrained.server.responses import ResponseBuilder
-from constrained.server.responses_api import ResponsesBuilder, ResponsesRequest, as_chat, in_responses
+from constrained.server.responses_api import ResponsesBuilder, ResponsesRequest, in_responses
 from constrained.server.scheduler import Job, ServerStopped
-from constrained.server.sequence_stream import SequenceDelta
+from constrained.server.sequence_stream import SequenceDelta, SequenceStream
 from constrained.server.served_model import ServedModel, ServedModels
 from constrained.server.settings import ServerSettings
 from constrained.server.stream import ClientDisconnected, EventStream, cancel_on_disconnect
-from constrained.server.tokenization import DetokenizeRequest, TokenizeRequest, detokenize, tokenize
-from constrained.server.tool_names import with_plain_names
+from constrained.server.tokenization import (
+    Asked,
+    DetokenizeRequest,
+    Tell,
+    TokenizeRequest,
+    detokenize,
+    tokenize,
+)
 
 _log = logging.getLogger(__name__)
-_Asked = TypeVar("_Asked", TokenizeRequest, DetokenizeRequest)
-_Tell = Callable[[_Asked, LanguageModel], dict[str, Any]]
-_Body = ChatRequest | CompletionRequest | ResponsesRequest
 
 
 def _wants_logprobs(request: ApiRequest) -> bool:
@@ -63,6 +68,9 @@ class Service:
         self.memory = MemoryWatch(settings, self.models.shed)
         self.metrics = Metrics({one.name: one.scheduler for one in self.models.distinct}, self.memory)
         self.admission = Admission(settings, self.memory, len(self.models.distinct))
+        self.large = LargeRequests.of(
+            {name: one.language_model for name, one in self.models.by_name.items()}, settings, format
+        )
         self._bodies = Bodies(settings)
         self._started = False
         self._created = int(time.time())
@@ -74,11 +82,15 @@ class Service:
         self._started = True
         self.memory.start()
         self.models.start()
+        if self.large is not None:
+            threading.Thread(target=self.large.try_out, name="large", daemon=True).start()
 
     def close(self) -> None:
         """Ends all requests, then the threads."""
         self.memory.stop()
         self._bodies.close()
+        if self.large is not None:
+            self.large.close()
         self.models.stop()
 
     async def health(self) -> Response:
@@ -111,6 +123,7 @@ class Service:
             "object": "model",
             "created": self._created,
             "owned_by": "constrained",
+            "parent": self.models.parent(model),
             "max_model_len": model.language_model.context,
         }
 
@@ -134,13 +147,22 @@ class Service:
         """``POST /detokenize``."""
         return await self._told(request, DetokenizeRequest, detokenize)
 
-    async def _told(self, request: Request, kind: type[_Asked], tell: _Tell[_Asked]) -> Response:
+    async def _told(self, request: Request, kind: type[Asked], tell: Tell[Asked]) -> Response:
         """The answer to a request that needs no forward pass."""
         client = self.admission.check_key(request)
         self.admission.check_room(client)
         self.admission.enter(client)
         try:
-            asked = await self._bodies.read(request, client, partial(parse, kind))
+            large = self.large
+            understand: Callable[[bytes], Asked | bytes] = partial(parse, kind)
+            asked = await self._bodies.read(
+                request,
+                client,
+                understand,
+                None if large is None or not large.ready else partial(large.tell, kind, tell),
+            )
+            if isinstance(asked, bytes):
+                return Response(asked, media_type="application/json")
             model = self.models.named(asked.model).language_model
             work = self.models.threads.run(client, tell, asked, model)
             return JSONResponse(await cancel_on_disconnect(request.receive, work))
@@ -151,7 +173,7 @@ class Service:
         finally:
             self.admission.leave(client)
 
-    async def _answer(self, request: Request, kind: type[_Body]) -> Response:
+    async def _answer(self, request: Request, kind: type[Body]) -> Response:
         endpoint = request.url.path
         try:
             client = self.admission.check_key(request)
@@ -187,24 +209,19 @@ class Service:
                 mine.close(status)
         return response
 
-    def _understood(
-        self, mine: RequestLifecycle, kind: type[_Body], body: bytes
-    ) -> tuple[_Body, ApiRequest, dict[str, str], bytes | None]:
-        """A body as its endpoint has it, as it is answered, the names of its tools by their plain ones, and the constraint's digest."""
-        asked = parse(kind, body)
-        wanted: ApiRequest = as_chat(asked) if isinstance(asked, ResponsesRequest) else asked
-        mine.model = self.models.named(wanted.model)
-        prepare.check_request(wanted, self.settings)
-        wanted, names = with_plain_names(wanted)
-        return asked, wanted, names, constraint_digest(wanted)
-
-    async def _opened(self, mine: RequestLifecycle, request: Request, kind: type[_Body]) -> Response:
+    async def _opened(self, mine: RequestLifecycle, request: Request, kind: type[Body]) -> Response:
         settings = self.settings
-        understand = partial(self._understood, mine, kind)
-        asked, wanted, names, digest = await self._bodies.read(request, mine.client, understand)
-        assert mine.model is not None
-        model = mine.model
-        ready = await cancel_on_disconnect(request.receive, model.compile_pool(wanted, mine.client, digest))
+        by_name, large = self.models.by_name, self.large
+        read = await self._bodies.read(
+            request,
+            mine.client,
+            lambda body: read_request(kind, body, by_name, settings),
+            None if large is None or not large.ready else partial(large.read, kind),
+        )
+        asked, wanted = read.asked, read.wanted
+        mine.model = model = self.models.named(wanted.model)
+        prepared = model.compile_pool(wanted, mine.client, read.digest, read.prompts)
+        ready = await cancel_on_disconnect(request.receive, prepared)
         self.metrics.compile.labels(model.name).observe(time.perf_counter() - mine.began)
         self.metrics.prompt_tokens.labels(model.name).inc(ready.prompt_tokens)
         options = wanted.stream_options
@@ -218,9 +235,10 @@ class Service:
             logprobs=_wants_logprobs(wanted),
             usage=options is not None and options.include_usage,
             reasoning=not isinstance(wanted, ChatRequest) or wanted.include_reasoning is not False,
-            tool_names=names,
+            tool_names=read.tool_names,
         )
         streams = bool(wanted.stream) or wire.reasons
+        mine.captures = ready.has_captures
         mine.jobs = [Job(texts, mine.tell, mine.client, streams=streams) for texts in ready.groups]
         try:
             for job in mine.jobs:
@@ -254,9 +272,17 @@ class Service:
                     self.metrics.first_token.labels(mine.model.name).observe(time.perf_counter() - mine.began)
                     began = True
                 if piece.finish is not None:
+                    if mine.captures:
+                        piece.captures = await self._captures(mine, mine.text(piece.index))
                     left -= 1
                     self.metrics.tokens.labels(mine.model.name).inc(piece.count)
                 yield piece
+
+    async def _captures(self, mine: RequestLifecycle, text: SequenceStream) -> dict[str, Any]:
+        """The captures of a finished sequence; finding them can take long, so it is done in a thread."""
+        sequence = text.sequence
+        automaton, tokens = sequence.params.automaton, tuple(sequence.tokens)
+        return await self.models.threads.run(mine.client, answer_captures, automaton, tokens, text.told_bytes)
 
     async def _whole(self, mine: RequestLifecycle, wire: ResponseBuilder) -> dict[str, Any]:
         async for piece in self._pieces(mine, wire):

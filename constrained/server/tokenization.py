@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from constrained.chat.detect import detect_formats
 from constrained.chat.messages import chat_prompt
@@ -34,6 +36,11 @@ class DetokenizeRequest(StrictModel):
 
     model: str | None = None
     tokens: Items[int]
+
+
+Asked = TypeVar("Asked", TokenizeRequest, DetokenizeRequest)
+Tell = Callable[[Asked, LanguageModel], dict[str, Any]]
+"""Answers a request that needs no forward pass."""
 
 
 def tokenize(request: TokenizeRequest, model: LanguageModel) -> dict[str, Any]:
@@ -87,3 +94,8 @@ def detokenize(request: DetokenizeRequest, model: LanguageModel) -> dict[str, An
             raise invalid_field_error("tokens", f"{token} is outside a vocabulary of {model.vocabulary.size}")
     text = model.vocabulary.decode(request.tokens).decode("utf-8", "replace")
     return {"prompt": text, "content": text}
+
+
+def told(answer: dict[str, Any]) -> bytes:
+    """An answer as JSON."""
+    return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()

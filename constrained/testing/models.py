@@ -157,6 +157,10 @@ class ScriptedModel(FunctionModel):
             prompt = self.vocabulary.encode(prompt)
         return check_ids(prompt, self.vocabulary.size)
 
+    def prompt_model(self) -> ScriptedModel:
+        """The model without its script, which may be a function."""
+        return ScriptedModel(self.vocabulary, "", context=self.context)
+
     def logits(self, prompt: list[int], completion: list[int]) -> NDArray[np.floating[Any]]:
         """`margin` for the next token of the script, 0 for all others."""
         script = self._script(self.vocabulary.decode(prompt).decode("utf-8", "replace"))

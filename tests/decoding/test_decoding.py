@@ -27,6 +27,7 @@ from constrained.errors import (
 )
 from constrained.models import load
 from constrained.testing import EnumerableModel, ScriptedModel
+from constrained.vocabulary import Vocabulary
 from tests.support.finite import FiniteAutomaton, FiniteConstraint, byte_vocabulary, json_automaton
 from tests.support.tiny_models import llama, random_llama
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer
@@ -512,3 +513,13 @@ def test_the_enumerable_model_generates_too():
     model = EnumerableModel()
     out = Generator(model, FiniteAutomaton(["ab", "c"], model.vocabulary))("p", temperature=1.0, seed=1)
     assert out.text in {"ab", "c"}
+
+
+def test_bytes_of_named_tokens_that_are_no_character_are_replaced_in_the_text_alone():
+    vocabulary = Vocabulary.from_bytes([*(bytes([byte]) for byte in range(256)), b"a\xc3", b""], (257,))
+    gen = Generator(ScriptedModel(vocabulary, b"a\xc3c"), constrained.lark('start: <[256]> "c"'))
+    out = gen("the")
+    assert (out.text, out.tokens) == ("a\ufffdc", (256, ord("c")))
+    *_, last = gen.stream("the")
+    assert last.output is not None
+    assert (last.text, last.output.text) == (out.text, out.text)

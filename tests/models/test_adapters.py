@@ -178,13 +178,22 @@ def test_what_is_no_adapter_is_refused(tmp_path: Path) -> None:
 
 def test_adapters_are_models_of_a_server(folders: tuple[Path, Path]) -> None:
     base = bundled()
-    with served({"base": base, "first": base.with_adapter(folders[0])}) as server:
+    first = base.with_adapter(folders[0])
+    with served({"base": base, "first": first, "second": first.with_adapter(folders[1])}) as server:
+        listed = {one["id"]: one["parent"] for one in server.http.get("/v1/models").json()["data"]}
+        assert listed == {"base": None, "first": "base", "second": "base"}
+        assert server.http.get("/v1/models/first").json()["parent"] == "base"
         answers = {name: server.chat(model=name, guided_json=SCHEMA).json() for name in ("base", "first")}
     contents = {
         name: json.loads(answer["choices"][0]["message"]["content"]) for name, answer in answers.items()
     }
     assert set(contents["base"] + contents["first"]) <= {"red", "green", "blue"}
     assert contents["base"] != contents["first"]
+
+
+def test_an_adapter_whose_model_is_not_served_has_no_parent(folders: tuple[Path, Path]) -> None:
+    with served({"alone": bundled().with_adapter(folders[0]), "other": bundled()}) as server:
+        assert [one["parent"] for one in server.http.get("/v1/models").json()["data"]] == [None, None]
 
 
 def test_names_on_the_command_line() -> None:

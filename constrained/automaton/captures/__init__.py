@@ -11,7 +11,7 @@ Must not know: models, samplers.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from constrained.automaton.captures.chart import Chart
@@ -24,7 +24,7 @@ from constrained.errors import InvalidArgument, Problem, UnsupportedConstraint
 if TYPE_CHECKING:
     from grammars.notation.lark.captures import CaptureGrammar
 
-__all__ = ["MAX_STEPS", "Capture", "captures", "token_captures"]
+__all__ = ["MAX_STEPS", "Capture", "captures", "piece_captures", "token_captures"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,16 @@ class Capture:
     """A part of a text that a rule has read.
 
     Attributes:
-        text: the part.
+        text: the part. Where it begins or ends inside of a character, as a token that is named by its number may, U+FFFD stands for
+            what is left of that.
         start, end: where it begins and ends in the text, in characters.
+        data: its bytes.
     """
 
     text: str
     start: int
     end: int
+    data: bytes = field(repr=False)
 
 
 def captures(constraint: Any, text: str) -> dict[str, list[Capture]]:
@@ -74,7 +77,7 @@ def captures(constraint: Any, text: str) -> dict[str, list[Capture]]:
         shown = found or data[at : at + 1]
         pieces.append((shown if found is None else grammar.marks[found.decode()], shown))
         at += len(shown)
-    return _found(grammar, pieces)
+    return piece_captures(grammar, pieces)
 
 
 def token_captures(automaton: Automaton, tokens: Iterable[int]) -> dict[str, list[Capture]]:
@@ -83,18 +86,28 @@ def token_captures(automaton: Automaton, tokens: Iterable[int]) -> dict[str, lis
     if grammar is None:
         return {}
     vocabulary = automaton.vocabulary
-    return _found(grammar, [(vocabulary.tokens[token], vocabulary.decode((token,))) for token in tokens])
+    return piece_captures(
+        grammar, [(vocabulary.tokens[token], vocabulary.decode((token,))) for token in tokens]
+    )
 
 
-def _found(grammar: CaptureGrammar, pieces: Iterable[tuple[bytes, bytes]]) -> dict[str, list[Capture]]:
-    """The captures of a text in pieces: as the grammar reads them, and as they are shown."""
+def piece_captures(
+    grammar: CaptureGrammar, pieces: Iterable[tuple[bytes, bytes]], most_steps: int | None = None
+) -> dict[str, list[Capture]]:
+    """As `captures`, for a text in pieces: as the grammar reads each of them, and as it is shown.
+
+    Args:
+        grammar: the grammar.
+        pieces: of the text.
+        most_steps: beyond which it is an error; None: `MAX_STEPS`.
+    """
     data, text, shown = bytearray(), bytearray(), [0]
     for read, written in pieces:
         data += read
         text += written
         step = len(read) == len(written)
         shown += [len(text) - (len(read) - at if step else 0) for at in range(1, len(read) + 1)]
-    chart = Chart(grammar, bytes(data))
+    chart = Chart(grammar, bytes(data), most_steps)
     goal = chart.read()
     if goal is None:
         raise InvalidArgument(
@@ -106,7 +119,7 @@ def _found(grammar: CaptureGrammar, pieces: Iterable[tuple[bytes, bytes]]) -> di
         characters.append(characters[-1] + (byte & 0xC0 != 0x80))
     named: dict[str, list[Capture]] = {}
     for name, start, end in captured_parts(chart, goal):
-        part = text[shown[start] : shown[end]].decode(errors="replace")
+        part = bytes(text[shown[start] : shown[end]])
         bounds = characters[shown[start]], characters[shown[end]]
-        named.setdefault(name, []).append(Capture(part, *bounds))
+        named.setdefault(name, []).append(Capture(part.decode(errors="replace"), *bounds, part))
     return named

@@ -57,9 +57,9 @@ class Chart:
         start: the place in front of the text.
     """
 
-    def __init__(self, grammar: CaptureGrammar, data: bytes) -> None:
+    def __init__(self, grammar: CaptureGrammar, data: bytes, most_steps: int | None = None) -> None:
         self.grammar = grammar
-        self.scanner = Scanner(grammar, data)
+        self.scanner = Scanner(grammar, data, most_steps)
         self.data = data
         self.root = ir.call(grammar.start)
         self._found = 0

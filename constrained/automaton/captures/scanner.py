@@ -18,17 +18,18 @@ if TYPE_CHECKING:
     from grammars.notation.lark.captures import CaptureGrammar
 
 MAX_STEPS = 5_000_000
-"""Greatest number of steps for the captures of one text: a few seconds."""
+"""Greatest number of steps for the captures of one text, unless fewer are asked for: at most a minute."""
 
 
 class Scanner:
     """The terminals of a grammar over one text.
 
     Raises:
-        ConstraintTooLarge: more than `MAX_STEPS` steps were counted.
+        ConstraintTooLarge: more than `most` steps were counted (None: `MAX_STEPS`).
     """
 
-    def __init__(self, grammar: CaptureGrammar, data: bytes) -> None:
+    def __init__(self, grammar: CaptureGrammar, data: bytes, most: int | None = None) -> None:
+        self._most = MAX_STEPS if most is None else most
         self.grammar = grammar
         self.data = data
         self.steps = 0
@@ -39,10 +40,10 @@ class Scanner:
     def count(self, steps: int) -> None:
         """Counts steps of the search."""
         self.steps += steps
-        if self.steps > MAX_STEPS:
+        if self.steps > self._most:
             raise ConstraintTooLarge(
                 "the captures of the text take too long to find",
-                Problem("text", f"{len(self.data)} bytes; more than {MAX_STEPS} steps"),
+                Problem("text", f"{len(self.data)} bytes; more than {self._most} steps"),
                 action="capture fewer, smaller parts, or write rules that read a text in one way",
             )
 

@@ -37,7 +37,9 @@ class Trial:
     def __init__(self, vocabulary: Vocabulary, settings: EngineSettings) -> None:
         self._vocabulary = vocabulary
         self._settings = settings
-        self._sandbox = Sandbox(vocabulary, settings.compile_seconds, settings.compile_memory, _warm)
+        self._sandbox = Sandbox(
+            vocabulary.without_tokenizer(), settings.compile_seconds, settings.compile_memory, _warm
+        )
         self._outcomes: LRUCache[bytes, int | ConstrainedError] = LRUCache(_OUTCOMES)
         self._lock = threading.Lock()
 

@@ -20,6 +20,7 @@ from constrained.models.base import Cache, LanguageModel, Prompt
 from constrained.models.llama_cpp.cache import LlamaCppCache
 from constrained.models.llama_cpp.memory import Reading, SequenceMemory
 from constrained.models.llama_cpp.tokenizer import GgufTokenizer
+from constrained.models.prompt_model import PromptModel
 from constrained.prompting.chat_template import encode_prompt
 from constrained.vocabulary import Vocabulary
 
@@ -103,6 +104,11 @@ class LlamaCppModel(LanguageModel):
     def encode(self, prompt: Prompt, *, chat: bool = True) -> list[int]:
         """See `LanguageModel.encode`."""
         return encode_prompt(prompt, self.tokenizer, self.vocabulary.size, chat=chat, context=self.context)
+
+    def prompt_model(self) -> PromptModel | None:
+        """See `LanguageModel.prompt_model`; None for a class with an `encode` of its own."""
+        plain = type(self).encode is LlamaCppModel.encode
+        return PromptModel(self.vocabulary, self.tokenizer, self.context) if plain else None
 
     def cache(self, rows: int) -> Cache:
         """An empty cache of `rows` rows."""

@@ -1,0 +1,164 @@
+"""Large requests, prepared in a process of their own.
+
+What a request of many values costs is Python: checking, writing and rendering its messages. A thread that does it has the GIL in
+turns with all others, and a step of the batch waits for it again and again. So that is done elsewhere: a body goes there, and token
+ids come back.
+"""
+
+from __future__ import annotations
+
+import logging
+from array import array
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from constrained.chat.tools import ToolFormat
+from constrained.models import LanguageModel
+from constrained.sandbox import FORKS, Sandbox, SandboxFailed, SandboxTimeout
+from constrained.server import prepare
+from constrained.server.bodies import parse
+from constrained.server.errors import ApiError, to_api_error
+from constrained.server.prepare import EncodedPrompts
+from constrained.server.read_request import Body, ReadRequest, named, read_request
+from constrained.server.request_constraint import callable_tools
+from constrained.server.responses_api import ResponsesRequest
+from constrained.server.settings import ServerSettings
+from constrained.server.tokenization import Asked, Tell, told
+
+_log = logging.getLogger(__name__)
+
+
+class _Served(NamedTuple):
+    """What the process knows of the server."""
+
+    models: Mapping[str, LanguageModel]
+    settings: ServerSettings
+    format: ToolFormat | None
+
+
+class LargeRequests(Sandbox):
+    """A process that prepares requests, one at a time; used by one thread at a time.
+
+    Its limits are those of compiling a constraint: processor time, by the clock `sandbox.WALL` times as long, and memory.
+
+    Attributes:
+        ready: it has started, see `try_out`.
+
+    Args:
+        models: what encodes prompts for each model, see `LanguageModel.prompt_model`.
+        settings: limits.
+        format: format of tool calls; None: detected from the chat templates.
+    """
+
+    def __init__(
+        self, models: Mapping[str, LanguageModel], settings: ServerSettings, format: ToolFormat | None
+    ) -> None:
+        served = _Served(models, settings, format)
+        super().__init__(served, settings.compile_seconds, settings.compile_memory, _warm)
+        self._seconds = settings.compile_seconds
+        self.ready = False
+
+    @classmethod
+    def of(
+        cls, models: Mapping[str, LanguageModel], settings: ServerSettings, format: ToolFormat | None
+    ) -> LargeRequests | None:
+        """The process for these models; None where there is no sandbox, or one of them encodes prompts only by itself."""
+        if not (FORKS and settings.sandbox):
+            return None
+        twins = {id(model): model.prompt_model() for model in models.values()}
+        readers = {name: twins[id(model)] for name, model in models.items()}
+        found = {name: reader for name, reader in readers.items() if reader is not None}
+        return cls(found, settings, format) if len(found) == len(models) else None
+
+    def try_out(self) -> None:
+        """Waits until the process has started; `ready` says whether it did. Not every tokenizer can be sent to another process."""
+        try:
+            self.ready = self.run(_answer)
+        except Exception as error:
+            self.close()
+            if isinstance(error, SandboxFailed) and error.code is None:
+                return  # the server has ended meanwhile
+            _log.warning("large requests are prepared in threads: %s", type(error).__name__)
+
+    def read(self, kind: type[Body], body: bytes) -> ReadRequest:
+        """Understands a body and encodes its prompts.
+
+        Raises:
+            ApiError: what is wrong with it; 503 if the process ended.
+        """
+        read: ReadRequest = self._call(_read, kind, body)
+        return read
+
+    def tell(self, kind: type[Asked], tell: Tell[Asked], body: bytes) -> bytes:
+        """The answer to a body that needs no forward pass, as JSON.
+
+        Raises:
+            ApiError: as above.
+        """
+        answer: bytes = self._call(_tell, kind, tell, body)
+        return answer
+
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            found = self.run(function, *arguments)
+        except SandboxTimeout:
+            what = f"the request was not prepared within {self._seconds:g} seconds"
+            raise ApiError(400, what, code="prepare_timeout") from None
+        except SandboxFailed as failed:
+            if failed.code is None:
+                raise ApiError(503, "the server is stopping", code="stopping") from None
+            what = f"the process that prepared the request ended with {failed.code}"
+            raise ApiError(503, what, code="prepare_failed", headers={"Retry-After": "1"}) from None
+        if isinstance(found, _Refusal):
+            raise ApiError(**found.arguments)
+        return found
+
+
+# ---------------------------------------------------------------- inside the process
+
+
+class _Refusal(NamedTuple):
+    """Arguments of an `ApiError`, which is not pickled as a whole."""
+
+    arguments: dict[str, Any]
+
+
+def _warm(served: _Served) -> None:
+    for model in {id(one): one for one in served.models.values()}.values():
+        try:
+            model.encode([{"role": "user", "content": "x"}])
+        except Exception:  # a template of its own mind: requests will say
+            continue
+
+
+def _answer(served: _Served) -> bool:
+    return True
+
+
+def _refused(error: Exception) -> _Refusal:
+    return _Refusal(vars(to_api_error(error)))
+
+
+def _read(served: _Served, kind: type[Body], body: bytes) -> ReadRequest | _Refusal:
+    try:
+        read = read_request(kind, body, served.models, served.settings)
+        model = named(served.models, read.wanted.model)
+        formats = prepare.formats_for(read.wanted, model, served.format)
+        tools = callable_tools(read.wanted, formats, served.settings.max_digits)
+        prompts = prepare.encode_prompts(read.wanted, model, served.settings, formats, tools)
+    except Exception as error:
+        return _refused(error)
+    ids = [array("I", one) for one in prompts]
+    asked, wanted = read.asked, prepare.without_prompt(read.wanted)
+    # What the answer repeats of a request of the Responses API, its input is no part of.
+    asked = asked.model_copy(update={"input": ""}) if isinstance(asked, ResponsesRequest) else wanted  # type: ignore[assignment]
+    return replace(read, asked=asked, wanted=wanted, prompts=EncodedPrompts(ids, formats))
+
+
+def _tell(served: _Served, kind: type[Asked], tell: Tell[Asked], body: bytes) -> bytes | _Refusal:
+    try:
+        asked = parse(kind, body)
+        return told(tell(asked, named(served.models, asked.model)))
+    except Exception as error:
+        return _refused(error)
