@@ -207,9 +207,12 @@ def test_slots_that_the_model_is_asked_about_ahead_save_passes_and_change_no_tex
         assert outputs["asked"][1].stats.sources["slot_favourites"][1] > 0
     if not temperature:
         assert outputs["plain"][0].finish == "limit"
-    assert passes[400]["asked"] <= passes[400]["unasked"] < passes[400]["plain"]
-    if not temperature:  # what is drawn is seldom what the model likes best
-        assert passes[400]["asked"] < passes[400]["unasked"]
+    asked, unasked, plain = (passes[400][name] for name in ("asked", "unasked", "plain"))
+    assert max(asked, unasked) < plain
+    if temperature:  # what is drawn is seldom what the model likes best
+        assert asked <= 1.01 * unasked
+    else:
+        assert asked < unasked
 
 
 @pytest.mark.slow

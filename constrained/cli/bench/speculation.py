@@ -145,6 +145,12 @@ def prior(
     without: Annotated[
         str | None, typer.Option("--without", metavar="A,B,C", help="Leave out rows whose ids begin so.")
     ] = None,
+    extractions: Annotated[
+        int,
+        typer.Option(
+            "--extractions", metavar="N", min=0, help="Extractions by the bundled model to calibrate by."
+        ),
+    ] = 100,
     vocabulary: Vocabulary = "tekken",
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The file.")] = Path(
         "prior.json.gz"
@@ -155,14 +161,14 @@ def prior(
 
     The file has counts of what occurs under several schemas, in bytes and not in tokens, and no text of the data as such.
     """
-    from constrained.evaluate.prior import PriorSettings, fit
+    from constrained.evaluate.prior import CalibrationSettings, PriorSettings, fit
 
     settings = PriorSettings(
         data=data_file(data),
         schemas=schemas,
         share=share,
         without=split_names(without, ","),
-        vocabulary=vocabulary,
+        calibration=CalibrationSettings(extractions=extractions, vocabulary=vocabulary),
     )
     with ProgressBar(quiet) as bar:
         found = fit(settings, bar)

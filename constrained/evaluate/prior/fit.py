@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from constrained.errors import InvalidArgument
 from constrained.evaluate.harness.settings import Progress, no_progress
-from constrained.evaluate.masks.workload import load_bench_vocabulary, sample
+from constrained.evaluate.masks.workload import sample
+from constrained.evaluate.prior.calibration import CalibrationSettings, calibrate
 from constrained.evaluate.prior.counts import NGRAMS, common_counts
-from constrained.evaluate.replay.run import (
-    WITHOUT_MEMORY,
-    DraftConfiguration,
-    ReplayResults,
-    ReplaySettings,
-    replay_case,
-    replay_cases,
-)
 from constrained.evaluate.slots import ORDERS
-from spec.memory import DraftMemory
 from spec.prior import DraftPrior, row_key
-from spec.sources import DRAFT_SOURCES
 
 _LONGEST = 8000
 """Characters of a text."""
-_MOST_TRIALS = 256.0
-"""Of a kind of draft token, so that it can still learn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +32,7 @@ class PriorSettings:
         texts: of each schema.
         share: one row in so many is counted, by its name.
         without: prefixes of names of rows that are not counted.
-        calibrate: texts by which the counts are calibrated.
-        vocabulary: for that.
-        nodes: likewise.
+        calibration: what comes with the counts.
     """
 
     data: Path
@@ -54,9 +41,7 @@ class PriorSettings:
     texts: int = 2
     share: int = 2
     without: tuple[str, ...] = ()
-    calibrate: int = 200
-    vocabulary: str = "tekken"
-    nodes: int = 64
+    calibration: CalibrationSettings = field(default_factory=CalibrationSettings)
 
 
 def fit(settings: PriorSettings, progress: Progress = no_progress) -> DraftPrior:
@@ -73,7 +58,7 @@ def fit(settings: PriorSettings, progress: Progress = no_progress) -> DraftPrior
     progress("counting", 0, 3)
     half = _counted(settings, rows[::2])
     progress("counting", 1, 3)
-    kinds, weights = _calibrated(settings, half, rows[1::2], progress)
+    kinds, weights = calibrate(settings.calibration, half, settings.data, rows[1::2], progress)
     found = _counted(settings, rows)
     if not found.slots:
         raise InvalidArgument(
@@ -83,6 +68,7 @@ def fit(settings: PriorSettings, progress: Progress = no_progress) -> DraftPrior
     about = {
         "texts": f"{settings.data.name}: every row whose key is a multiple of {settings.share}",
         "without": list(settings.without),
+        "calibrated": f"{settings.calibration.replays} other texts, {settings.calibration.extractions} extractions by the bundled model",
         "kept": f"what occurs under at least {settings.schemas} schemas: counts, no texts",
     }
     learned = frozenset(row_key(row["id"]) for row in rows)
@@ -103,30 +89,6 @@ def _texts(settings: PriorSettings, row: dict[str, Any]) -> list[str]:
         text for text in texts if len(text) <= _LONGEST and not any("\ud800" <= c < "\ue000" for c in text)
     ]
     return good[: settings.texts]
-
-
-def _calibrated(
-    settings: PriorSettings, prior: DraftPrior, rows: Sequence[dict[str, Any]], progress: Progress
-) -> tuple[tuple[tuple[int, float, float], ...], tuple[float, ...]]:
-    """How often draft tokens were right in texts that were not counted, each begun with the counts alone."""
-    vocabulary, _ = load_bench_vocabulary(settings.vocabulary)
-    begin = prior.memory(vocabulary)
-    replays = ReplaySettings(settings.data, sample=settings.calibrate, vocabulary=settings.vocabulary)
-    way = DraftConfiguration("all", DRAFT_SOURCES, settings.nodes)
-    memory = DraftMemory()
-    for done, case in enumerate(replay_cases(replays, rows, vocabulary, ReplayResults(replays))):
-        progress("calibrating", done, settings.calibrate)
-        learned = memory.core.dump_calibration()
-        memory = begin.fork()
-        memory.core.restore_calibration(*learned)
-        # Every third text comes with a document, so that prompt lookup is calibrated, too.
-        replay_case(case, "document" if done % 3 == 2 else WITHOUT_MEMORY, way, memory, vocabulary)
-    kinds, weights = memory.core.dump_calibration()
-    found = []
-    for kind, (hits, trials) in sorted(kinds):
-        share = min(1.0, _MOST_TRIALS / trials)
-        found.append((kind, round(hits * share, 2), round(trials * share, 2)))
-    return tuple(found), tuple(round(weight, 4) for weight in weights)
 
 
 def _folder(folder: Path) -> list[dict[str, Any]]:
