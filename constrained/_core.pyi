@@ -13,7 +13,7 @@ class TooLarge(RuntimeError):
 class MarkedGrammar(ValueError):
     pass
 
-TABLE_FILE_VERSION: int = 1
+TABLE_FILE_VERSION: int = 2
 
 class BadTableFile(ValueError):
     pass

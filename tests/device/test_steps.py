@@ -80,12 +80,15 @@ def test_texts_are_those_of_the_cpu_and_steps_those_of_the_table(device, name, d
 
 
 def test_a_step_is_one_copy_each_way_and_one_wait():
-    """The goal for every loop; eagerly, unused columns of the cache are dropped now and then, which copies their numbers."""
+    """The goal for every loop; eagerly, columns of the cache that a finished text or a draft leaves are dropped, which copies their numbers.
+
+    These copies are some for each text, and the better the drafts, the fewer passes a text has: 5 for 9 passes of three texts.
+    """
     for loop, entries in table().items():
         if loop == "loop":
             continue
         counts = dict(zip(COLUMNS, map(float, entries), strict=True))
-        assert counts["copies up"] <= (1.1 if loop.endswith("static") else 1.4), loop
+        assert counts["copies up"] <= (1.1 if loop.endswith("static") else 1.6), loop
         assert max(counts["copies down"], counts["waits"]) <= 1.1, loop
         assert counts["hidden waits"] == 0, loop
 
