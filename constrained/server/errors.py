@@ -133,6 +133,11 @@ def invalid_field_error(param: str, what: str) -> ApiError:
     return ApiError(400, f"{param}: {what}", code="invalid_value", param=param)
 
 
+def stopping_error() -> ApiError:
+    """Error 503 for a request that the server does not answer any more, because it ends."""
+    return ApiError(503, "the server is stopping", code="stopping", headers={"Retry-After": "1"})
+
+
 _BRANCH = re.compile(r"(str|bool|int|float|none)$|(list|dict|function-\w+|constrained-\w+)\[")
 """How pydantic names a branch of a union in the location of an error."""
 

@@ -21,7 +21,7 @@ from constrained.sandbox import FORKS, Sandbox, SandboxFailed, SandboxTimeout
 from constrained.server import prepare
 from constrained.server.bodies import parse
 from constrained.server.captured import Piece, answer_captures
-from constrained.server.errors import ApiError, to_api_error
+from constrained.server.errors import ApiError, stopping_error, to_api_error
 from constrained.server.prepare import EncodedPrompts
 from constrained.server.read_request import Body, ReadRequest, named, read_request
 from constrained.server.request_constraint import callable_tools
@@ -123,7 +123,7 @@ class LargeRequests(Sandbox):
             raise ApiError(400, f"{what} within {self._seconds:g} seconds", code=code) from None
         except SandboxFailed as failed:
             if failed.code is None:
-                raise ApiError(503, "the server is stopping", code="stopping") from None
+                raise stopping_error() from None
             what = f"the process that had the request ended with {failed.code}"
             raise ApiError(503, what, code="prepare_failed", headers={"Retry-After": "1"}) from None
         if isinstance(found, _Refusal):

@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 from constrained.server.admission import Admission
-from constrained.server.errors import ApiError
+from constrained.server.errors import ApiError, stopping_error
 from constrained.server.metrics import Metrics
 from constrained.server.scheduler import Job
 from constrained.server.sequence_stream import SequenceDelta, SequenceStream
@@ -26,10 +26,12 @@ async def within(seconds: float, work: Awaitable[_Result]) -> _Result:
     """Awaits what a request needs.
 
     Raises:
-        ApiError: 504, it takes longer.
+        ApiError: 504, it takes longer; 503, the server stops and does not wait for it any more.
     """
     try:
         return await asyncio.wait_for(work, seconds)
+    except asyncio.CancelledError:
+        raise stopping_error() from None
     except (TimeoutError, asyncio.TimeoutError):
         raise _timeout_error(seconds) from None
 

@@ -20,7 +20,7 @@ from constrained.models import LanguageModel
 from constrained.server.admission import Admission
 from constrained.server.bodies import Bodies, parse
 from constrained.server.captured import answer_captures, told_pieces
-from constrained.server.errors import ApiError, to_api_error
+from constrained.server.errors import ApiError, stopping_error, to_api_error
 from constrained.server.fair_pool import FairPool
 from constrained.server.large_requests import LargeRequests
 from constrained.server.memory import MemoryWatch
@@ -273,6 +273,7 @@ class Service:
                 self._chunks(mine, wire),
                 lambda gone: mine.close(CLIENT_GONE if gone else 200),
                 settings.request_seconds + 1,
+                lambda: wire.error_chunk(stopping_error()),
             )
         return JSONResponse(await cancel_on_disconnect(request.receive, self._whole(mine, wire)))
 
