@@ -7,6 +7,7 @@ killed at its time limit, runs out of memory or crashes, the process forks anoth
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import multiprocessing
 import os
@@ -23,6 +24,9 @@ FORKS = hasattr(os, "fork")
 
 WALL = 6
 """Seconds by the clock that a call may take for each second of processor time: it also ends where it waits."""
+
+_LOADING = 120.0
+"""Seconds by the clock that the process may take to start; after them, and the time of the call, it is killed."""
 
 _NICE = 5
 """Calls get about a third of a processor that the other process wants too."""
@@ -80,8 +84,13 @@ class Sandbox:
                     env={**os.environ, "PYTHONSAFEPATH": "1"},
                 )
             self._pipe = pipe
-        with contextlib.suppress(OSError):  # the process has ended already: `run` notices
+        try:
             pipe.send(self._setup)
+        except OSError:
+            pass  # the process has ended already: `run` notices
+        except BaseException:  # it cannot be pickled: nothing can be called there
+            self._drop()
+            raise
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls ``function(subject, *arguments)`` in the sandbox.
@@ -91,13 +100,18 @@ class Sandbox:
 
         Raises:
             SandboxTimeout: it takes too long.
-            SandboxFailed: the process crashed, or the sandbox is closed.
+            SandboxFailed: the process crashed, does not start or does not answer, or the sandbox is closed.
         """
         self.start()
         pipe, process = self._pipe, self._process
         if pipe is None or process is None:
             raise SandboxFailed(None)
         outcome: tuple[Any] | int
+        # The child ends itself at its limits. This is for what cannot: a process that hangs while it starts, one that is stopped, one
+        # that was killed in the middle of its answer.
+        watch = threading.Timer(_LOADING + WALL * self._setup[1], functools.partial(_kill, process))
+        watch.daemon = True
+        watch.start()
         try:
             while pipe.poll():
                 pipe.recv()  # exit status of a child that died while idle
@@ -105,11 +119,14 @@ class Sandbox:
             outcome = pipe.recv()
         except (OSError, EOFError):  # the process died, not only its child
             outcome = -signal.SIGKILL
+        finally:
+            watch.cancel()
         if isinstance(outcome, tuple):
             return outcome[0]
         if outcome in (-signal.SIGPROF, -signal.SIGALRM):
             raise SandboxTimeout
         self._drop()
+        self.start()  # the next call need not wait for all of it
         raise SandboxFailed(None if self._ended else outcome)  # `close` has killed it
 
     def close(self) -> None:
@@ -122,9 +139,14 @@ class Sandbox:
         with self._lock:
             process, self._process, self._pipe = self._process, None, None
         if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _kill(process)
             process.wait()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kills the process and its child."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 # ---------------------------------------------------------------- inside the sandbox process
@@ -133,6 +155,7 @@ class Sandbox:
 def main() -> None:
     """Main loop of the sandbox process: forks a worker again whenever it dies, until the other process exits."""
     pipe = Connection(int(sys.argv[1]))
+    os.nice(_NICE)  # one that starts again and again takes no more than that either
     try:
         subject, seconds, memory, warm = pipe.recv()
     except EOFError:
@@ -140,7 +163,6 @@ def main() -> None:
     warm(subject)
     gc.collect()
     gc.freeze()  # children neither look through what is loaded nor copy its pages
-    os.nice(_NICE)
     while True:
         child = os.fork()
         if child == 0:

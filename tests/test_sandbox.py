@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from constrained.sandbox import WALL, Sandbox, SandboxTimeout
+from constrained import sandbox as module
+from constrained.sandbox import WALL, Sandbox, SandboxFailed, SandboxTimeout
 from constrained.vocabulary import Vocabulary
 
 SECONDS = 0.2
@@ -48,3 +52,46 @@ def test_a_call_that_computes_is_ended_and_the_next_one_is_run(sandbox: Sandbox)
     with pytest.raises(SandboxTimeout):
         sandbox.run(work)
     assert sandbox.run(sleep, 0.0) == 0.0
+
+
+def hang(vocabulary: Vocabulary) -> None:
+    time.sleep(600)
+
+
+def stop(vocabulary: Vocabulary) -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def crash(vocabulary: Vocabulary) -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+@pytest.mark.parametrize(("at_start", "call"), [(hang, sleep), (warm, stop)])
+def test_a_process_that_does_not_answer_is_killed(
+    at_start: Callable[[Any], None], call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LOADING", 1.0)
+    made = Sandbox(VOCABULARY, SECONDS, 256 << 20, at_start)
+    try:
+        with pytest.raises(SandboxFailed):
+            made.run(call, *([0.0] if call is sleep else []))
+    finally:
+        made.close()
+
+
+def test_after_a_crash_another_process_starts_before_it_is_asked(sandbox: Sandbox) -> None:
+    for _ in range(3):
+        with pytest.raises(SandboxFailed) as failed:
+            sandbox.run(crash)
+        assert failed.value.code == -signal.SIGSEGV
+        assert sandbox._process is not None
+    assert sandbox.run(sleep, 0.0) == 0.0
+
+
+def test_what_cannot_be_sent_leaves_no_process() -> None:
+    made = Sandbox(lambda: None, SECONDS, 256 << 20, warm)
+    for _ in range(2):
+        with pytest.raises(Exception, match=r"pickle|lambda"):
+            made.run(sleep, 0.0)
+        assert made._process is None
+    made.close()

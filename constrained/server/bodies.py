@@ -45,12 +45,13 @@ class Bodies:
 
     Args:
         settings: limits.
+        elsewhere: the thread that calls what is done in another process.
     """
 
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(self, settings: ServerSettings, elsewhere: FairPool) -> None:
         self._settings = settings
         self._pool = FairPool(1, "bodies")
-        self._elsewhere = FairPool(1, "large bodies")
+        self._elsewhere = elsewhere
         self._large: Counter[str] = Counter()
         self._changed = asyncio.Condition()
 
@@ -87,9 +88,8 @@ class Bodies:
             )
 
     def close(self) -> None:
-        """Ends the threads."""
+        """Ends the thread."""
         self._pool.close()
-        self._elsewhere.close()
 
     async def _in_thread(
         self,

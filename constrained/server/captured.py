@@ -9,31 +9,48 @@ from constrained.automaton.captures import Capture, piece_captures
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
+    from constrained.constraint import Constraint
 
 MAX_STEPS = 500_000
 """Greatest number of steps for the captures of one completion: a few seconds of one thread."""
 
+FEW_STEPS = 5_000
+"""Steps that are made in the server's own process: hundredths of a second. What needs more is done in another one, if there is one."""
 
-def answer_captures(automaton: Automaton, tokens: Sequence[int], length: int) -> dict[str, Any]:
+Piece = tuple[bytes, bytes]
+"""A token as the grammar reads it, and as it is shown."""
+
+
+def told_pieces(automaton: Automaton, tokens: Sequence[int], length: int) -> list[Piece]:
+    """A finished completion as it is told.
+
+    Args:
+        automaton: of its constraint.
+        tokens: of the completion.
+        length: bytes that are told: fewer than the tokens have where a stop string ends the completion.
+    """
+    return list(_told(automaton, tokens, length))
+
+
+def answer_captures(constraint: Constraint, pieces: Sequence[Piece], few: bool = False) -> dict[str, Any]:
     """The captures of a finished completion, by name, as JSON.
 
     Args:
-        automaton: of a constraint that has captures.
-        tokens: of the completion.
-        length: bytes of the completion that are told: fewer than its tokens have where a stop string ends it.
+        constraint: one that has captures.
+        pieces: see `told_pieces`.
+        few: give up after `FEW_STEPS`.
 
     Raises:
-        ConstraintTooLarge: finding them takes more than `MAX_STEPS` steps.
+        ConstraintTooLarge: finding them takes more than `MAX_STEPS` steps, or that few.
     """
-    assert automaton.constraint is not None
-    grammar = automaton.constraint.capture_grammar
+    grammar = constraint.capture_grammar
     assert grammar is not None
-    found = piece_captures(grammar, _told(automaton, tokens, length), MAX_STEPS)
+    found = piece_captures(grammar, pieces, FEW_STEPS if few else MAX_STEPS)
     return {name: [_part(one) for one in parts] for name, parts in found.items()}
 
 
-def _told(automaton: Automaton, tokens: Sequence[int], left: int) -> Iterator[tuple[bytes, bytes]]:
-    """The first bytes of a completion in pieces, as the grammar reads them and as they are shown; special tokens are whole."""
+def _told(automaton: Automaton, tokens: Sequence[int], left: int) -> Iterator[Piece]:
+    """Special tokens are whole or not there."""
     vocabulary = automaton.vocabulary
     for token in tokens:
         read, shown = vocabulary.tokens[token], vocabulary.decode((token,))

@@ -47,12 +47,12 @@ class CompileThreads:
 
     Attributes:
         new: try constraints that nobody knows yet.
-        known: prepare the requests of the other ones.
+        known: prepare the requests of the other ones; of one client at most `count` at a time, so that others need not wait for it.
     """
 
     def __init__(self, count: int) -> None:
         self.new = FairPool(count, "compile")
-        self.known = FairPool(count, "prepare")
+        self.known = FairPool(count + 1, "prepare", spare=True)
 
     async def run(self, client: str, function: Callable[..., _Result], *arguments: Any) -> _Result:
         """Calls ``function(*arguments)`` in a thread for what is known."""

@@ -13,7 +13,7 @@ from constrained.constraint import gbnf, json_schema
 from constrained.constraint.json import MAX_DIGITS
 from constrained.decoding import limits
 from constrained.sandbox import Sandbox, SandboxFailed, SandboxTimeout
-from constrained.server.errors import ApiError
+from constrained.server.errors import ApiError, stopping_error
 from constrained.server.request_constraint import compile_constraint
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class CompileSandbox(Sandbox):
             raise compile_timeout_error(self._seconds, param) from None
         except SandboxFailed as failed:
             if failed.code is None:
-                raise ApiError(503, "the server is stopping", code="stopping") from None
+                raise stopping_error() from None
             what = f"the process that compiled the constraint ended with {failed.code}"
             raise ApiError(400, what, code="compile_failed", param=param) from None
         if isinstance(found, dict):

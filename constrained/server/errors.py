@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -21,6 +21,7 @@ from constrained.errors import (
     UnsatisfiableConstraint,
     UnsupportedConstraint,
 )
+from constrained.server.logs import frames_of
 
 _CODES: tuple[tuple[type[ConstrainedError], int, str], ...] = (
     (InvalidConstraint, 400, "invalid_constraint"),
@@ -46,6 +47,7 @@ class ApiError(Exception):
         param: field of the request, such as ``tools[0].function.parameters``.
         problems: for constraints, each place with its reason.
         headers: additional response headers.
+        frames: for the log, where an unexpected error was raised.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class ApiError(Exception):
         param: str | None = None,
         problems: list[dict[str, Any]] | None = None,
         headers: Mapping[str, str] | None = None,
+        frames: Sequence[str] = (),
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -65,6 +68,7 @@ class ApiError(Exception):
         self.param = param
         self.problems = problems or []
         self.headers = dict(headers or {})
+        self.frames = tuple(frames)
 
     @property
     def body(self) -> dict[str, Any]:
@@ -108,7 +112,8 @@ def to_api_error(error: Exception, param: str | None = None) -> ApiError:
                     for one in error.problems
                 ],
             )
-    return ApiError(500, f"the server failed: {type(error).__name__}", code="internal_error")
+    what = f"the server failed: {type(error).__name__}"
+    return ApiError(500, what, code="internal_error", frames=frames_of(error.__traceback__))
 
 
 def _is_torch_without_memory(error: Exception) -> bool:
@@ -126,6 +131,11 @@ def unsupported_field_error(param: str, what: str) -> ApiError:
 def invalid_field_error(param: str, what: str) -> ApiError:
     """Error 400 for an invalid value."""
     return ApiError(400, f"{param}: {what}", code="invalid_value", param=param)
+
+
+def stopping_error() -> ApiError:
+    """Error 503 for a request that the server does not answer any more, because it ends."""
+    return ApiError(503, "the server is stopping", code="stopping", headers={"Retry-After": "1"})
 
 
 _BRANCH = re.compile(r"(str|bool|int|float|none)$|(list|dict|function-\w+|constrained-\w+)\[")

@@ -37,10 +37,14 @@ class FairPool:
         threads: how many jobs run at a time.
         name: of the threads.
         clock: seconds, for tests.
+        spare: whether no client has all threads in any case: one that comes now and then is not about while it is away.
     """
 
-    def __init__(self, threads: int, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, threads: int, name: str, clock: Callable[[], float] = time.monotonic, *, spare: bool = False
+    ) -> None:
         self._size = threads
+        self._spare = spare
         self._name = name
         self._clock = clock
         self._clients: dict[str, _Client] = {}
@@ -119,7 +123,7 @@ class FairPool:
                 if not client.began and had < _FORGOTTEN:
                     del self._clients[name]
                 continue
-            if len(self._clients) > 1 and len(client.began) >= max(1, self._size - 1):
+            if (self._spare or len(self._clients) > 1) and len(client.began) >= max(1, self._size - 1):
                 continue
             if had < least:
                 best, least = name, had

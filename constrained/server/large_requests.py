@@ -1,24 +1,27 @@
-"""Large requests, prepared in a process of their own.
+"""Large requests, prepared in a process of their own; and captures that take long to find.
 
 What a request of many values costs is Python: checking, writing and rendering its messages. A thread that does it has the GIL in
 turns with all others, and a step of the batch waits for it again and again. So that is done elsewhere: a body goes there, and token
-ids come back.
+ids come back. The same holds for the captures of a long completion.
 """
 
 from __future__ import annotations
 
 import logging
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from constrained.chat.tools import ToolFormat
+from constrained.constraint import Constraint
+from constrained.lru_cache import LRUCache
 from constrained.models import LanguageModel
 from constrained.sandbox import FORKS, Sandbox, SandboxFailed, SandboxTimeout
 from constrained.server import prepare
 from constrained.server.bodies import parse
-from constrained.server.errors import ApiError, to_api_error
+from constrained.server.captured import Piece, answer_captures
+from constrained.server.errors import ApiError, stopping_error, to_api_error
 from constrained.server.prepare import EncodedPrompts
 from constrained.server.read_request import Body, ReadRequest, named, read_request
 from constrained.server.request_constraint import callable_tools
@@ -27,6 +30,10 @@ from constrained.server.settings import ServerSettings
 from constrained.server.tokenization import Asked, Tell, told
 
 _log = logging.getLogger(__name__)
+
+_LATE = "the request was not prepared", "prepare_timeout"
+_CAPTURES_LATE = "the captures were not found", "constraint_too_large"
+"""What is said of what took too long, and the code of the error."""
 
 
 class _Served(NamedTuple):
@@ -99,16 +106,25 @@ class LargeRequests(Sandbox):
         answer: bytes = self._call(_tell, kind, tell, body)
         return answer
 
-    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def captures(self, constraint: Constraint, pieces: Sequence[Piece]) -> dict[str, Any]:
+        """The captures of a finished completion, as `answer_captures` finds them.
+
+        Raises:
+            ApiError: finding them takes too long; 503 if the process ended.
+        """
+        found: dict[str, Any] = self._call(_captures, constraint, pieces, late=_CAPTURES_LATE)
+        return found
+
+    def _call(self, function: Callable[..., Any], *arguments: Any, late: tuple[str, str] = _LATE) -> Any:
         try:
             found = self.run(function, *arguments)
         except SandboxTimeout:
-            what = f"the request was not prepared within {self._seconds:g} seconds"
-            raise ApiError(400, what, code="prepare_timeout") from None
+            what, code = late
+            raise ApiError(400, f"{what} within {self._seconds:g} seconds", code=code) from None
         except SandboxFailed as failed:
             if failed.code is None:
-                raise ApiError(503, "the server is stopping", code="stopping") from None
-            what = f"the process that prepared the request ended with {failed.code}"
+                raise stopping_error() from None
+            what = f"the process that had the request ended with {failed.code}"
             raise ApiError(503, what, code="prepare_failed", headers={"Retry-After": "1"}) from None
         if isinstance(found, _Refusal):
             raise ApiError(**found.arguments)
@@ -116,6 +132,9 @@ class LargeRequests(Sandbox):
 
 
 # ---------------------------------------------------------------- inside the process
+
+_constraints: LRUCache[str, Constraint] = LRUCache(8)
+"""By key, those whose captures were found last, with the grammars in which they are."""
 
 
 class _Refusal(NamedTuple):
@@ -160,5 +179,13 @@ def _tell(served: _Served, kind: type[Asked], tell: Tell[Asked], body: bytes) ->
     try:
         asked = parse(kind, body)
         return told(tell(asked, named(served.models, asked.model)))
+    except Exception as error:
+        return _refused(error)
+
+
+def _captures(served: _Served, constraint: Constraint, pieces: Sequence[Piece]) -> dict[str, Any] | _Refusal:
+    try:
+        known = _constraints.setdefault(constraint.key, constraint)
+        return answer_captures(known, pieces)
     except Exception as error:
         return _refused(error)

@@ -10,6 +10,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Iterator
+from types import TracebackType
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -82,9 +83,13 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__name__
-            frames = traceback.extract_tb(record.exc_info[2])
-            line["frames"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+            line["frames"] = frames_of(record.exc_info[2])
         return json.dumps(line)
+
+
+def frames_of(raised: TracebackType | None) -> list[str]:
+    """Where an exception was raised, without its message and the lines of code."""
+    return [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(raised)]
 
 
 @contextlib.contextmanager

@@ -146,7 +146,8 @@ def prepare_request(
         prompts = encode_prompts(request, model, settings, formats, shown_tools(constraint))
     copies = request.n or 1
     try:
-        captured = constraint.capture_grammar is not None
+        # Of the constraint that the automaton was made for: with it they are found once, and not for each request.
+        captured = automaton.constraint is not None and automaton.constraint.capture_grammar is not None
         sampler = Local(weights=False)
         warp = _warp(request, automaton.vocabulary.size)
         budget = reasoning_budget(request, formats.frame)

@@ -5,17 +5,39 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Awaitable
+from typing import TypeVar
 
 from constrained.server.admission import Admission
-from constrained.server.errors import ApiError
+from constrained.server.errors import ApiError, stopping_error
 from constrained.server.metrics import Metrics
 from constrained.server.scheduler import Job
 from constrained.server.sequence_stream import SequenceDelta, SequenceStream
 from constrained.server.served_model import ServedModel
 from constrained.server.settings import ServerSettings
 
+_Result = TypeVar("_Result")
+
 CLIENT_GONE = 499
 """Status that the log and the metrics give a request whose client disconnected."""
+
+
+async def within(seconds: float, work: Awaitable[_Result]) -> _Result:
+    """Awaits what a request needs.
+
+    Raises:
+        ApiError: 504, it takes longer; 503, the server stops and does not wait for it any more.
+    """
+    try:
+        return await asyncio.wait_for(work, seconds)
+    except asyncio.CancelledError:
+        raise stopping_error() from None
+    except (TimeoutError, asyncio.TimeoutError):
+        raise _timeout_error(seconds) from None
+
+
+def _timeout_error(seconds: float) -> ApiError:
+    return ApiError(504, f"the request took more than {seconds:g} seconds", code="request_timeout")
 
 
 class RequestLifecycle:
@@ -64,8 +86,7 @@ class RequestLifecycle:
         return next(text for job in self.jobs for text in job.sequences if text.index == index)
 
     def _expire(self) -> None:
-        what = f"the request took more than {self._seconds:g} seconds"
-        self.deltas.put_nowait([SequenceDelta(0, error=ApiError(504, what, code="request_timeout"))])
+        self.deltas.put_nowait([SequenceDelta(0, error=_timeout_error(self._seconds))])
 
     def close(self, status: int) -> None:
         """Cancels unfinished jobs and records metrics; later calls do nothing."""

@@ -219,7 +219,8 @@ class ResponsesBuilder(ResponseBuilder):
         self._asked = asked
         self._items: list[Json] = []
         self._number = -1
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._untold = 0  # characters of tokens that deltas have not had: a stop string may begin there
         self._tokens: list[TokenLogprob] = []  # whose text is not in an item yet
 
     def build_response(self) -> Json:
@@ -254,10 +255,13 @@ class ResponsesBuilder(ResponseBuilder):
         """A delta token by token where log-probabilities are asked for, so that each has the item of its text."""
         if not piece.tokens:
             return [piece]
-        parts = [
-            SequenceDelta(0, self._decoder.decode(token.token), [token], count=piece.count + 1 - left)
-            for token, left in zip(piece.tokens, range(len(piece.tokens), 0, -1), strict=True)
-        ]
+        parts, text = list[SequenceDelta](), piece.delta
+        for left, token in zip(range(len(piece.tokens) - 1, -1, -1), piece.tokens, strict=True):
+            self._untold += len(self._decoder.decode(token.token))
+            own = text[: self._untold] if left else text
+            text = text[len(own) :]
+            self._untold -= len(own)
+            parts.append(SequenceDelta(0, own, [token], count=piece.count - left))
         last = parts[-1]
         last.finish, last.captures, last.error = piece.finish, piece.captures, piece.error
         return parts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
@@ -14,16 +15,18 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from constrained.chat.tools import ToolFormat
+from constrained.errors import ConstraintTooLarge
 from constrained.models import LanguageModel
 from constrained.server.admission import Admission
 from constrained.server.bodies import Bodies, parse
-from constrained.server.captured import answer_captures
-from constrained.server.errors import ApiError, to_api_error
+from constrained.server.captured import answer_captures, told_pieces
+from constrained.server.errors import ApiError, stopping_error, to_api_error
+from constrained.server.fair_pool import FairPool
 from constrained.server.large_requests import LargeRequests
 from constrained.server.memory import MemoryWatch
 from constrained.server.metrics import Metrics
 from constrained.server.read_request import Body, read_request
-from constrained.server.request_lifecycle import CLIENT_GONE, RequestLifecycle
+from constrained.server.request_lifecycle import CLIENT_GONE, RequestLifecycle, within
 from constrained.server.requests import ApiRequest, ChatRequest, CompletionRequest
 from constrained.server.responses import ResponseBuilder
 from constrained.server.responses_api import ResponsesBuilder, ResponsesRequest, in_responses
@@ -54,6 +57,14 @@ def _stopped(error: ServerStopped) -> ApiError:
     return ApiError(503, str(error), code="dead" if error.dead else "stopping", headers={"Retry-After": "1"})
 
 
+def _log_failure(what: str, error: Exception, refusal: ApiError) -> None:
+    """Logs an error that is no fault of the client; one of another process, or of a thread, comes as a refusal already."""
+    if refusal.status >= 500 and not isinstance(error, ApiError):
+        _log.exception(what, exc_info=error)
+    elif refusal.code == "internal_error":
+        _log.error(what, extra={"request": {"error": refusal.message, "frames": refusal.frames}})
+
+
 class Service:
     """What all endpoints share: the models, the metrics, and who is let in."""
 
@@ -71,7 +82,8 @@ class Service:
         self.large = LargeRequests.of(
             {name: one.language_model for name, one in self.models.by_name.items()}, settings, format
         )
-        self._bodies = Bodies(settings)
+        self._elsewhere = FairPool(1, "elsewhere")
+        self._bodies = Bodies(settings, self._elsewhere)
         self._started = False
         self._created = int(time.time())
 
@@ -89,9 +101,15 @@ class Service:
         """Ends all requests, then the threads."""
         self.memory.stop()
         self._bodies.close()
+        self._elsewhere.close()
         if self.large is not None:
             self.large.close()
         self.models.stop()
+
+    @property
+    def _ready_process(self) -> LargeRequests | None:
+        """The process for large requests, if there is one and it has started."""
+        return self.large if self.large is not None and self.large.ready else None
 
     async def health(self) -> Response:
         """``GET /health``: status, running and waiting requests; 503 if the scheduler failed."""
@@ -153,25 +171,30 @@ class Service:
         self.admission.check_room(client)
         self.admission.enter(client)
         try:
-            large = self.large
-            understand: Callable[[bytes], Asked | bytes] = partial(parse, kind)
-            asked = await self._bodies.read(
-                request,
-                client,
-                understand,
-                None if large is None or not large.ready else partial(large.tell, kind, tell),
-            )
-            if isinstance(asked, bytes):
-                return Response(asked, media_type="application/json")
-            model = self.models.named(asked.model).language_model
-            work = self.models.threads.run(client, tell, asked, model)
-            return JSONResponse(await cancel_on_disconnect(request.receive, work))
+            return await within(self.settings.request_seconds, self._tell(request, client, kind, tell))
         except (ClientDisconnected, ClientDisconnect):
             return Response(status_code=CLIENT_GONE)
         except Exception as error:
-            raise to_api_error(error) from error
+            refusal = to_api_error(error)
+            _log_failure("a request failed", error, refusal)
+            raise refusal from error
         finally:
             self.admission.leave(client)
+
+    async def _tell(self, request: Request, client: str, kind: type[Asked], tell: Tell[Asked]) -> Response:
+        large = self._ready_process
+        understand: Callable[[bytes], Asked | bytes] = partial(parse, kind)
+        asked = await self._bodies.read(
+            request,
+            client,
+            understand,
+            None if large is None else partial(large.tell, kind, tell),
+        )
+        if isinstance(asked, bytes):
+            return Response(asked, media_type="application/json")
+        model = self.models.named(asked.model).language_model
+        work = self.models.threads.run(client, tell, asked, model)
+        return JSONResponse(await cancel_on_disconnect(request.receive, work))
 
     async def _answer(self, request: Request, kind: type[Body]) -> Response:
         endpoint = request.url.path
@@ -190,7 +213,8 @@ class Service:
         )
         status = 500
         try:
-            response = await self._opened(mine, request, kind)
+            opened = self._opened(mine, request, kind)
+            response = await within(self.settings.request_seconds, opened)
             status = response.status_code
             if isinstance(response, EventStream):
                 return response  # closes the lifecycle at its end
@@ -201,8 +225,7 @@ class Service:
             if kind is ResponsesRequest:
                 refusal = in_responses(refusal)
             status = refusal.status
-            if status >= 500 and not isinstance(error, ApiError):
-                _log.exception("a request failed", exc_info=error)
+            _log_failure("a request failed", error, refusal)
             raise refusal from error
         finally:
             if status != 200 or not isinstance(response, EventStream):
@@ -211,12 +234,12 @@ class Service:
 
     async def _opened(self, mine: RequestLifecycle, request: Request, kind: type[Body]) -> Response:
         settings = self.settings
-        by_name, large = self.models.by_name, self.large
+        by_name, large = self.models.by_name, self._ready_process
         read = await self._bodies.read(
             request,
             mine.client,
             lambda body: read_request(kind, body, by_name, settings),
-            None if large is None or not large.ready else partial(large.read, kind),
+            None if large is None else partial(large.read, kind),
         )
         asked, wanted = read.asked, read.wanted
         mine.model = model = self.models.named(wanted.model)
@@ -250,6 +273,7 @@ class Service:
                 self._chunks(mine, wire),
                 lambda gone: mine.close(CLIENT_GONE if gone else 200),
                 settings.request_seconds + 1,
+                lambda: wire.error_chunk(stopping_error()),
             )
         return JSONResponse(await cancel_on_disconnect(request.receive, self._whole(mine, wire)))
 
@@ -279,10 +303,18 @@ class Service:
                 yield piece
 
     async def _captures(self, mine: RequestLifecycle, text: SequenceStream) -> dict[str, Any]:
-        """The captures of a finished sequence; finding them can take long, so it is done in a thread."""
-        sequence = text.sequence
-        automaton, tokens = sequence.params.automaton, tuple(sequence.tokens)
-        return await self.models.threads.run(mine.client, answer_captures, automaton, tokens, text.told_bytes)
+        """The captures of a finished sequence; finding them can take long: it is tried in a thread, and then done elsewhere."""
+        automaton, tokens = text.sequence.params.automaton, tuple(text.sequence.tokens)
+        constraint, large, threads = automaton.constraint, self._ready_process, self.models.threads
+        assert constraint is not None
+        pieces = await threads.run(mine.client, told_pieces, automaton, tokens, text.told_bytes)
+        try:
+            return await threads.run(mine.client, answer_captures, constraint, pieces, large is not None)
+        except ConstraintTooLarge:
+            if large is None:
+                raise
+        found = self._elsewhere.submit(mine.client, large.captures, constraint, pieces)
+        return await asyncio.wrap_future(found)
 
     async def _whole(self, mine: RequestLifecycle, wire: ResponseBuilder) -> dict[str, Any]:
         async for piece in self._pieces(mine, wire):
@@ -299,8 +331,7 @@ class Service:
                     yield chunk
         except Exception as error:
             refusal = to_api_error(error)
-            if refusal.code == "internal_error":
-                _log.exception("a stream failed", exc_info=error)
+            _log_failure("a stream failed", error, refusal)
             yield wire.error_chunk(refusal)
             return
         for chunk in wire.closing_chunks():

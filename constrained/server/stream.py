@@ -54,18 +54,24 @@ class EventStream(Response):
         chunks: JSON values.
         close: called once at the end of the stream with True if the client disconnected.
         seconds: after which a client is cut off that has not read the stream.
+        stopped: makes the last chunk of a stream that the server cuts off because it ends.
     """
 
     media_type = "text/event-stream"
 
     def __init__(
-        self, chunks: AsyncIterator[dict[str, Any]], close: Callable[[bool], None], seconds: float
+        self,
+        chunks: AsyncIterator[dict[str, Any]],
+        close: Callable[[bool], None],
+        seconds: float,
+        stopped: Callable[[], dict[str, Any]],
     ) -> None:
         super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._chunks = chunks
         self._close = close
         self._seconds = seconds
+        self._stopped = stopped
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sends until the chunks end or the client goes away."""
@@ -78,20 +84,29 @@ class EventStream(Response):
             gone = False
         except (ClientDisconnected, OSError, TimeoutError, asyncio.TimeoutError):
             pass
+        except asyncio.CancelledError:
+            await self._end(send, self._stopped())
         finally:
             self._close(gone)
 
     async def _send(self, send: Send) -> None:
-        done = b"data: [DONE]\n\n"
+        last: dict[str, Any] = {}
         async for chunk in self._chunks:
-            data = json.dumps(chunk, ensure_ascii=False, separators=(",", ":")).encode()
-            name = f"event: {chunk['type']}\n".encode() if "type" in chunk else b""
-            done = b"" if name else b"data: [DONE]\n\n"
-            await send(
-                {
-                    "type": "http.response.body",
-                    "body": name + b"data: " + data + b"\n\n",
-                    "more_body": True,
-                }
-            )
-        await send({"type": "http.response.body", "body": done, "more_body": False})
+            await send({"type": "http.response.body", "body": _event(chunk), "more_body": True})
+            last = chunk
+        await send({"type": "http.response.body", "body": _done(last), "more_body": False})
+
+    async def _end(self, send: Send, chunk: dict[str, Any]) -> None:
+        body = _event(chunk) + _done(chunk)
+        await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _event(chunk: dict[str, Any]) -> bytes:
+    data = json.dumps(chunk, ensure_ascii=False, separators=(",", ":")).encode()
+    name = f"event: {chunk['type']}\n".encode() if "type" in chunk else b""
+    return name + b"data: " + data + b"\n\n"
+
+
+def _done(last: dict[str, Any]) -> bytes:
+    """What follows the last chunk."""
+    return b"" if "type" in last else b"data: [DONE]\n\n"

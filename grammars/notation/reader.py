@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from grammars import ir
-from grammars.notation.source import MAX_DIGITS, GrammarSource
+from grammars.notation.source import MAX_DIGITS, MAX_NESTING, GrammarSource
 
 if TYPE_CHECKING:
     from lark import Lark, Token, Tree
@@ -62,16 +62,29 @@ def _unsupported(token: Token) -> NoReturn:
     raise _UnsupportedTokenError(token)
 
 
-class _NewLines:
-    """Drops the newlines in parentheses."""
+class _TooDeepError(Exception):
+    def __init__(self, token: Token) -> None:
+        super().__init__(token)
+        self.token = token
 
-    always_accept = ("_NL",)
+
+class _Parentheses:
+    """Counts parentheses in parentheses, and drops the newlines in them.
+
+    Args:
+        always_accept: tokens that the parser may not expect; those of newlines, where there are any.
+    """
+
+    def __init__(self, *always_accept: str) -> None:
+        self.always_accept = always_accept
 
     def process(self, tokens: Iterator[Token]) -> Iterator[Token]:
         depth = 0
         for token in tokens:
             if token.type == "LPAR":
                 depth += 1
+                if depth > MAX_NESTING:
+                    raise _TooDeepError(token)
             elif token.type == "RPAR":
                 depth -= 1
             elif token.type == "_NL" and depth > 0:
@@ -91,7 +104,7 @@ def _parser(notation: str) -> Lark:
         Path(__file__).with_name(f"{notation}.lark").read_text(encoding="utf-8"),
         parser="lalr",
         lexer_callbacks=dict.fromkeys(_UNSUPPORTED, _unsupported),
-        postlex=_NewLines() if notation == "gbnf" else None,
+        postlex=_Parentheses("_NL") if notation == "gbnf" else _Parentheses(),
     )
 
 
@@ -114,6 +127,8 @@ class Reader(GrammarSource):
         except _UnsupportedTokenError as error:
             reason, action = _UNSUPPORTED[error.token.type]
             self.refuse(reason, _offset(error.token), action=action)
+        except _TooDeepError as error:
+            self.too_deep(_offset(error.token))
         except UnexpectedInput as error:
             self._syntax_error(error)
         for rule in tree.children:

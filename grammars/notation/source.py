@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import NoReturn
 
 from grammars import ir
-from grammars.errors import InvalidConstraint, Problem, UnsupportedConstraint
+from grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem, UnsupportedConstraint
 
 _EXCERPT = 80
 MAX_DIGITS = 20
 """Digits of a count or a code point that are read: more than any value needs, few enough that int() is fast."""
+
+MAX_NESTING = 5_000
+"""Greatest depth of brackets in brackets. Nothing recurses over them, but a parser takes seconds for a hundred thousand."""
 
 
 class GrammarSource:
@@ -46,6 +49,11 @@ class GrammarSource:
         raise UnsupportedConstraint(
             f"the {self.notation} grammar cannot be enforced", self.problem(reason, at), action=action
         )
+
+    def too_deep(self, at: int) -> NoReturn:
+        """Raises `ConstraintTooLarge` for the bracket that is one too many inside of others."""
+        problem = self.problem(f"brackets are nested more than {MAX_NESTING:,} deep", at)
+        raise ConstraintTooLarge(f"the {self.notation} grammar is too large", problem)
 
     def code_point(self, digits: str, at: int) -> str:
         """The character of a code point in hexadecimal."""

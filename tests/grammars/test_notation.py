@@ -17,6 +17,7 @@ from constrained.vocabulary import Vocabulary
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, InvalidConstraint, UnsupportedConstraint
 from grammars.notation import Notation, parse, parse_rules
+from grammars.notation.lark import parse as lark_grammar
 from grammars.transform.inline_regular import MAX_TERMINAL_SIZE, inline_regular_rules
 from grammars.visit import postorder, strongly_connected_components
 from tests.support import paths
@@ -234,6 +235,26 @@ def test_depth_costs_no_recursion(notation: Notation) -> None:
     grammar = parse("root ::= " + "(" * 5_000 + '"a"' + ")?" * 5_000, notation)
     assert Automaton(grammar).accepts(b"a")
     assert Automaton(grammar).accepts(b"")
+
+
+@pytest.mark.parametrize(
+    ("notation", "text", "place"),
+    [
+        ("gbnf", 'root ::= "((" (\n' + "(" * 90_000 + '"a"' + ")" * 90_001, "line 2, column 5000"),
+        ("ebnf", "root ::= '((' (\n" + "(" * 90_000 + '"a"' + ")" * 90_001, "line 2, column 5000"),
+        ("lark", 'start: "((" /\\/[(\\/]/ b\nb: [ // ((\n' + "(" * 90_000 + '"a"' + ")" * 90_001 + "]", "line 3, column 5000"),
+    ],
+)  # fmt: skip
+def test_too_deep_grammars_are_refused_before_they_are_parsed(notation: Any, text: str, place: str) -> None:
+    with pytest.raises(ConstraintTooLarge, match="nested more than 5,000 deep") as refused:
+        lark_grammar(text) if notation == "lark" else parse(text, notation)
+    assert refused.value.problems[0].place == place
+
+
+def test_brackets_side_by_side_are_not_deep() -> None:
+    beside = "start: " + '("(" [/[[]/]) ' * 3_000
+    assert lark_grammar(beside).rules
+    assert gbnf("root ::= " + '("(" [(]) ' * 6_000).rules
 
 
 def test_a_count_beyond_any_text_is_refused() -> None:

@@ -10,9 +10,10 @@ from openai import BadRequestError, OpenAI
 
 import constrained
 from constrained import Vocabulary
+from constrained.sandbox import SandboxTimeout
 from constrained.server import captured
 from constrained.testing import ScriptedModel
-from tests.server.serving import MODEL, Served, scripted, served
+from tests.server.serving import MODEL, Served, scripted, served, wait_until
 
 ORDER = r"""
     start: item ("," item)*
@@ -144,11 +145,66 @@ def test_parts_that_are_not_characters_have_their_bytes() -> None:
         assert choice.model_extra == {"captures": {"x": [{**part("a\ufffd", 0, 2), "bytes": list(b"a\xc3")}]}}
 
 
+def test_halves_of_characters_with_log_probabilities() -> None:
+    """In the Responses API, where each token has the item of its text: the text is the same as without them."""
+    texts = {
+        'start: x "!"\nx[capture]: <[256]>': "a\ufffd!",
+        'start: "!" x\nx[capture]: <[256]>': "!a\ufffd",
+        "start: x y\nx[capture]: <[256]>\ny: <[257]>": "aéb",
+    }
+    with served(ScriptedModel(HALVES, lambda prompt: "aéb")) as server, server.openai() as client:
+        for grammar, text in texts.items():
+            for more in ({}, {"top_logprobs": 1}):
+                answer = client.responses.create(**under(grammar, input="x", **more))
+                assert answer.output_text == text
+                events = client.responses.create(**under(grammar, input="x", stream=True, **more))
+                assert (
+                    "".join(one.delta for one in events if one.type == "response.output_text.delta") == text
+                )
+
+
 def test_a_stop_string_may_begin_inside_of_a_token() -> None:
     with served(ScriptedModel(HALVES, lambda prompt: "ab,c")) as server, server.openai() as client:
         asked = under('start: x ("," x)*\nx[capture]: /[a-z]+/', prompt="x", stop=",")
         (choice,) = client.completions.create(**asked).choices
         assert (choice.text, choice.model_extra) == ("ab", {"captures": {"x": [part("ab", 0, 2)]}})
+
+
+def test_what_takes_longer_to_find_is_found_in_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(captured, "FEW_STEPS", 3)
+    with served(scripted(lambda prompt: TEXT), sandbox=True) as server, server.openai() as client:
+        wait_until(lambda: server.service.large.ready)
+        called: list[str] = []
+        run = server.service.large.run
+        monkeypatch.setattr(
+            server.service.large, "run", lambda *all: called.append(all[0].__name__) or run(*all)
+        )
+        for more in ({}, {"n": 2}, {"stream": True}):
+            answer = client.completions.create(**under(ORDER, prompt="x", **more))
+            choices = (answer if not more.get("stream") else [*answer][-1]).choices
+            assert [one.model_extra for one in choices] == [{"captures": PARTS}] * len(choices)
+        assert called == ["_captures"] * 4
+        monkeypatch.setattr(server.service.large, "run", _timeout)
+        with pytest.raises(BadRequestError) as refused:
+            client.completions.create(**under(ORDER, prompt="x"))
+        assert (refused.value.code, refused.value.status_code) == ("constraint_too_large", 400)
+        assert "captures" in refused.value.message
+
+
+def _timeout(*arguments: Any) -> Any:
+    raise SandboxTimeout
+
+
+def test_a_known_grammar_is_not_read_again(monkeypatch: pytest.MonkeyPatch, client: OpenAI) -> None:
+    client.completions.create(**under(ORDER, prompt="x"))
+
+    def unread(self: Any) -> Any:
+        raise AssertionError("it is read for each request")
+
+    from constrained.constraint import lark_grammar
+
+    monkeypatch.setattr(lark_grammar._LarkConstraint, "_settings", unread)
+    assert client.completions.create(**under(ORDER, prompt="x")).choices[0].model_extra == {"captures": PARTS}
 
 
 def test_parts_that_take_too_long_to_find_are_an_error(

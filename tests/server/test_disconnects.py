@@ -21,14 +21,14 @@ CHAT = "/v1/chat/completions"
 
 @contextmanager
 def busy(pool: FairPool) -> Iterator[None]:
-    """All threads of a pool wait in a job of a client that nobody else is."""
+    """All threads of a pool wait, each in a job of a client that nobody else is."""
     gate, began = threading.Event(), threading.Semaphore(0)
 
     def wait() -> None:
         began.release()
         gate.wait(60)
 
-    jobs = [pool.submit("holder", wait) for _ in range(pool._size)]
+    jobs = [pool.submit(f"holder {i}", wait) for i in range(pool._size)]
     for _ in jobs:
         assert began.acquire(timeout=60)
     try:

@@ -26,9 +26,9 @@ class Clock:
 class Jobs:
     """Jobs that take the time that a test says."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, *, spare: bool = False) -> None:
         self.clock = Clock()
-        self.pool = FairPool(threads, "fair", self.clock)
+        self.pool = FairPool(threads, "fair", self.clock, spare=spare)
         self.begun: list[str] = []
         self.gates: dict[str, threading.Event] = {}
 
@@ -61,8 +61,13 @@ def two() -> Iterator[Jobs]:
     yield from _jobs(2)
 
 
-def _jobs(threads: int) -> Iterator[Jobs]:
-    made = Jobs(threads)
+@pytest.fixture
+def spare() -> Iterator[Jobs]:
+    yield from _jobs(2, spare=True)
+
+
+def _jobs(threads: int, *, spare: bool = False) -> Iterator[Jobs]:
+    made = Jobs(threads, spare=spare)
     yield made
     made.pool.close()
     for gate in made.gates.values():
@@ -109,6 +114,17 @@ def test_nobody_has_all_threads_while_others_are_about(two: Jobs) -> None:
     assert len(two.begun) == 3, "b was here a moment ago: a thread is left to it"
     two.end("a2", 1)
     wait_until(lambda: "a3" in two.begun)
+
+
+def test_a_spare_thread_is_left_to_those_who_are_not_there_yet(spare: Jobs) -> None:
+    for name in ("a1", "a2"):
+        spare.add("a", name)
+    spare.runs("a1")
+    spare.add("b", "b1")
+    spare.runs("a1", "b1")
+    spare.end("b1", 1)
+    spare.end("a1", 1)
+    spare.runs("a1", "b1", "a2")
 
 
 def test_errors_cancelled_jobs_and_the_end(one: Jobs) -> None:

@@ -16,13 +16,13 @@ import pytest
 
 from constrained.models import LanguageModel
 from constrained.models.prompt_model import PromptModel
-from constrained.server import bodies
+from constrained.server import bodies, large_requests
 from constrained.server.errors import ApiError
 from constrained.server.large_requests import LargeRequests
 from constrained.server.requests import ChatRequest
 from constrained.server.settings import ServerSettings
 from constrained.testing import ScriptedModel
-from tests.server.serving import BYTES, MODEL, Served, served, wait_until
+from tests.server.serving import BYTES, MODEL, Served, scripted, served, wait_until
 
 CALL = '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
 TOOL = {
@@ -221,6 +221,43 @@ def test_its_limits_are_errors_of_the_request(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(ApiError) as refused:
         large.read(ChatRequest, body)
     assert (refused.value.status, refused.value.code) == (503, "stopping")
+
+
+def test_a_request_has_so_much_time_there_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(scripted("x"), sandbox=True, request_seconds=0.5) as server:
+        wait_until(lambda: server.service.large.ready)
+        gate = threading.Event()
+        monkeypatch.setattr(server.service.large, "run", lambda *all: gate.wait(60))
+        try:
+            for path, body in (
+                (CHAT, {"messages": HELLO, **PADDED}),
+                ("/tokenize", {"prompt": "x" * 70_000}),
+            ):
+                answer = server.post(path, {"model": MODEL, **body})
+                assert (answer.status_code, answer.json()["error"]["code"]) == (504, "request_timeout")
+            assert server.service.admission.open == 0
+        finally:
+            gate.set()
+
+
+def test_an_unexpected_error_there_is_logged_with_its_place(
+    server: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = server.service.large.run
+    monkeypatch.setattr(server.service.large, "run", lambda function, kind, body: run(_mistaken, kind, body))
+    answer = server.chat(**PADDED)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal_error")
+    assert answer.json()["error"]["message"] == "the server failed: KeyError"
+    (record,) = [one for one in caplog.records if one.getMessage() == "a request failed"]
+    assert "test_large_requests.py" in record.request["frames"][-1]  # type: ignore[attr-defined]
+    assert "secret" not in str(vars(record))
+
+
+def _mistaken(served: Any, kind: Any, body: bytes) -> Any:
+    try:
+        return {}["secret"]
+    except Exception as error:
+        return large_requests._refused(error)
 
 
 def _forever(served: Any) -> None:

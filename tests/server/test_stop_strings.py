@@ -11,7 +11,7 @@ import pytest
 
 from constrained import Vocabulary, compile, regex
 from constrained.server.stop_strings import StopStrings
-from tests.server.serving import Served, scripted, served
+from tests.server.serving import MODEL, Served, scripted, served
 from tests.support.finite import byte_vocabulary
 
 
@@ -113,6 +113,19 @@ def test_over_http(server: Served, name: str) -> None:
     )
     if legacy is not None:
         assert legacy.json()["choices"][0]["text"] == expected
+
+
+def test_log_probabilities_do_not_bring_the_stop_string_back() -> None:
+    """In the Responses API, where the text is told token by token with them."""
+    asked = {"model": MODEL, "input": "x", "temperature": 0, "regex": "[a-zA-Z ]*", "stop": ["STOP", "xyz"]}
+    for script in ("hello STOP there", "hello STO", "hello xy"):
+        with served(scripted(script)) as server:
+            text = script.split("STOP")[0]
+            for more in ({}, {"top_logprobs": 1}):
+                (item,) = server.post("/v1/responses", {**asked, **more}).json()["output"]
+                assert item["content"][0]["text"] == text
+                tokens = "".join(one["token"] for one in item["content"][0]["logprobs"])
+                assert tokens == (text if more else "")
 
 
 def test_calls_are_not_cut(server: Served) -> None:

@@ -24,6 +24,7 @@ from grammars.errors import ConstrainedError
 from grammars.notation.lark.additions import without_additions
 from grammars.notation.lark.definitions import LarkDefinitions, Node, RuleDefinition, subtrees
 from grammars.notation.lark.patterns import TerminalPatterns, literal_pattern, range_pattern
+from grammars.notation.source import MAX_NESTING
 
 MAX_PRIORITY = 1_000_000_000
 """Greatest absolute priority of a terminal."""
@@ -57,6 +58,16 @@ _SHOWN = {
 }
 """What is expected where Lark's parser can take a token."""
 _BRACKETS = {"_LPAR": "parenthesis", "_LBRA": "bracket", "_LBRACE": "brace"}
+_NESTED = re.compile(
+    r"""
+    " (?: \\. | [^"\\\n] )* "
+  | / (?!/) (?: \\. | [^/\\] )* /
+  | (?: // | \# ) [^\n]*
+  | (?P<open> [(\[{] )
+  | (?P<closed> [)\]}] )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
 _STATEMENT = re.compile(r"%\w*")
 _ATTRIBUTES = re.compile(r"\[[^\]\n]*\]\s*:")
 _WORD = re.compile(r"\w+\Z")
@@ -260,11 +271,22 @@ class _Builder(GrammarBuilder):
 
     def _parsed(self) -> Node:
         text = self.result.plain.text + "\n"
+        self._check_nesting(text)
         try:
             tree: Node = lark_parser().parse(text, "start")
         except UnexpectedInput as error:
             self._explain(error, text)
         return tree
+
+    def _check_nesting(self, text: str) -> None:
+        depth = 0
+        for found in _NESTED.finditer(text):
+            if found["open"]:
+                depth += 1
+                if depth > MAX_NESTING:
+                    self.result.plain.source.too_deep(self.result.plain.original(found.start()))
+            elif found["closed"]:
+                depth -= 1
 
     def _explain(self, error: UnexpectedInput, text: str) -> NoReturn:
         """Raises the error of a text that Lark cannot parse, with what was expected."""

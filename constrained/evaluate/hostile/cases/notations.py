@@ -62,7 +62,8 @@ grammar(
     WALKED,
     (b"a",),
 )
-grammar("20,000 parentheses", "root ::= " + "(" * 20_000 + '"a"' + ")" * 20_000, WALKED, (b"a",))
+grammar("5,000 parentheses", "root ::= " + "(" * 5_000 + '"a"' + ")" * 5_000, WALKED, (b"a",))
+grammar("20,000 parentheses", "root ::= " + "(" * 20_000 + '"a"' + ")" * 20_000, TOO_LARGE)
 grammar(
     "5,000 optional parentheses",
     "root ::= " + "(" * 5_000 + '"a"' + ' "b")?' * 5_000,
