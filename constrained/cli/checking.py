@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from constrained.cli.exit_status import CommandFailed, emit, exit_code_for
 from constrained.cli.generation import silence_libraries
 from constrained.errors import ConstrainedError, ModelError
+from constrained.extras import require_extra
 from grammars import ir
 from grammars.errors import MISSING
 from grammars.visit import postorder
@@ -178,25 +179,25 @@ def load_vocabulary(tokenizer: str | None) -> Vocabulary:
 
     if tokenizer is not None:
         return Vocabulary.from_tokenizer(_pretrained(tokenizer))
-    # The file itself: transformers takes seconds to import.
-    from tokenizers import Tokenizer
-
+    # The file itself, whose tokens are in GPT-2's alphabet: transformers takes seconds to import, and is an extra.
     from constrained.models.tiny import WEIGHTS
+    from constrained.vocabulary.decoders import from_byte_level
 
     if not (WEIGHTS / "tokenizer.json").is_file():
         raise ModelError("the bundled model is missing from this installation", action="name a --tokenizer")
-    config = json.loads((WEIGHTS / "config.json").read_bytes())
-    return Vocabulary.from_tokenizer(
-        Tokenizer.from_file(str(WEIGHTS / "tokenizer.json")),
-        size=config["vocab_size"],
-        eos_ids=[config["eos_token_id"]]
-        if isinstance(config["eos_token_id"], int)
-        else config["eos_token_id"],
-    )
+    config, saved = (json.loads((WEIGHTS / name).read_bytes()) for name in ("config.json", "tokenizer.json"))
+    tokens = [b""] * config["vocab_size"]
+    for content, token in saved["model"]["vocab"].items():
+        tokens[token] = from_byte_level(content)
+    special = {added["content"]: added["id"] for added in saved["added_tokens"] if added["special"]}
+    for added in saved["added_tokens"]:
+        tokens[added["id"]] = b"" if added["special"] else added["content"].encode()
+    return Vocabulary(tokens, [config["eos_token_id"]], special=special)
 
 
 def _pretrained(name: str) -> Any:
-    from transformers import AutoTokenizer
+    with require_extra("transformers"):
+        from transformers import AutoTokenizer
 
     from constrained.models.hub import fetch_options
 

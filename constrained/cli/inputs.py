@@ -177,6 +177,8 @@ def _schema_constraint(schema: str, arguments: dict[str, Any], max_digits: int |
     if not schema.strip():
         raise BadInput("the schema is empty", action=_SOME_SCHEMA)
     inline = schema.lstrip().startswith("{")
+    if not inline and Path(schema).suffix == ".py":
+        raise BadInput(f"{schema} is a program, and no schema", action=f"name the type in it: {schema}:NAME")
     if not inline and Path(schema).suffix == ".lark":
         _refuse_json_options(arguments, "a Lark grammar")
         path = Path(schema)

@@ -282,13 +282,14 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     Args:
         command: its parameters that are groups have no defaults.
     """
-    types = typing.get_type_hints(command, include_extras=True)
+    # Not typing.get_type_hints: before Python 3.11 it wraps the type of a default None in Optional, where typer misses the option.
+    signature = inspect.signature(command, eval_str=True)
     parameters: list[inspect.Parameter] = []
     groups: dict[str, type[Any]] = {}
-    for name, parameter in inspect.signature(command).parameters.items():
-        group = types[name]
+    for name, parameter in signature.parameters.items():
+        group = parameter.annotation
         if not is_dataclass(group):
-            parameters.append(_keyword(name, types[name], parameter.default))
+            parameters.append(_keyword(name, group, parameter.default))
             continue
         assert isinstance(group, type)
         groups[name] = group

@@ -79,7 +79,9 @@ def encode_marked(text: str, tokenizer: Any, *, special: bool) -> list[int]:
 
 
 def _ids(text: str, tokenizer: Any, *, special: bool) -> list[int]:
-    return [int(token) for token in tokenizer(text, add_special_tokens=special)["input_ids"]]
+    # Of transformers' tokenizers, whose warning about a text over the context would stand beside this library's error.
+    quiet = {"verbose": False} if hasattr(tokenizer, "deprecation_warnings") else {}
+    return [int(token) for token in tokenizer(text, add_special_tokens=special, **quiet)["input_ids"]]
 
 
 def _mark(value: Any, pattern: re.Pattern[str] | None) -> Any:

@@ -79,6 +79,8 @@ async def _refusal(request: Request, error: Exception) -> Response:
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     what = f"{request.method} {request.url.path}: {error.detail}"
+    if error.status_code == 404 and not request.url.path.startswith("/v1/"):
+        what += "\n  -> the endpoints of OpenAI's API are below /v1: end the client's base_url with /v1"
     return JSONResponse(
         ApiError(error.status_code, what, code="no_such_endpoint").body, error.status_code, error.headers
     )

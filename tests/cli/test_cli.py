@@ -285,6 +285,31 @@ def test_check_takes_whatever_a_constraint_can_be(cli: Cli, tmp_path: Path) -> N
         assert cli("check", *given_).out.startswith("supported: "), given_
 
 
+def test_check_needs_numpy_alone_for_the_bundled_vocabulary(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from constrained.cli.checking import load_vocabulary
+
+    by_its_tokenizer = constrained.load().vocabulary
+    for name in ("torch", "transformers", "tokenizers"):
+        monkeypatch.setitem(sys.modules, name, None)  # its import fails
+    ours = load_vocabulary(None)
+    assert ours == by_its_tokenizer
+    assert (list(ours.tokens), ours.eos_ids) == (list(by_its_tokenizer.tokens), by_its_tokenizer.eos_ids)
+    assert dict(ours.special) == dict(by_its_tokenizer.special)
+    assert cli("check", "person.json").out.startswith("supported: ")
+    ended = cli("check", "person.json", "--tokenizer", "other")
+    assert (ended.code, ended.out) == (2, "")
+    assert "pip install 'constrained-generation[transformers]'" in ended.err
+
+
+def test_check_of_a_program_asks_for_the_type_in_it(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "shapes.py").write_text('"""Shapes."""')
+    ended = cli("check", "shapes.py")
+    assert (ended.code, ended.out) == (2, "")
+    assert "name the type in it: shapes.py:NAME" in ended.err
+
+
 def test_check_warns_of_terminals_that_match_the_same_text(cli: Cli, tmp_path: Path) -> None:
     rules = "start: (A | B | C)+\nA: /[a-z]+/\nB: /x[0-9]*/\nC: /q{0,4000}z/"
     (tmp_path / "grammar.lark").write_text(rules)

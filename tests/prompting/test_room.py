@@ -77,6 +77,16 @@ def test_what_is_refused_has_more_tokens_than_the_context() -> None:
     assert 15 < refused < 60
 
 
+def test_the_refusal_is_all_that_is_said() -> None:
+    """Transformers' tokenizers warn once of a text over the context, and note that they have."""
+    model = constrained.load()
+    for prompt in ("x y" * 100_000, "x y" * 1200):  # refused after a part, and after all of it
+        model.tokenizer.deprecation_warnings.clear()
+        with pytest.raises(PromptTooLong):
+            constrained.Generator(model, constrained.choice(["a"]))(prompt)
+        assert not model.tokenizer.deprecation_warnings
+
+
 @pytest.mark.parametrize("prompt", ["x y" * 100_000, [{"role": "user", "content": "x y" * 100_000}]])
 def test_models_refuse_before_all_is_encoded(prompt: Any) -> None:
     tiny = constrained.load()

@@ -205,7 +205,11 @@ def test_other_endpoints(server: Served) -> None:
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
     answer = server.http.get("/v1/embeddings")
     assert (answer.status_code, answer.json()["error"]["type"]) == (404, "not_found_error")
+    assert "/v1" not in answer.json()["error"]["message"].replace("/v1/embeddings", "")
     assert server.http.get("/v1/models/other").status_code == 404
+    answer = server.http.post("/chat/completions", json={})
+    assert answer.status_code == 404
+    assert "end the client's base_url with /v1" in answer.json()["error"]["message"]
 
 
 def test_monitors_may_ask_without_a_body(server: Served) -> None:

@@ -5,6 +5,8 @@ python tests/tools/wheel_smoke.py [--grammars]
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -61,6 +63,10 @@ def main() -> None:
     if "--grammars" in sys.argv:
         assert accepts(constrained.lark('start: "a"+ "b"'), b"aab")
         assert not accepts(constrained.gbnf('root ::= "a" | "b"'), b"ab")
+        check = [sys.executable, "-m", "constrained.cli", "check", json.dumps(SCHEMA)]
+        assert subprocess.run(check, capture_output=True, text=True, check=True).stdout.startswith(
+            "supported: "
+        )
         message = error_of(constrained.load)
         assert "constrained-generation[transformers]" in message, message
     assert "torch" not in sys.modules
