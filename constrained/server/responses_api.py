@@ -6,12 +6,13 @@ The server keeps no conversations: `previous_response_id` is refused, and ``stor
 from __future__ import annotations
 
 import codecs
+import json
 import time
 import uuid
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from constrained.chat.reply_parser import ReplyDelta as Part
 from constrained.server.errors import ApiError, invalid_field_error, unsupported_field_error
@@ -34,6 +35,9 @@ _FOREIGN = ("messages", "max_tokens", "max_completion_tokens", "response_format"
 _LOGPROBS = "message.output_text.logprobs"
 _INCLUDED = ("reasoning.encrypted_content", _LOGPROBS)
 """The first is asked for by clients of reasoning models; the reasoning is there as text anyway."""
+
+_MOST_REPEATED = 256 << 10
+"""Characters of JSON of what is repeated and no other limit bounds."""
 
 
 class TextOptions(StrictModel):
@@ -99,6 +103,7 @@ def as_chat(request: ResponsesRequest) -> ChatRequest:
     for one in request.include or ():
         if one not in _INCLUDED:
             raise unsupported_field_error("include", f"{one!r} is not supported")
+    _check_repeated(request)
     body: dict[str, Any] = {
         **(request.model_extra or {}),
         "model": request.model,
@@ -120,6 +125,20 @@ def as_chat(request: ResponsesRequest) -> ChatRequest:
         body["tools"] = [_tool(tool, index) for index, tool in enumerate(request.tools)]
         body["tool_choice"] = request.tool_choice
     return checked(ChatRequest, body)
+
+
+def _check_repeated(request: ResponsesRequest) -> None:
+    """Checks what each answer, and the first and last event of a stream, repeat of a request."""
+    for name in ("metadata", "tool_choice", "tools", "text"):
+        value = getattr(request, name, None)
+        try:
+            text = json.dumps(value.model_dump() if isinstance(value, BaseModel) else value, allow_nan=False)
+        except ValueError:
+            raise invalid_field_error(
+                name, "has a number that JSON does not have, or a too large one"
+            ) from None
+        if name in ("metadata", "tool_choice") and len(text) > _MOST_REPEATED:
+            raise invalid_field_error(name, f"has more than {_MOST_REPEATED} characters")
 
 
 def in_responses(error: ApiError) -> ApiError:

@@ -195,6 +195,34 @@ def test_completions_refuse_what_they_do_not_do(server: Served) -> None:
         assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("metadata", '{"a": NaN}'),
+        ("metadata", '{"a": [1e999]}'),
+        ("tool_choice", '{"a": -Infinity}'),
+        ("tools", '[{"type": "function", "name": "f", "parameters": {"default": NaN}}]'),
+        ("text", '{"format": {"type": "text", "x": 1e999}}'),
+    ],
+)
+def test_a_response_repeats_nothing_that_is_no_json(server: Served, name: str, value: str) -> None:
+    for more in ("", ', "stream": true'):
+        body = f'{{"model": "{MODEL}", "input": "x", "{name}": {value}{more}}}'
+        answer = server.http.post("/v1/responses", content=body)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"], error["param"]) == (400, "invalid_value", name)
+
+
+def test_a_response_repeats_nothing_large() -> None:
+    with served(scripted("hello")) as server:
+        asked = {"model": MODEL, "input": "x"}
+        for name in ("metadata", "tool_choice"):
+            answer = server.post("/v1/responses", {**asked, name: {"a": "x" * 300_000}})
+            assert (answer.status_code, answer.json()["error"]["param"]) == (400, name)
+        answer = server.post("/v1/responses", {**asked, "metadata": {"a": "x" * 200_000}})
+        assert answer.json()["metadata"] == {"a": "x" * 200_000}
+
+
 def test_the_limit_of_the_server_holds(server: Served) -> None:
     answer = server.chat(structured_outputs={"regex": "[a-z]{100}|[a-z]*"}, max_tokens=5000).json()
     assert answer["usage"]["completion_tokens"] <= 50

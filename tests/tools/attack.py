@@ -2,6 +2,10 @@
 
 python -m tests.tools.attack                       all attacks
 python -m tests.tools.attack schemas --seconds 60  one of them, longer
+python -m tests.tools.attack --cost                what their requests cost the server
+
+With --cost the requests of each attack are sent one after the other, and the processor time of the server's own process is printed
+for each. It says nothing about waiting, and hardly depends on what else the machine does, as latencies do.
 
 With --floor the same attacks on a trivial FastAPI application follow, each beside the one on the server: it says how much of a
 latency is the machine's and the framework's.
@@ -194,6 +198,14 @@ async def huge_text(target: Target, turn: int) -> str:
         return await target.post(client, body)
 
 
+async def captured_parts(target: Target, turn: int) -> str:
+    """A text that can be read in very many ways, with all of its parts."""
+    grammar = "start: a\na[capture]: /[a-zA-Z0-9 ]/ | a a"
+    body = target.body(structured_outputs={"grammar": grammar}, temperature=100, max_tokens=100)
+    async with httpx.AsyncClient(timeout=60) as client:
+        return await target.post(client, body)
+
+
 async def slow_head(target: Target, turn: int) -> str:
     """A connection that sends a byte a second."""
     host, port = target.url.removeprefix("http://").split(":")
@@ -232,6 +244,7 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
     "bodies": (big_body, 4),
     "many values": (many_values, 4),
     "huge texts": (huge_text, 4),
+    "captures": (captured_parts, 8),
     "slow heads": (slow_head, 200),
     "disconnects": (hang_up, 16),
 }
@@ -315,6 +328,23 @@ async def attacked(target: Target, name: str, seconds: float) -> str:
     )
 
 
+async def cost(target: Target, name: str, requests: int) -> str:
+    """What the requests of an attack cost the server's own process, as a row of a table."""
+    attack, _ = ATTACKS[name]
+    outcomes: Counter[str] = Counter()
+    before = _processor_seconds(target.process)
+    for turn in range(requests):
+        outcomes[await attack(target, turn)] += 1
+    spent = (_processor_seconds(target.process) - before) / requests
+    return f"{name} | {spent * 1e3:.0f} | {dict(outcomes)}"
+
+
+def _processor_seconds(process: int) -> float:
+    """Of a process, without its children."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _quantile(values: list[float], q: float) -> float:
     return (
         statistics.quantiles(values * 2, n=1000, method="inclusive")[round(q * 1000) - 1]
@@ -349,6 +379,7 @@ def main() -> None:
     parser.add_argument("attacks", nargs="*", help=f"some of {', '.join(ATTACKS)} [default: all]")
     parser.add_argument("--seconds", type=float, default=20.0, help="of each attack")
     parser.add_argument("--floor", action="store_true", help="attack a trivial FastAPI application, too")
+    parser.add_argument("--cost", type=int, nargs="?", const=24, help="of so many requests of each attack")
     parser.add_argument(
         "--url", help="attack this server, or be its innocent client, and print what came of it"
     )
@@ -362,6 +393,13 @@ def main() -> None:
             else attackers(target, name, options.seconds)
         )
         print(json.dumps(asyncio.run(run)))
+        return
+    if options.cost:
+        with served() as target:
+            time.sleep(10)  # its processes start
+            print("attack | ms of the server for a request | answers")
+            for name in options.attacks or [name for name in ATTACKS if name != "slow heads"]:
+                print(asyncio.run(cost(target, name, options.cost)), flush=True)
         return
     with served() as target, served(FLOOR) if options.floor else contextlib.nullcontext() as floor:
         print(
