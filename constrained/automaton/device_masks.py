@@ -10,13 +10,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from constrained import _core
 from constrained.automaton import Automaton, mask_ids
-from constrained.errors import InvalidArgument
+from constrained.errors import InvalidArgument, ModelMismatch
 
 if TYPE_CHECKING:
     import torch
 
     from constrained.vocabulary import Vocabulary
+
+
+def vocabulary_of_masks(automata: Sequence[Automaton]) -> Vocabulary | None:
+    """The vocabulary that has the masks of all these automata, for `DeviceMaskCache`.
+
+    An automaton may be over another `Vocabulary` than the one it was asked for: an equal one, if it was compiled before, or one
+    with special tokens.
+
+    Returns:
+        None: their masks have no ids, or are in several vocabularies.
+    """
+    vocabulary = automata[0].vocabulary
+    if all(
+        isinstance(one, _core.BaseAutomaton) and one.vocabulary.core is vocabulary.core for one in automata
+    ):
+        return vocabulary
+    return None
 
 
 class DeviceMaskCache:
@@ -34,7 +52,7 @@ class DeviceMaskCache:
         """Allocates the table.
 
         Args:
-            vocabulary: of all automata.
+            vocabulary: of all automata, ``automaton.vocabulary``.
             device: a torch device.
             slots: capacity in masks; 4,096 masks over 131,072 tokens take 64 MiB.
 
@@ -47,7 +65,7 @@ class DeviceMaskCache:
             raise InvalidArgument(
                 f"a mask table needs at least one slot, not {slots}", action="pass slots=1 or more"
             )
-        self._masks = vocabulary.masks
+        self._core, self._masks = vocabulary.core, vocabulary.masks
         self._slot_of: dict[int, int] = {}
         self.table = torch.zeros((slots, self._masks.words), dtype=torch.int32, device=device)
         self.sent = 0
@@ -64,6 +82,7 @@ class DeviceMaskCache:
         Raises:
             InvalidArgument: the states have more distinct masks than there are slots.
             UnsupportedConstraint: an automaton has no mask ids.
+            ModelMismatch: an automaton is over another `Vocabulary`, even an equal one: ids are those of its own masks.
         """
         import torch
 
@@ -77,6 +96,12 @@ class DeviceMaskCache:
         return self.table.index_select(0, self.slots(automata, states))
 
     def _ensure_sent(self, automata: Automaton | Sequence[Automaton], states: Sequence[int]) -> list[int]:
+        for automaton in automata if isinstance(automata, Sequence) else [automata]:
+            if automaton.vocabulary.core is not self._core:
+                raise ModelMismatch(
+                    "the automaton's masks are in another vocabulary than those of this cache",
+                    action="make the cache of automaton.vocabulary",
+                )
         while True:
             ids = mask_ids(automata, states) if isinstance(automata, Sequence) else automata.mask_ids(states)
             try:

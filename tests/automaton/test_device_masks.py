@@ -10,7 +10,7 @@ import torch
 
 import constrained
 from constrained import DeviceMaskCache
-from constrained.errors import InvalidArgument
+from constrained.errors import InvalidArgument, ModelMismatch
 from tests.automaton.test_memory_limit import many_masks, random_schema, vocabulary, wander
 
 
@@ -36,6 +36,16 @@ def test_a_bit_is_where_kernels_look_for_it():
     mask = DeviceMaskCache(shared).masks(automaton, [automaton.start])[0]
     allowed = {t for t in range(shared.size) if int(mask[t // 32]) >> (t % 32) & 1}
     assert allowed == {t for t in range(shared.size) if automaton.next(automaton.start, t)}
+
+
+def test_masks_of_another_vocabulary_are_refused_even_of_an_equal_one():
+    shared, equal = vocabulary(1 << 30), vocabulary(1 << 30)
+    assert shared == equal
+    mirror = DeviceMaskCache(shared)
+    first, other = (constrained.compile({"const": "x"}, one) for one in (shared, equal))
+    for automata, states in ((other, [other.start]), ([first, other], [first.start, other.start])):
+        with pytest.raises(ModelMismatch, match=r"automaton\.vocabulary"):
+            mirror.masks(automata, states)
 
 
 def test_sequences_with_automata_of_their_own_share_a_mirror():

@@ -120,6 +120,35 @@ def test_without_max_tokens_masks_are_sent_to_the_device_once():
     assert used._mirror.sent == sent
 
 
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        [NUMBERS],  # compiled before, over an equal vocabulary
+        [NUMBERS, choice(["known to the second vocabulary alone"])],  # masks in both
+        [constrained.lark('start: "a" <|user|> "b"')],  # over the vocabulary with that token
+        [constrained.lark('start: words "."\nwords[max_tokens=3]: /[a-z ]+/')],  # masks without ids
+    ],
+    ids=["equal", "both", "special", "counted"],
+)
+def test_masks_are_those_of_the_automaton_whatever_vocabulary_it_is_over(constraints: list[Any]) -> None:
+    tokenizer = constrained.load().tokenizer  # type: ignore[attr-defined]
+    ConstraintLogitsProcessor(NUMBERS, tokenizer)  # makes a vocabulary of its own, and the cached automaton
+    size = constrained.load().vocabulary.size
+    for constraint in constraints:  # ids of other masks, if masks were looked up in the wrong vocabulary
+        used = ConstraintLogitsProcessor([constraint, WORDS], tokenizer)
+        used(torch.zeros((2, 1), dtype=torch.long), torch.zeros(2, size))
+    used = ConstraintLogitsProcessor(constraints, tokenizer)
+    rows = len(constraints)
+    scores = used(torch.zeros((rows, 1), dtype=torch.long), torch.zeros(rows, size))
+    for constraint, row in zip(constraints, scores, strict=True):
+        automaton = constrained.compile(constraint, used.vocabulary)
+        for token in range(size):
+            allowed = bool(automaton.next(automaton.start, token)) or (
+                token in used.vocabulary.eos_ids and automaton.accepts(automaton.start)
+            )
+            assert (row[token] == 0) == allowed, token
+
+
 def test_a_processor_serves_one_call_after_another():
     used = processor(max_tokens=12)
 

@@ -9,7 +9,7 @@ from transformers import LogitsProcessor
 
 from constrained.automaton.bitmask import pack_ids, unpack_bits, zero_mask
 from constrained.automaton.cache import compile_cached
-from constrained.automaton.device_masks import DeviceMaskCache
+from constrained.automaton.device_masks import DeviceMaskCache, vocabulary_of_masks
 from constrained.automaton.protocol import DEAD, NO_LIMIT
 from constrained.errors import BudgetExhausted, DoesNotFit, InvalidArgument, ModelMismatch
 from constrained.integrations.transformers.histories import SequenceTracker, TrackedSequence
@@ -85,9 +85,8 @@ class ConstraintLogitsProcessor(LogitsProcessor):
                     limit=max_tokens,
                 )
         self._histories = SequenceTracker(automata, assisted=assisted)
-        self._sent_once = max_tokens is None and not any(
-            automaton.expensive_membership for automaton in automata
-        )
+        costly = any(automaton.expensive_membership for automaton in automata)
+        self._sent = None if max_tokens is not None or costly else vocabulary_of_masks(automata)
         self._places = places
         self._mirror: DeviceMaskCache | None = None
 
@@ -133,9 +132,9 @@ class ConstraintLogitsProcessor(LogitsProcessor):
         self, places: Sequence[TrackedSequence], device: torch.device
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Masks on the device, and which of them each row has; see `masked_scores`."""
-        if self._sent_once and not any(place.ended or place.state == DEAD for place in places):
+        if self._sent is not None and not any(place.ended or place.state == DEAD for place in places):
             if self._mirror is None or self._mirror.table.device != device:
-                self._mirror = DeviceMaskCache(self.vocabulary, device, slots=max(self._places, len(places)))
+                self._mirror = DeviceMaskCache(self._sent, device, slots=max(self._places, len(places)))
             if len(places) <= len(self._mirror.table):
                 slots = self._mirror.slots([p.automaton for p in places], [p.state for p in places])
                 return self._mirror.table, slots
