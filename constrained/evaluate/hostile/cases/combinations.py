@@ -86,6 +86,18 @@ schema(
     rejected=({"p1": None},),
 )
 schema(
+    "40 members that 12 kinds allow",
+    lambda: {
+        "type": "object",
+        "properties": {"kind": {"enum": [f"k{i}" for i in range(12)]}},
+        "dependentSchemas": {
+            f"p{i}": {"properties": {"kind": {"enum": [f"k{i % 12}", f"k{i % 7}"]}}} for i in range(40)
+        },
+    },
+    accepted=({}, {"kind": "k3", "p3": 1, "p10": 2}, {"p1": 1, "p2": 1}),
+    rejected=({"kind": "k3", "p4": 1}, {"kind": "k12"}),
+)
+schema(
     "unevaluatedProperties beside anyOf of 8",
     lambda: {
         "type": "object",
