@@ -35,7 +35,8 @@ class EmptinessProver:
             if self.expansion.value_summary(one).values is not None:
                 listed = self.expansion.parse_schema(one).constraints.enum_values or ()
                 return not any(
-                    self.validator.satisfies_all((one, other), value, possibly=True) for value in listed
+                    self.validator.satisfies_all((one, other), value, possibly=True)
+                    for value in self.validator.as_written(listed)
                 )
         return self.is_empty((a, b), beside=within)
 
@@ -61,7 +62,7 @@ class EmptinessProver:
         if constraints.enum_values is not None:
             return not any(
                 self.validator.meets_constraints(constraints, value, possibly=True)
-                for value in constraints.enum_values
+                for value in self.validator.as_written(constraints.enum_values)
             )
         if types & (f.NULL | f.BOOLEAN):
             return False
