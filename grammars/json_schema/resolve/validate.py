@@ -163,8 +163,10 @@ class InstanceValidator:
                 constraints.max_items is not None and len(value) > constraints.max_items
             ):
                 return False
-            if constraints.unique_items and len({equality_key(item) for item in value}) < len(value):
-                return False
+            if constraints.unique_items or constraints.repeated_items:
+                differ = len({equality_key(item) for item in value}) == len(value)
+                if (constraints.unique_items and not differ) or (constraints.repeated_items and differ):
+                    return False
             return all(
                 self.satisfies_all(_on(constraints.items, i), item, possibly=possibly)
                 for i, item in enumerate(value)

@@ -250,6 +250,24 @@ schema(
     rejected=([dict.fromkeys("abcd", True)] * 2,),
 )
 schema(
+    "two equal items",
+    {"type": "array", "not": {"uniqueItems": True}},
+    accepted=([1, {"a": [2]}, "x", {"a": [2]}],),
+    rejected=([], [1, "1", [1], {"a": 1}]),
+)
+schema(
+    "40 objects, two of them equal",
+    {"type": "array", "items": {"type": "object"}, "minItems": 40, "not": {"uniqueItems": True}},
+    accepted=([{"a": i % 39} for i in range(40)],),
+    rejected=([{}] * 39, [{"a": i} for i in range(40)]),
+)
+schema(
+    "two equal values of an enum of 64",
+    lambda: {"type": "array", "items": {"enum": [*range(64)]}, "not": {"uniqueItems": True}},
+    accepted=([*range(64), 9],),
+    rejected=([*range(64)],),
+)
+schema(
     "different arrays of different arrays",
     {
         "type": "array",
