@@ -97,6 +97,7 @@ private:
     void keep_within(uint32_t state, uint32_t budget, std::span<const uint32_t> places, uint32_t* out) final;
     /// Where items are required each byte of one may take a search.
     uint32_t step_cost(uint32_t, uint32_t) const final { return padded_ ? kSearchedCost : 1; }
+    uint32_t counting_cost(uint32_t) const final { return padded_ ? kSearchedCost : kPlainCost; }
     bool reads_heads(uint32_t state) const final;
     std::vector<uint32_t> head_exits(uint32_t state) final;
     uint32_t interchangeable(uint32_t state, uint32_t reach) final;
