@@ -81,7 +81,7 @@ PARTLY: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
         {"type": "array", "items": {"type": "object"}, "uniqueItems": True, "minItems": 100},
     ),
-    "not": ({"not": {"type": "null"}}, {"not": {"uniqueItems": True}}),
+    "not": ({"not": {"type": "null"}}, {"maxItems": 9, "not": {"uniqueItems": True}}),
 }
 
 

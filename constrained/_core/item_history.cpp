@@ -4,16 +4,19 @@
 
 namespace core {
 
-uint32_t ItemHistories::level(uint32_t around, JsonSetId items, uint32_t start, bool differs) {
+uint32_t ItemHistories::level(const Level& wanted) {
     return level_index_.find_or_insert(
-        hash_of({around, items, start, differs}),
+        hash_of(wanted),
         [&](uint32_t id) {
             const Level& one = levels_[id];
-            return one.around == around && one.items == items && one.start == start && one.differs == differs;
+            return one.around == wanted.around && one.items == wanted.items && one.start == wanted.start && one.differs == wanted.differs && one.seeks == wanted.seeks;
         },
         [&] {
-            const Level& outer = levels_[around];
-            levels_.push_back({around, items, start, differs, differs && outer.all_differ, outer.depth + 1});
+            const Level& outer = levels_[wanted.around];
+            Level made = wanted;
+            made.all_differ = wanted.differs && outer.all_differ;
+            made.depth = outer.depth + 1;
+            levels_.push_back(made);
             return static_cast<uint32_t>(levels_.size() - 1);
         });
 }
@@ -37,9 +40,10 @@ HistoryId ItemHistories::read(HistoryId id, uint8_t byte) {
     for (uint32_t at = before.level; at != 0; at = levels_[at].around) open.push_back(at);
     uint32_t around = 0;
     for (const uint32_t at : std::views::reverse(open)) {
-        const Level one = levels_[at];
-        const bool differs = one.differs || !values_.may_become(text, one.start, one.items);
-        around = level(around, one.items, one.start, differs);
+        Level one = levels_[at];
+        one.around = around;
+        one.differs = one.differs || !values_.may_become(text, one.start, one.items);
+        around = level(one);
     }
     return intern(text, around);
 }
@@ -60,24 +64,32 @@ std::optional<HistoryId> ItemHistories::pass(HistoryId id, Mark mark) {
     if (mark == Mark::Padding) return id;
     const History history = histories_[id.value];
     const bool any = history.text == UniqueValues::kAnyText;
-    if (mark == Mark::Open) return intern(history.text, level(history.level, UniqueValues::kNone, any ? 0 : values_.length(history.text), true));
+    if (mark == Mark::Open || mark == Mark::Seek) {
+        return intern(history.text, level({.around = history.level, .start = any ? 0 : values_.length(history.text), .seeks = mark == Mark::Seek}));
+    }
     if (history.level == 0) return std::nullopt;
-    const Level open = levels_[history.level];
+    Level open = levels_[history.level];
     JsonValueId value{};
+    bool again = false;
     if (!any) {
         value = values_.value(history.text, open.start);
-        if (value.value == UINT32_MAX || values_.contains(open.items, value)) return std::nullopt;
+        if (value.value == UINT32_MAX) return std::nullopt;
+        again = values_.contains(open.items, value);
     }
-    if (mark == Mark::Close) return open.around == 0 ? kNothing : intern(history.text, open.around);
+    if (again != (mark == Mark::Again)) return std::nullopt;
+    if (mark != Mark::Next) return open.around == 0 ? kNothing : intern(history.text, open.around);
     if (any) return id;
     const JsonTextId text = open.around == 0 ? UniqueValues::kNoText : history.text;
-    return intern(text, level(open.around, values_.add(open.items, value), values_.length(text), false));
+    open.items = values_.add(open.items, value);
+    open.start = values_.length(text);
+    open.differs = open.seeks;
+    return intern(text, level(open));
 }
 
 HistoryId ItemHistories::without_values(HistoryId id) {
     if (!has_values(id)) return id;
     const uint32_t depth = levels_[histories_[id.value].level].depth;
-    while (plain_levels_.size() <= depth) plain_levels_.push_back(level(plain_levels_.back(), UniqueValues::kNone, 0, true));
+    while (plain_levels_.size() <= depth) plain_levels_.push_back(level({.around = plain_levels_.back()}));
     return intern(UniqueValues::kAnyText, plain_levels_[depth]);
 }
 

@@ -1,4 +1,5 @@
-// What was written of arrays whose items must differ: for each one that is open its items so far, and the text of the next.
+// What was written of arrays whose items are compared: for each one that is open its items so far, and the text of the next.
+// They must differ, or two must be equal (`Mark::Seek`): then the array is left when there are two.
 //
 // The grammar says by marks where such arrays begin and end.
 // No name comes twice in an object that is compared, so that an item which differs goes on to differ; the grammar sees to it.
@@ -25,7 +26,7 @@ public:
     }
 
     HistoryId read(HistoryId id, uint8_t byte);
-    /// None if the item that ends here is equal to an earlier one, or no array is open.
+    /// None if the item that ends here is equal to an earlier one (for `Mark::Again`: to none), or no array is open.
     std::optional<HistoryId> pass(HistoryId id, Mark mark);
     /// Whether the items that have begun differ from all earlier ones, however they go on.
     bool differs(HistoryId id) const { return levels_[histories_[id.value].level].all_differ; }
@@ -46,7 +47,8 @@ private:
         uint32_t around = 0;
         JsonSetId items = UniqueValues::kNone;
         uint32_t start = 0;      // of the next item in the text
-        bool differs = true;     // the next item, as far as it has been written
+        bool differs = true;     // the next item, as far as it has been written; or it may be equal
+        bool seeks = false;      // two equal items
         bool all_differ = true;  // here and around
         uint32_t depth = 0;
     };
@@ -55,8 +57,8 @@ private:
         uint32_t level;
     };
 
-    static uint64_t hash_of(const Level& level) { return combine(combine(combine(level.around, level.items.value), level.start), level.differs); }
-    uint32_t level(uint32_t around, JsonSetId items, uint32_t start, bool differs);
+    static uint64_t hash_of(const Level& level) { return combine(combine(combine(level.around, level.items.value), level.start), 2 * level.seeks + level.differs); }
+    uint32_t level(const Level& wanted);
     HistoryId intern(JsonTextId text, uint32_t level);
 
     UniqueValues values_;

@@ -1,4 +1,4 @@
-"""Arrays whose items differ as JSON values: masks, limits and texts against `jsonschema` and against single tokens."""
+"""Arrays whose items differ as JSON values, or of which two are equal: masks, limits and texts against `jsonschema` and against single tokens."""
 
 from __future__ import annotations
 
@@ -106,6 +106,13 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         minContains=2,
         minItems=3,
     ),
+    "two equal items": {"type": "array", "not": {"uniqueItems": True}},
+    "two equal objects of three": {
+        "type": "array",
+        "items": {"type": "object", "properties": {"a": {"type": "number"}}},
+        "minItems": 3,
+        "not": {"uniqueItems": True},
+    },
     "beside an array without": {
         "anyOf": [
             array({"type": "object", "maxProperties": 1}, maxItems=3),

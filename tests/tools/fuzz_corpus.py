@@ -4,7 +4,7 @@ python -m tests.tools.fuzz_corpus FOLDER                  every twentieth schema
 python -m tests.tools.fuzz_corpus FOLDER --every 5
 
 Each file is the grammar of one schema in the bytes that `tests/native/written.hpp` reads, and then bytes that choose the tokens
-of some walks; some are random arrays whose items differ. The files stay where they are written: the schemas are no part of the project.
+of some walks; some are random arrays whose items are compared. The files stay where they are written: the schemas are no part of the project.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LONGEST = 1 << 13
 WALK = 400
 """Bytes that choose tokens."""
 DISTINCT = 64
-"""Inputs of `tests/native/distinct.hpp`, arrays whose items differ, that are written besides: random bytes."""
+"""Inputs of `tests/native/distinct.hpp`, arrays whose items are compared, that are written besides: random bytes."""
 NONE = 0xFFFF
 MOST = 1 << 12
 """Nodes of a grammar."""
@@ -162,8 +162,8 @@ def written(schema: Any, seed: int) -> bytes | None:
 
 
 def distinct(seed: int) -> bytes:
-    """An input that is a grammar of arrays whose items differ."""
-    return b"UQ1\n" + random.Random(seed).randbytes(WALK)
+    """An input that is a grammar of arrays whose items differ, or of which two are equal."""
+    return (b"UQ2\n" if seed % 2 else b"UQ1\n") + random.Random(seed).randbytes(WALK)
 
 
 def main() -> None:
@@ -186,7 +186,7 @@ def main() -> None:
                 count += 1
     for number in range(DISTINCT):
         (options.folder / f"distinct-{number}").write_bytes(distinct(number))
-    print(f"{count} schemas and {DISTINCT} arrays of different items written to {options.folder}")
+    print(f"{count} schemas and {DISTINCT} arrays of compared items written to {options.folder}")
 
 
 if __name__ == "__main__":

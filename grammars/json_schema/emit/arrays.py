@@ -1,15 +1,23 @@
 """Arrays: from constraints to the expression of everything between the brackets.
 
-``contains`` is lowered in `grammars.json_schema.emit.contains`, ``uniqueItems`` in `grammars.json_schema.emit.unique_items`.
+``contains`` is lowered in `grammars.json_schema.emit.contains`, ``uniqueItems`` in `grammars.json_schema.emit.unique_items`, its
+negation in `grammars.json_schema.emit.repeated_items`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from grammars import ir
 from grammars.json_schema.emit.contains import contains_array_expr, match_may_repeat
 from grammars.json_schema.emit.diagnostics import Diagnostics
+from grammars.json_schema.emit.repeated_items import (
+    MAX_COUNTED,
+    MAX_VALUES,
+    RepeatedItemsLowering,
+    repeated_array_expr,
+)
 from grammars.json_schema.emit.unique_items import UniqueItemsLowering
 from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
 from grammars.json_schema.text.punctuation import ArraySigns, JsonPunctuation
@@ -25,6 +33,7 @@ class ArrayLowering:
         conjunction_expr: the expression of the values of a conjunction.
         known_empty: whether a conjunction is proved to have no values.
         unique_items: lowers arrays with ``uniqueItems``.
+        repeated_items: lowers arrays with two equal items.
         diagnostics: receives what goes wrong.
         punctuation: terminals of the punctuation.
 
@@ -37,12 +46,14 @@ class ArrayLowering:
         conjunction_expr: Callable[[Conjunction], ir.Expr],
         known_empty: Callable[[Conjunction], bool],
         unique_items: UniqueItemsLowering,
+        repeated_items: RepeatedItemsLowering,
         diagnostics: Diagnostics,
         punctuation: JsonPunctuation,
     ) -> None:
         self.conjunction_expr = conjunction_expr
         self.known_empty = known_empty
         self.unique_items = unique_items
+        self.repeated_items = repeated_items
         self.diagnostics = diagnostics
         self.punctuation = punctuation
         self.compares_items = False
@@ -61,6 +72,8 @@ class ArrayLowering:
                 f"at least {constraints.min_items} and at most {constraints.max_items} items are required",
             )
             return ir.EMPTY_LANGUAGE
+        if constraints.repeated_items:
+            return self._repeated_array(disjunct, constraints)
         unique = constraints.unique_items and (constraints.max_items is None or constraints.max_items > 1)
         if constraints.contains_constraints:
             signs = self.compared_items() if unique else self.punctuation.array
@@ -122,6 +135,55 @@ class ArrayLowering:
                 disjunct, f"at least {constraints.min_items} items are required, and fewer are possible"
             )
         return expr
+
+    def _repeated_array(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
+        """The arrays of a disjunct in which two items are equal."""
+        most = constraints.max_items
+        conjunctions: list[Conjunction] = []  # of the positions
+        for i in range(max((len(items.prefix) for items in constraints.items), default=0) + 1):
+            nodes = [node for items in constraints.items for node in items.schemas_at(i)]
+            conjunctions.append(tuple(dict.fromkeys(nodes)))
+            if self.known_empty(conjunctions[-1]):
+                most = i if most is None else min(i, most)
+                break
+        if constraints.unique_items or (most is not None and most < 2):
+            self.diagnostics.conflict(
+                disjunct, "two items must be equal, and they must differ or are too few"
+            )
+            return ir.EMPTY_LANGUAGE
+        conjunctions = conjunctions[:most]
+        present = {**constraints.__dict__}
+        place = present.pop("repeated_items")
+        values = self.repeated_items.few_values(conjunctions)
+        if values is not None:
+            twice = [self._twice(disjunct, present, place, value) for value in values]
+            expr = ir.choice(*twice) if twice else ir.EMPTY_LANGUAGE
+            if expr is ir.EMPTY_LANGUAGE:
+                self.diagnostics.conflict(disjunct, "no value can come twice among the items")
+            return expr
+        signs, reason = self.punctuation.repeated, ""
+        if signs is None:
+            reason = "in markup"
+        elif most is not None or constraints.contains_constraints:
+            reason = (
+                f"where items have more than {MAX_VALUES} values, and are bounded in number or by contains"
+            )
+        elif max(len(conjunctions) - 1, constraints.min_items) > MAX_COUNTED:
+            reason = f"with more than {MAX_COUNTED} positions or required items"
+        texts = None if reason else self.repeated_items.short_texts(conjunctions)
+        if signs is None or texts is None:
+            reason = reason or "where no value is found that can come twice at the end"
+            self.diagnostics.note_repeated_unsupported(place, reason)
+            return self.array(disjunct, TypeConstraints(**present))
+        self.compares_items = True
+        items = [self.conjunction_expr(conjunction) for conjunction in conjunctions]
+        return repeated_array_expr(items, texts, constraints.min_items, signs, self.punctuation.array)
+
+    def _twice(self, disjunct: Conjunction, present: dict[str, Any], place: str, value: Any) -> ir.Expr:
+        """The arrays in which a value comes twice."""
+        wanted = self.repeated_items.twice(disjunct[0], value, place)
+        contains = (*present.get("contains_constraints", ()), wanted)
+        return self.array(disjunct, TypeConstraints(**{**present, "contains_constraints": contains}))
 
 
 def array_expr(

@@ -34,6 +34,10 @@ class Diagnostics:
         place = keyword_pointer(disjunct, "uniqueItems")
         self.problems[place] = Problem(place, f"is not supported {reason}", True, "uniqueItems")
 
+    def note_repeated_unsupported(self, place: str, reason: str) -> None:
+        """Keeps that a violation of ``uniqueItems`` cannot be enforced."""
+        self.problems[place] = Problem(place, f"is not supported under `not` {reason}", True, "uniqueItems")
+
     def note_content_unsupported(self, disjunct: Conjunction, reason: str) -> None:
         """Keeps that the content of strings cannot be enforced."""
         place = keyword_pointer(disjunct, CONTENT_KEYWORD)

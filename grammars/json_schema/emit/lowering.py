@@ -18,6 +18,7 @@ from grammars.json_schema.emit.different_values import DifferentValues
 from grammars.json_schema.emit.lazy_rules import LazySchemaRules
 from grammars.json_schema.emit.negated_objects.obligations import SchemaOracle
 from grammars.json_schema.emit.objects import ObjectLowering
+from grammars.json_schema.emit.repeated_items import RepeatedItemsLowering
 from grammars.json_schema.emit.scalars import (
     BOOLEAN,
     NULL,
@@ -107,7 +108,12 @@ class SchemaLowering:
             self.expansion, validator, self.scalars, self.diagnostics, punctuation, different
         )
         self.arrays = ArrayLowering(
-            self.conjunction_expr, known_empty, unique_items, self.diagnostics, punctuation
+            self.conjunction_expr,
+            known_empty,
+            unique_items,
+            RepeatedItemsLowering(self.expansion, validator, different),
+            self.diagnostics,
+            punctuation,
         )
         self.rule_dependencies: dict[str, list[str]] = {}
         self.queue: deque[tuple[str, Conjunction, TypeConstraints]] = deque()
@@ -264,7 +270,8 @@ class SchemaLowering:
             parts.append(expr)
         if constraints.types & f.ARRAY:
             parts.append(self.arrays.array(disjunct, constraints))
-            if constraints.min_items == 0 and not constraints.contains_constraints:
+            counted = constraints.contains_constraints or constraints.repeated_items
+            if constraints.min_items == 0 and not counted:
                 self.rule_dependencies[name] = []
         return parts[0] if len(parts) == 1 else ir.choice(*parts)
 

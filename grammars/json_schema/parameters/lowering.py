@@ -75,6 +75,7 @@ class ParameterLowering:
             self.item,
             lowering.expansion.prover.is_empty,
             lowering.arrays.unique_items,
+            lowering.arrays.repeated_items,
             lowering.diagnostics,
             punctuation_of(style, gap, items=True),
         )

@@ -22,7 +22,7 @@ class Discriminators(NamedTuple):
     Attributes:
         required: required members.
         listed: by member, its enumerated values.
-        excluded: (member, values, others): the member has none of the values if all the others are present.
+        excluded: (member, values, others): if all the others are present, so is the member, with none of the values.
     """
 
     required: frozenset[str]
@@ -41,11 +41,11 @@ class Discriminators(NamedTuple):
 
     def is_contradiction(self) -> bool:
         """Whether no value is left for a required member."""
-        left = {name: values for name, values in self.listed.items() if name in self.required}
-        if not self.excluded:
-            return not all(left.values())
-        for name, values, others in self.excluded:
-            if name in left and self.required.issuperset(others):
+        sure = [(name, values) for name, values, others in self.excluded if self.required.issuperset(others)]
+        required = self.required.union(name for name, _ in sure)  # it is there, with another value
+        left = {name: values for name, values in self.listed.items() if name in required}
+        for name, values in sure:
+            if name in left:
                 left[name] -= values
         return not all(left.values())
 

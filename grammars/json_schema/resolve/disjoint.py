@@ -35,7 +35,8 @@ class EmptinessProver:
             if self.expansion.value_summary(one).values is not None:
                 listed = self.expansion.parse_schema(one).constraints.enum_values or ()
                 return not any(
-                    self.validator.satisfies_all((one, other), value, possibly=True) for value in listed
+                    self.validator.satisfies_all((one, other), value, possibly=True)
+                    for value in self.validator.as_written(listed)
                 )
         return self.is_empty((a, b), beside=within)
 
@@ -61,7 +62,7 @@ class EmptinessProver:
         if constraints.enum_values is not None:
             return not any(
                 self.validator.meets_constraints(constraints, value, possibly=True)
-                for value in constraints.enum_values
+                for value in self.validator.as_written(constraints.enum_values)
             )
         if types & (f.NULL | f.BOOLEAN):
             return False
@@ -71,9 +72,7 @@ class EmptinessProver:
                 return False
         if types & f.STRING and not self.has_no_strings(constraints):
             return False
-        if types & f.ARRAY and (
-            constraints.max_items is None or constraints.min_items <= constraints.max_items
-        ):
+        if types & f.ARRAY and not self.has_no_arrays(constraints):
             return False
         return not types & f.OBJECT or self.has_no_objects(constraints, depth)
 
@@ -82,6 +81,13 @@ class EmptinessProver:
         least = max([constraints.min_length, *(pattern.shortest for pattern in constraints.patterns)])
         highs = [constraints.max_length, *(pattern.longest for pattern in constraints.patterns)]
         return any(high is not None and high < least for high in highs)
+
+    def has_no_arrays(self, constraints: TypeConstraints) -> bool:
+        """Whether the number of items is contradictory, or two items must be equal and different."""
+        low = max(constraints.min_items, 2 if constraints.repeated_items else 0)
+        return (constraints.max_items is not None and low > constraints.max_items) or (
+            constraints.unique_items and bool(constraints.repeated_items)
+        )
 
     def has_no_objects(self, constraints: TypeConstraints, depth: int) -> bool:
         """Whether the number of members is contradictory, or a required member has no values."""

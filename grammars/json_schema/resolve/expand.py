@@ -23,6 +23,7 @@ from grammars.json_schema.resolve.discriminators import (
     discriminators_of,
     listed,
 )
+from grammars.json_schema.resolve.member_cases import MemberCase, member_cases
 from grammars.json_schema.resolve.negate import negate_schema
 from grammars.json_schema.resolve.unevaluated import UnevaluatedExpansion
 from grammars.json_schema.source.constraints import (
@@ -38,6 +39,9 @@ from grammars.json_schema.source.synthetic import conjunction_of, constraint_sch
 
 MAX_DISJUNCTS = 10_000
 """Maximum number of combinations of alternatives for one value."""
+
+MANY_COMBINATIONS = 64
+"""Combinations that are decided by the value of a member, where there are more than `MAX_DISJUNCTS` otherwise."""
 
 _UNCONSTRAINED = TypeConstraints()
 
@@ -216,18 +220,39 @@ class DnfExpansion:
             return []
         if not choices:
             return [self._limiting(closure)]
+        combinations = self._combinations(closure, choices, types, relaxed, by_member=False)
+        if combinations is None:
+            combinations = self._combinations(closure, choices, types, relaxed, by_member=True)
+        if combinations is None:
+            raise ConstraintTooLarge(
+                "the schema has too many combinations of alternatives",
+                Problem(conjunction[0].pointer, f"more than {MAX_DISJUNCTS} combinations at this place"),
+                action="simplify the anyOf and oneOf alternatives that apply together here",
+            )
+        return combinations
+
+    def _combinations(
+        self,
+        closure: dict[SchemaNode, None],
+        choices: list[Sequence[SchemaNode]],
+        types: int,
+        relaxed: bool,
+        by_member: bool,
+    ) -> list[Conjunction] | None:
+        """The disjuncts of a closure and its choices; None if they are too many.
+
+        With `by_member`, the value of a member that many choices depend on decides them (`member_cases`).
+        """
         finished: dict[frozenset[SchemaNode], Conjunction] = {}
-        tags = self.conjoin_discriminators(closure, NO_DISCRIMINATORS) if len(choices) > 1 else None
+        several = len(choices) > 1 or by_member
+        tags = self.conjoin_discriminators(closure, NO_DISCRIMINATORS) if several else None
         pending = [(closure, choices, types, tags)]
+        cases: dict[SchemaNode, MemberCase | None] = {}
         steps = 0
         while pending:
             steps += 1
             if steps > MAX_DISJUNCTS:
-                raise ConstraintTooLarge(
-                    "the schema has too many combinations of alternatives",
-                    Problem(conjunction[0].pointer, f"more than {MAX_DISJUNCTS} combinations at this place"),
-                    action="simplify the anyOf and oneOf alternatives that apply together here",
-                )
+                return None
             closure, choices, types, tags = pending.pop()
             if not choices:
                 disjunct = self._limiting(closure)
@@ -236,6 +261,16 @@ class DnfExpansion:
             if any(branch in closure for branch in choices[0]):  # satisfied already
                 pending.append((closure, choices[1:], types, tags))
                 continue
+            if by_member and tags is not None:
+                case = next((cases[node] for node in closure if node in cases), None)
+                if case is not None and case.settles(choices[0], self.parse_schema):
+                    pending.append((closure, choices[1:], types, tags))
+                    continue
+                decided = any(node in cases for node in closure)
+                if not decided and math.prod(map(len, choices)) > MANY_COMBINATIONS:
+                    found = self._cases(closure, choices, types, tags)
+                    choices = [[*found], *choices] if found else choices
+                    cases |= found
             for branch in reversed(choices[0]):
                 with_branch = dict(closure)
                 more = choices[1:]
@@ -251,6 +286,16 @@ class DnfExpansion:
                         continue
                 pending.append((with_branch, more, types & left, combined_tags))
         return list(finished.values())
+
+    def _cases(
+        self,
+        closure: dict[SchemaNode, None],
+        choices: list[Sequence[SchemaNode]],
+        types: int,
+        tags: Discriminators,
+    ) -> dict[SchemaNode, MemberCase | None]:
+        summaries = [[self.value_summary(branch).discriminators for branch in some] for some in choices]
+        return member_cases(self.document, closure, tags, summaries, types, self.parse_schema)
 
     def value_summary(self, node: SchemaNode) -> ValueSummary:
         """A cheap over-approximation of the values of a schema."""

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from grammars import ir
-from grammars.errors import Problem
 from grammars.json_schema.source import constraints as f
 from grammars.json_schema.source.constraints import (
     ContainsConstraint,
@@ -230,14 +229,9 @@ def _arrays(node: SchemaNode, constraints: TypeConstraints, document: SchemaDocu
                 }
             )
     if constraints.unique_items:
-        place = child_pointer(node.pointer, "uniqueItems")
-        problem = Problem(
-            place,
-            "is not supported under `not` (two equal items are not a regular language)",
-            True,
-            "uniqueItems",
-        )
-        options.append({"unsupported_keywords": ((f.ARRAY, problem),)})
+        options.append({"repeated_items": child_pointer(node.pointer, "uniqueItems")})
+    if constraints.repeated_items:
+        options.append({"unique_items": True})
     if constraints.min_items:
         options.append({"max_items": constraints.min_items - 1})
     if constraints.max_items is not None:

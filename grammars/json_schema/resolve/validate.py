@@ -6,7 +6,7 @@ schemas; with `possibly` it must not definitely violate them. Negation swaps the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -22,6 +22,15 @@ from grammars.json_schema.source.constraints import (
 from grammars.json_schema.source.document import SchemaNode
 from grammars.json_schema.text.literals import equality_key, with_whole_numbers
 from grammars.json_schema.text.numbers import decimal
+
+
+def _with_fractions(value: Any) -> Any:
+    """A value with integers as `Decimal`, at any depth."""
+    if isinstance(value, (list, tuple)):
+        return [*map(_with_fractions, value)]
+    if isinstance(value, dict):
+        return {name: _with_fractions(item) for name, item in value.items()}
+    return Decimal(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 class InstanceValidator:
@@ -82,6 +91,15 @@ class InstanceValidator:
             self.satisfies_schema(other, value, possibly)
             for other in self.expansion.unevaluated_disjuncts(node)
         )
+
+    def as_written(self, values: Iterable[Any]) -> Iterator[Any]:
+        """Enumerated values; in draft 4 also with their whole numbers as 3 and as 3.0, equal values of different types."""
+        for value in values:
+            yield value
+            if not self.whole_floats:
+                whole = with_whole_numbers(value, int)
+                yield whole
+                yield _with_fractions(whole)
 
     def listed(self, constraints: TypeConstraints) -> list[Any]:
         """The enumerated values that satisfy all other constraints.
@@ -145,8 +163,10 @@ class InstanceValidator:
                 constraints.max_items is not None and len(value) > constraints.max_items
             ):
                 return False
-            if constraints.unique_items and len({equality_key(item) for item in value}) < len(value):
-                return False
+            if constraints.unique_items or constraints.repeated_items:
+                differ = len({equality_key(item) for item in value}) == len(value)
+                if (constraints.unique_items and not differ) or (constraints.repeated_items and differ):
+                    return False
             return all(
                 self.satisfies_all(_on(constraints.items, i), item, possibly=possibly)
                 for i, item in enumerate(value)

@@ -143,6 +143,8 @@ class TypeConstraints:
     min_items: int = 0
     max_items: int | None = None
     unique_items: bool = False
+    repeated_items: str = ""
+    """JSON Pointer of a ``uniqueItems`` that two equal items must violate."""
     members: tuple[MemberSchemas, ...] = ()
     negated_objects: tuple[NegatedObject, ...] = ()
     required: tuple[str, ...] = ()
@@ -206,6 +208,7 @@ _CONJOIN: dict[str, Callable[[Any, Any], Any]] = {
     "min_items": max,
     "max_items": _least,
     "unique_items": lambda a, b: a or b,
+    "repeated_items": lambda a, b: a or b,
     "min_properties": max,
     "max_properties": _least,
 }

@@ -86,6 +86,18 @@ schema(
     rejected=({"p1": None},),
 )
 schema(
+    "40 members that 12 kinds allow",
+    lambda: {
+        "type": "object",
+        "properties": {"kind": {"enum": [f"k{i}" for i in range(12)]}},
+        "dependentSchemas": {
+            f"p{i}": {"properties": {"kind": {"enum": [f"k{i % 12}", f"k{i % 7}"]}}} for i in range(40)
+        },
+    },
+    accepted=({}, {"kind": "k3", "p3": 1, "p10": 2}, {"p1": 1, "p2": 1}),
+    rejected=({"kind": "k3", "p4": 1}, {"kind": "k12"}),
+)
+schema(
     "unevaluatedProperties beside anyOf of 8",
     lambda: {
         "type": "object",
@@ -236,6 +248,24 @@ schema(
     },
     accepted=([{name: bool(i >> k & 1) for k, name in enumerate("abcd")} for i in range(16)],),
     rejected=([dict.fromkeys("abcd", True)] * 2,),
+)
+schema(
+    "two equal items",
+    {"type": "array", "not": {"uniqueItems": True}},
+    accepted=([1, {"a": [2]}, "x", {"a": [2]}],),
+    rejected=([], [1, "1", [1], {"a": 1}]),
+)
+schema(
+    "40 objects, two of them equal",
+    {"type": "array", "items": {"type": "object"}, "minItems": 40, "not": {"uniqueItems": True}},
+    accepted=([{"a": i % 39} for i in range(40)],),
+    rejected=([{}] * 39, [{"a": i} for i in range(40)]),
+)
+schema(
+    "two equal values of an enum of 64",
+    lambda: {"type": "array", "items": {"enum": [*range(64)]}, "not": {"uniqueItems": True}},
+    accepted=([*range(64), 9],),
+    rejected=([*range(64)],),
 )
 schema(
     "different arrays of different arrays",
