@@ -18,6 +18,13 @@ _MAX_COMPARED = 32
 """Most earlier items whose schemas are compared with those of one that is required."""
 
 
+class ItemsAreCompared(Exception):
+    """The items of an array are compared as they are written (`ir.Mark`), and objects so far may have a name twice.
+
+    The last member of a name counts, so an item that differs could become equal to another one again.
+    """
+
+
 class ArrayLowering:
     """Lowers the arrays of one document.
 
@@ -27,9 +34,7 @@ class ArrayLowering:
         unique_items: lowers arrays with ``uniqueItems``.
         diagnostics: receives what goes wrong.
         punctuation: terminals of the punctuation.
-
-    Attributes:
-        compares_items: whether items of some array so far are compared as they are written (`ir.Mark`).
+        may_compare: no object has a name twice; where items are compared otherwise, `ItemsAreCompared` is raised.
     """
 
     def __init__(
@@ -39,18 +44,21 @@ class ArrayLowering:
         unique_items: UniqueItemsLowering,
         diagnostics: Diagnostics,
         punctuation: JsonPunctuation,
+        *,
+        may_compare: bool,
     ) -> None:
         self.conjunction_expr = conjunction_expr
         self.known_empty = known_empty
         self.unique_items = unique_items
         self.diagnostics = diagnostics
         self.punctuation = punctuation
-        self.compares_items = False
+        self.may_compare = may_compare
 
     def compared_items(self) -> ArraySigns:
         """The signs of an array whose items are compared."""
         assert self.punctuation.distinct is not None, "markup refuses uniqueItems"
-        self.compares_items = True
+        if not self.may_compare:
+            raise ItemsAreCompared
         return self.punctuation.distinct
 
     def array(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:

@@ -77,6 +77,7 @@ class ParameterLowering:
             lowering.arrays.unique_items,
             lowering.diagnostics,
             punctuation_of(style, gap, items=True),
+            may_compare=True,
         )
         self.values: dict[tuple[SchemaNode | frozenset[SchemaNode], str | None], ir.Expr] = {}
         self.queue: deque[tuple[str, Conjunction, TypeConstraints]] = deque()
