@@ -27,12 +27,16 @@ class PackedRules(Mapping[str, ir.Expr]):
         packed: the arrays.
         leaves: objects that nodes stand for.
         names: of the rules, in order.
+        linked: leaves call rules, by their names.
     """
 
-    def __init__(self, packed: bytes, leaves: tuple[Any, ...], names: tuple[str, ...]) -> None:
+    def __init__(
+        self, packed: bytes, leaves: tuple[Any, ...], names: tuple[str, ...], linked: bool = False
+    ) -> None:
         self.packed = packed
         self.leaves = leaves
         self.names = names
+        self.linked = linked
 
     @property
     def start(self) -> str:

@@ -245,6 +245,7 @@ protected:
     virtual const TokenSet* within_budget(uint32_t, uint32_t) { return nullptr; }
     /// Adds the tokens at these places of the trie's order, all of which the state allows, if the budget suffices after them.
     virtual void keep_within(uint32_t state, uint32_t budget, std::span<const uint32_t> places, uint32_t* out);
+    bool keep_many_within(uint32_t state, uint32_t budget, std::span<const uint32_t> places, uint32_t* out);
     virtual uint32_t forks_of(uint32_t) const { return 0; }
     /// Whether a byte may cost much: a search (`RegexStore::needs_search`), or one step for each of many items.
     virtual bool needs_search(uint32_t) const { return false; }

@@ -151,6 +151,11 @@ void IrReader::read_packed(nb::handle rules) {
     const nb::tuple leaves = nb::cast<nb::tuple>(rules.attr("leaves"));
     const nb::object packed = rules.attr("packed");
     const PackedRules arrays(packed.ptr());
+    if (nb::cast<bool>(rules.attr("linked"))) {  // leaves call rules by their names
+        const nb::tuple names = nb::cast<nb::tuple>(rules.attr("names"));
+        if (nb::len(names) != arrays.rules.size()) throw nb::value_error("malformed grammar: packed rules");
+        for (const nb::handle name : names) number(name);
+    }
     std::vector<int32_t> regex_at, expr_at;  // by packed node
     const auto leaf = [&](int32_t number) -> PyObject* {
         if (number < 0 || static_cast<size_t>(number) >= nb::len(leaves)) throw nb::value_error("malformed grammar: a leaf");

@@ -15,6 +15,7 @@
 //    are left out; the tokens of the state's own canonical completion stay, so there is no dead end.
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <unordered_map>
 
 #include "automaton.hpp"
@@ -23,6 +24,8 @@
 namespace core {
 
 namespace {
+
+constexpr size_t kFewPlaces = 16;  // at most so small a share of the trie's nodes is reached path by path
 
 /// How many of ascending numbers are below a bound. Most often they are few.
 size_t count_below(std::span<const uint32_t> numbers, uint32_t bound) {
@@ -339,6 +342,7 @@ bool BaseAutomaton::affordable(uint32_t state) {
 }
 
 void BaseAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<const uint32_t> places, uint32_t* out) {
+    if (places.size() > shard_->trie.size() / kFewPlaces && keep_many_within(state, budget, places, out)) return;
     struct Visit {
         uint32_t node, state, depth;
         bool past_exit;  // a head may have ended
@@ -400,6 +404,45 @@ void BaseAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<const
             if (!next.places.empty()) work.push_back(next);
         }
     }
+}
+
+/// `keep_within` for many places, level by level, so memory is read in ascending order: in free text the places are most of the
+/// vocabulary. False if it meets a state that reads heads.
+bool BaseAutomaton::keep_many_within(uint32_t state, uint32_t budget, std::span<const uint32_t> places, uint32_t* out) {
+    const Trie& trie = shard_->trie;
+    if (reads_heads(state)) return false;
+    std::vector<uint32_t> before(trie.in_order().size() + 1, 0);  // how many of the places precede each place
+    for (const uint32_t place : places) before[place + 1] = 1;
+    std::partial_sum(before.begin(), before.end(), before.begin());
+    std::vector<uint32_t> states(trie.size(), kDead);  // by node; only of nodes with places below their children
+    states[Trie::kRoot] = state;
+    StatesAfter after;
+    uint32_t asked = kDead;  // the state asked about last: most often the next one too
+    bool fits = false;
+    for (uint32_t node = 0; node < trie.size(); ++node) {
+        const uint32_t from = states[node];
+        if (from == kDead) continue;
+        for (uint32_t child = trie.children_begin(node); child < trie.children_end(node); ++child) {
+            const auto& [unused, begin, own_end, end] = trie.ranges(child);
+            shard_->work.spend(1);
+            if (before[begin] == before[end]) continue;
+            uint32_t& next = after.of(from, trie.byte(child));
+            if (next == StatesAfter::kUnknown) {
+                next = byte_next(from, trie.byte(child));
+                if (reads_heads(next)) return false;
+            }
+            if (before[own_end] < before[end]) states[child] = next;
+            if (before[begin] == before[own_end]) continue;
+            if (next != asked) asked = next, fits = completes_within(next, budget - 1);
+            if (!fits) continue;
+            for (uint32_t place = begin; place < own_end; ++place) {
+                if (before[place] == before[place + 1]) continue;
+                const uint32_t token = trie.in_order()[place];
+                out[token / 32] |= 1u << (token % 32);
+            }
+        }
+    }
+    return true;
 }
 
 /// Inner tokens after which the budget surely suffices, as bits.

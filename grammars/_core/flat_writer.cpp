@@ -9,12 +9,13 @@ int32_t FlatWriter::called(ExprNode node) const {
     while (exprs_[node].op == flat::Op::Choice) {
         const std::span parts(expr_args_.data() + exprs_[node].a, exprs_[node].b);
         const bool scalars = std::ranges::any_of(parts, [&](ExprNode part) {
-            return exprs_[part].op == flat::Op::Terminal || exprs_[part].op == flat::Op::Leaf;
+            return exprs_[part].op == flat::Op::Terminal || (exprs_[part].op == flat::Op::Leaf && !suffices_.contains(part));
         });
         if (scalars) return -1;
         node = parts[0];
     }
-    return only_called(node);
+    const auto known = suffices_.find(node);
+    return known != suffices_.end() ? known->second : only_called(node);
 }
 
 nb::bytes FlatWriter::pack(std::span<const ExprNode> rules, int32_t start, int32_t shift) {

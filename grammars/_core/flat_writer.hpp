@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "flat_nodes.hpp"
@@ -54,6 +55,8 @@ public:
     /// A rule that suffices for an expression to have a text, as `called_rules` in `grammars.json_schema.emit.objects` has it:
     /// the one that it calls, or that the first part of a choice of calls calls; -1 if there is none.
     int32_t called(ExprNode node) const;
+    /// Says of a leaf that a rule suffices for it to have a text. Other leaves have one.
+    void suffices(ExprNode leaf, int32_t rule) { suffices_[leaf] = rule; }
 
     /// The rule that an expression consists of; -1 if it is anything else.
     int32_t only_called(ExprNode node) const { return exprs_[node].op == flat::Op::Call ? exprs_[node].a : -1; }
@@ -84,6 +87,7 @@ private:
     }
 
     nb::list leaves_;
+    std::unordered_map<ExprNode, int32_t> suffices_;
     std::vector<flat::Node> regexes_, exprs_;
     std::vector<int32_t> regex_args_, expr_args_;
     std::string bytes_;

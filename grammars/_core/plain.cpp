@@ -8,7 +8,6 @@ namespace schemas {
 
 namespace {
 
-constexpr int kMaxReferences = 100;
 constexpr int kMaxAlternatives = 8;  // nested in each other
 constexpr size_t kMaxScalars = 10'000, kLongestScalar = 1'000;
 
@@ -60,9 +59,16 @@ bool PlainLowering::read_limits(PyObject* schema, Limits& limits) {
     return true;
 }
 
-ExprNode PlainLowering::value(PyObject* schema, const Place& place) {
+/// The values of a plain schema; kNone if it is not plain.
+ExprNode PlainLowering::plain_value(PyObject* schema, const Place& place) {
     if (schema == Py_True) return any_value();
-    if (!PyDict_Check(schema)) return kNone;
+    if (!PyDict_Check(schema) || not_plain_.contains(schema)) return kNone;
+    const ExprNode node = read_value(schema, place);
+    if (node == kNone) not_plain_.insert(schema);
+    return node;
+}
+
+ExprNode PlainLowering::read_value(PyObject* schema, const Place& place) {
     Limits limits;
     if (!read_limits(schema, limits)) return kNone;
     if (limits.count == 0) return any_value();
@@ -168,10 +174,10 @@ ExprNode PlainLowering::reference(PyObject* reference) {
         std::string pointer;
         PyObject* const target = resolve(reference, pointer);
         if (!target) return kNone;
-        if (!PyDict_Check(target)) return value(target, {pointer});
+        if (!PyDict_Check(target)) return plain_value(target, {pointer});
         Limits limits;
         if (!read_limits(target, limits)) return kNone;
-        if (!limits[Role::Ref]) return value(target, {pointer});
+        if (!limits[Role::Ref]) return plain_value(target, {pointer});
         if (!terminals_.keywords->ref_alone && limits.count > 1) return kNone;
         reference = limits[Role::Ref];
     }
@@ -211,7 +217,7 @@ ExprNode PlainLowering::alternatives(const Limits& limits, const std::string& po
     for (size_t i = 0; i < branches.size(); ++i) {
         const auto before = std::span(branches).first(i);
         if (std::ranges::any_of(before, [&](const Branch& other) { return other.pointer == branches[i].pointer; })) continue;
-        const ExprNode part = limits[Role::Type] ? typed_branch(branches[i], types, pointer) : value(branches[i].schema, {branches[i].pointer});
+        const ExprNode part = limits[Role::Type] ? typed_branch(branches[i], types, pointer) : plain_value(branches[i].schema, {branches[i].pointer});
         if (part == kNone) return kNone;
         if (part != kNever) parts.push_back(part);
     }
@@ -291,21 +297,27 @@ nb::object PlainLowering::run() {
     const std::string root = "#";
     const ExprNode start = value(root_, {root});
     if (start < 0) return nb::none();
-    for (size_t rule = 0; rule < rules_.size(); ++rule) {
-        if (!make_body(rule)) return nb::none();
+    for (size_t made = 0;;) {
+        for (; made < rules_.size(); ++made) {
+            if (!make_body(made)) return nb::none();
+        }
+        if (!asked_) break;
+        if (!nb::cast<bool>(general().attr("lower_queued")())) return nb::none();
+        if (made == rules_.size()) break;
     }
-    if ((identified_ && refers_) || !all_productive()) return nb::none();
+    if ((identified_ && refers_) || (asked_ && !take_general_bodies()) || !has_values(start)) return nb::none();
     const int32_t called_rule = out_.only_called(start);
     const bool own = called_rule == kNone;  // the start needs a rule of its own
     std::vector<ExprNode> bodies;
     nb::list names;
     if (own) bodies.push_back(start), names.append("start");
     for (const Rule& rule : rules_) bodies.push_back(rule.body), names.append(nb::str(rule.name.data(), rule.name.size()));
-    return nb::make_tuple(out_.pack(bodies, own ? 0 : called_rule, own), nb::tuple(out_.leaves()), nb::tuple(names));
+    return nb::make_tuple(out_.pack(bodies, own ? 0 : called_rule, own), nb::tuple(out_.leaves()), nb::tuple(names), asked_);
 }
 
 bool PlainLowering::make_body(size_t at) {
     Rule& rule = rules_[at];
+    if (rule.general) return true;
     if (!rule.schema) {  // any array or object
         rule.known_needs = true;
         const ExprNode keys = out_.terminal(names_.others({}));
@@ -320,17 +332,17 @@ bool PlainLowering::make_body(size_t at) {
     for (const uint32_t type : {kObject, kArray}) {
         if (!(rule.types & type)) continue;
         const ExprNode part = type == kObject ? object(at) : array(at);
-        if (part == kNone) return false;
+        if (part == kNone) return hand_over(at);
         parts[count++] = part;
     }
     rules_[at].body = out_.choice(std::span<const ExprNode>(parts.data(), count));
     return true;
 }
 
-/// Whether each rule is known to derive some text: callers usually precede the rules that they call.
-bool PlainLowering::all_productive() {
-    std::vector<bool> productive(rules_.size());
-    for (size_t left = rules_.size(), before = left + 1; left < before;) {
+/// Marks the rules known to derive some text: callers usually precede the rules that they call. Returns how many are left.
+size_t PlainLowering::settle_productive(std::vector<bool>& productive) const {
+    size_t left = static_cast<size_t>(std::ranges::count(productive, false));
+    for (size_t before = left + 1; 0 < left && left < before;) {
         before = left;
         for (size_t at = rules_.size(); at-- > 0;) {
             const Rule& rule = rules_[at];
@@ -339,13 +351,12 @@ bool PlainLowering::all_productive() {
             productive[at] = true;
             --left;
         }
-        if (left == 0) return true;
     }
-    return rules_.empty();
+    return left;
 }
 
-nb::object lower_plain(nb::handle document, PlainTerminals& terminals, nb::callable scalar, nb::callable disjoint) {
-    return PlainLowering(document, terminals, std::move(scalar), std::move(disjoint)).run();
+nb::object lower_plain(nb::handle document, PlainTerminals& terminals, nb::callable scalar, nb::callable disjoint, nb::object general) {
+    return PlainLowering(document, terminals, std::move(scalar), std::move(disjoint), std::move(general)).run();
 }
 
 }  // namespace schemas

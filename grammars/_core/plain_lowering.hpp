@@ -1,11 +1,12 @@
 // The lowering of plain schemas, a walk over a document: its state, and what its parts share. Schemas, alternatives and rules are in
-// plain.cpp, objects and arrays in plain_containers.cpp.
+// plain.cpp, objects and arrays in plain_containers.cpp, what is handed over in plain_general.cpp.
 #pragma once
 
 #include <algorithm>
 #include <deque>
 #include <optional>
 #include <string_view>
+#include <unordered_set>
 
 #include "flat_writer.hpp"
 #include "name_spellings.hpp"
@@ -15,6 +16,7 @@ namespace schemas {
 
 constexpr int32_t kNone = kNoNode;  // what is asked for is not plain
 constexpr int32_t kNever = -2;      // it is plain, and no value
+constexpr int kMaxReferences = 100;
 constexpr long long kMaxCount = (1LL << 31) - 2;  // `grammars.ir.MAX_COUNT`
 
 /// The UTF-8 of a string, if it has one.
@@ -78,8 +80,8 @@ constexpr auto kArrays = {Role::Items, Role::MinItems, Role::MaxItems, Role::Uni
 
 class PlainLowering {
 public:
-    PlainLowering(nb::handle document, PlainTerminals& terminals, nb::callable scalar, nb::callable disjoint)
-        : root_(document.ptr()), terminals_(terminals), scalar_(std::move(scalar)), disjoint_(std::move(disjoint)) {
+    PlainLowering(nb::handle document, PlainTerminals& terminals, nb::callable scalar, nb::callable disjoint, nb::object general)
+        : root_(document.ptr()), terminals_(terminals), scalar_(std::move(scalar)), disjoint_(std::move(disjoint)), general_(std::move(general)) {
         exprs_.fill(kNone);
     }
 
@@ -93,6 +95,7 @@ private:
         ExprNode body = kNone;
         int32_t needs_from = 0, needs_to = 0;  // in `needs_`: the rules that suffice for it to derive some text
         bool known_needs = false;
+        bool general = false;  // its body comes from the general lowering, at the end
     };
     struct Member {
         std::string_view name;
@@ -122,6 +125,8 @@ private:
     bool read_limits(PyObject* schema, Limits& limits);
     bool read_identifier(PyObject* schema, PyObject* identifier);
     ExprNode value(PyObject* schema, const Place& place);
+    ExprNode plain_value(PyObject* schema, const Place& place);
+    ExprNode read_value(PyObject* schema, const Place& place);
     ExprNode any_value();
     ExprNode listed(PyObject* schema, const Limits& limits, uint32_t types);
     nb::object general_scalars(PyObject* schema, bool limited);
@@ -148,7 +153,14 @@ private:
     ExprNode uncounted(std::span<const Member> members, std::span<const Other> others);
     ExprNode interleaved(std::span<const Member> members, std::span<const Other> others, int32_t low, int32_t high);
     ExprNode array_of(ExprNode item, long long low, long long high);
-    bool all_productive();
+    ExprNode general_value(const std::string& pointer);
+    bool hand_over(size_t rule);
+    bool may_be_one_rule(PyObject* schema);
+    nb::object general();
+    int32_t number_of(const std::string& name);
+    bool take_general_bodies();
+    bool has_values(ExprNode start);
+    size_t settle_productive(std::vector<bool>& productive) const;
 
     ExprNode fixed(PlainTerminals::Fixed which) {
         ExprNode& node = exprs_[which];
@@ -160,6 +172,9 @@ private:
     PyObject* const root_;
     PlainTerminals& terminals_;
     const nb::callable scalar_, disjoint_;
+    const nb::object general_;  // lowers what is not plain; None: that ends the walk
+    bool asked_ = false, ended_ = false;  // it was asked; it cannot lower this document
+    std::unordered_set<PyObject*> not_plain_;
     FlatWriter out_;
     NameSpellings names_{terminals_, out_};
     std::deque<Rule> rules_;  // in order of discovery, which is that of the queue

@@ -29,6 +29,7 @@ from grammars.errors import (
     UnsupportedConstraint,
 )
 from grammars.garbage import rare_collections
+from grammars.json_schema.emit.arrays import ItemsAreCompared
 from grammars.json_schema.emit.lazy_rules import LazySchemaRules
 from grammars.json_schema.emit.lowering import SchemaLowering
 from grammars.json_schema.emit.plain import lower_plain
@@ -241,6 +242,7 @@ def lower_schema(
         return rows if max_digits is None else noting_digits(rows, max_digits)
 
     eager = strict or ensure_ascii is not None or markup is not None or bool(excludes)
+    distinct_names = False  # of all objects
     copy = None if eager or size < LAZY_RULES_THRESHOLD else copy_document(schema)
     kept = schema if copy is None else copy
     if (
@@ -250,14 +252,18 @@ def lower_schema(
         and not eager
         and dialect is SCHEMA_DIALECTS.get(dialect.name)
     ):
-        plain = lower_plain(
-            kept,
-            dialect,
-            punctuation,
-            ordered=property_order == "schema",
-            max_digits=max_digits,
-            general=lambda: lowering_of(kept),
-        )
+        try:
+            plain = lower_plain(
+                kept,
+                dialect,
+                punctuation,
+                ordered=property_order == "schema",
+                max_digits=max_digits,
+                general=lambda: lowering_of(kept),
+                equal=lambda: {} if copy is None else equal_parts(copy),
+            )
+        except ItemsAreCompared:
+            plain, distinct_names = None, True
         if plain is not None:
             return LoweredSchema(
                 plain, KeywordReport(lambda: rows_of(lowering_of(kept)), ()), (), dialect.name
@@ -267,15 +273,16 @@ def lower_schema(
 
     def lower() -> tuple[SchemaLowering, LazySchemaRules | None, ir.Grammar, bool]:
         """With the grammar of the schema: whether it has a text."""
-        lowering, lazy_rules, grammar = lower_once(distinct_names=False)
-        if lowering.arrays.compares_items and property_order == "schema":
-            # The last member of a name counts, so an item that differs could become equal to another one again.
-            lowering.release()
-            lowering, lazy_rules, grammar = lower_once(distinct_names=True)
+        nonlocal distinct_names
+        try:
+            lowering, lazy_rules, grammar = lower_once()
+        except ItemsAreCompared:
+            distinct_names = True
+            lowering, lazy_rules, grammar = lower_once()
         productive = productive_rules(rules_built_so_far(grammar), lowering.productive())
         return lowering, lazy_rules, grammar, grammar.start in productive
 
-    def lower_once(*, distinct_names: bool) -> tuple[SchemaLowering, LazySchemaRules | None, ir.Grammar]:
+    def lower_once() -> tuple[SchemaLowering, LazySchemaRules | None, ir.Grammar]:
         lowering = lowering_of(kept, equal, distinct_names=distinct_names)
         if markup is None:
             lazy_rules = (
@@ -283,7 +290,11 @@ def lower_schema(
                 if copy is None
                 else LazySchemaRules(lowering.document, dialect.native_keywords, punctuation)
             )
-            return lowering, lazy_rules, lowering.run(lazy_rules)
+            try:
+                return lowering, lazy_rules, lowering.run(lazy_rules)
+            except ItemsAreCompared:
+                lowering.release()
+                raise
         parameters = ParameterLowering(
             lowering,
             markup,
@@ -340,7 +351,10 @@ def lower_schema(
     if lazy_rules is None or not lazy_rules.lengths:
         lowering.release()
     return LoweredSchema(
-        grammar, KeywordReport(lambda: rows_of(lowering_of(kept)), unchecked), unchecked, dialect.name
+        grammar,
+        KeywordReport(lambda: rows_of(lowering_of(kept, distinct_names=distinct_names)), unchecked),
+        unchecked,
+        dialect.name,
     )
 
 

@@ -20,6 +20,8 @@ SCHEMAS: list[Any] = [
     {"type": "object", "properties": {"next": {"$ref": "#"}, "n": {"type": "number", "minimum": 3}}},
     {"type": ["array", "null"], "items": {"type": "string", "maxLength": 2}, "minItems": 2, "maxItems": 3},
     {"type": "object", "properties": {"é": {"type": "boolean"}}, "additionalProperties": {"type": "null"}},
+    {"type": "object", "properties": {"n": {"$ref": "#"}, "x": {"oneOf": [{"type": "object", "minProperties": 1}, {"required": ["a"]}]},
+                                      "y": {"type": "array", "prefixItems": [{"type": "array", "items": {"$ref": "#"}}]}}},
 ]  # fmt: skip
 
 

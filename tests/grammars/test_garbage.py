@@ -117,7 +117,8 @@ _CONJOINED = {
 _LARGE = {
     "type": "object",
     "properties": {
-        "first": {"allOf": [{"minProperties": 1}, {"not": {"$ref": "#"}}]},
+        "items": {"uniqueItems": True},  # compared, so the native walk leaves it alone
+        "first": {"allOf": [{"minProperties": 1}, {"not": {"required": ["x"]}}]},
         **{f"{i}": {"type": "object", "properties": {"a": {"$ref": "#"}, "b": {"minimum": i}}} for i in range(80)},
     },
 }  # fmt: skip

@@ -26,6 +26,13 @@ _MAX_COMPARED = 32
 """Most earlier items whose schemas are compared with those of one that is required."""
 
 
+class ItemsAreCompared(Exception):
+    """The items of an array are compared as they are written (`ir.Mark`), and objects so far may have a name twice.
+
+    The last member of a name counts, so an item that differs could become equal to another one again.
+    """
+
+
 class ArrayLowering:
     """Lowers the arrays of one document.
 
@@ -36,9 +43,7 @@ class ArrayLowering:
         repeated_items: lowers arrays with two equal items.
         diagnostics: receives what goes wrong.
         punctuation: terminals of the punctuation.
-
-    Attributes:
-        compares_items: whether items of some array so far are compared as they are written (`ir.Mark`).
+        may_compare: no object has a name twice; where items are compared otherwise, `ItemsAreCompared` is raised.
     """
 
     def __init__(
@@ -49,6 +54,8 @@ class ArrayLowering:
         repeated_items: RepeatedItemsLowering,
         diagnostics: Diagnostics,
         punctuation: JsonPunctuation,
+        *,
+        may_compare: bool,
     ) -> None:
         self.conjunction_expr = conjunction_expr
         self.known_empty = known_empty
@@ -56,13 +63,17 @@ class ArrayLowering:
         self.repeated_items = repeated_items
         self.diagnostics = diagnostics
         self.punctuation = punctuation
-        self.compares_items = False
+        self.may_compare = may_compare
 
     def compared_items(self) -> ArraySigns:
         """The signs of an array whose items are compared."""
         assert self.punctuation.distinct is not None, "markup refuses uniqueItems"
-        self.compares_items = True
+        self._check_names()
         return self.punctuation.distinct
+
+    def _check_names(self) -> None:
+        if not self.may_compare:
+            raise ItemsAreCompared
 
     def array(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
         """The arrays of a disjunct."""
@@ -175,7 +186,7 @@ class ArrayLowering:
             reason = reason or "where no value is found that can come twice at the end"
             self.diagnostics.note_repeated_unsupported(place, reason)
             return self.array(disjunct, TypeConstraints(**present))
-        self.compares_items = True
+        self._check_names()
         items = [self.conjunction_expr(conjunction) for conjunction in conjunctions]
         return repeated_array_expr(items, texts, constraints.min_items, signs, self.punctuation.array)
 

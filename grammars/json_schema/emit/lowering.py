@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 from weakref import finalize
 
 from grammars import ir
@@ -40,6 +41,24 @@ MAX_RULES = 200_000
 
 _ANY_CONTAINER: dict[tuple[JsonPunctuation, bool, bool, int | None], ir.Expr] = {}
 """Objects and arrays without constraints, where no substring is excluded."""
+
+
+class RulesElsewhere(Protocol):
+    """Says of which schemas the rules are made elsewhere: later (`LazySchemaRules`), or by the native walk (`NotPlain`)."""
+
+    lengths: dict[str, int]
+
+    def deferred_call(self, node: SchemaNode) -> ir.Call | None:
+        """A call of the rule of all values of a schema; None where it is made here."""
+        ...
+
+    def defer(self, name: str, disjunct: Conjunction, constraints: TypeConstraints) -> bool:
+        """Whether the rule of a disjunct is made elsewhere."""
+        ...
+
+    def pending_eager(self) -> Iterable[SchemaNode]:
+        """Schemas that must be lowered here because of rules elsewhere, since the last call."""
+        ...
 
 
 class SchemaLowering:
@@ -114,12 +133,13 @@ class SchemaLowering:
             RepeatedItemsLowering(self.expansion, validator, different),
             self.diagnostics,
             punctuation,
+            may_compare=distinct_names or not ordered,
         )
         self.rule_dependencies: dict[str, list[str]] = {}
         self.queue: deque[tuple[str, Conjunction, TypeConstraints]] = deque()
         self.conjunction_exprs: dict[SchemaNode | frozenset[SchemaNode], ir.Expr] = {}
         self.disjunct_exprs: dict[SchemaNode | frozenset[SchemaNode], ir.Expr] = {}
-        self.lazy_rules: LazySchemaRules | None = None
+        self.lazy_rules: RulesElsewhere | None = None
         self.eager_exprs: dict[str, ir.Expr] = {}  # values in deferred bodies that cannot be deferred
 
     def run(self, lazy_rules: LazySchemaRules | None = None) -> ir.Grammar:
@@ -168,7 +188,7 @@ class SchemaLowering:
 
     def deferred_body(self, name: str) -> ir.Expr:
         """The body of a deferred rule."""
-        assert self.lazy_rules is not None
+        assert isinstance(self.lazy_rules, LazySchemaRules)
         disjunct, constraints = self.lazy_rules.deferred_disjunct(name)
         if not disjunct:
             return self.anything(name)

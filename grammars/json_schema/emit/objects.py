@@ -141,10 +141,21 @@ class ObjectLowering:
         if obligations is None:
             self.diagnostics.conflict(disjunct, "every object matches the schema under `not`")
             return ir.EMPTY_LANGUAGE
+        low, high = constraints.min_properties, constraints.max_properties
+        if not obligations.number:  # each was met where the schemas of members were conjoined
+            members = [
+                PropertyMember(member.name, member.required, member.value_for(0))
+                for member in obligations.members
+            ]
+            if high is not None and max(low, sum(member.required for member in members)) > high:
+                return ir.EMPTY_LANGUAGE
+            return self.object_of(
+                members, [(other.keys, other.value_for(0)) for other in obligations.others], low, high
+            )
         return object_with_obligations(
             *obligations,
-            constraints.min_properties,
-            constraints.max_properties,
+            low,
+            high,
             self.punctuation,
             constraints.negated_objects[0].place,
             ordered=self.ordered_members,

@@ -3,14 +3,14 @@
 Most schemas consist of objects, arrays, references within the document, scalars and alternatives of these, each alone at its
 place: nothing needs to be conjoined or negated. Keys may match patterns, each one at most. For them the nodes, parsed schemas and caches of `SchemaLowering` cost more than the grammar.
 The native walk (``grammars/_core/plain.hpp``) reads such a schema directly and gives the grammar that `SchemaLowering` gives, node
-by node, or none at all: whatever it does not know, and every error, is left to `SchemaLowering`, which is also its judge in the
-tests.
+by node. Subschemas that it does not know it hands over to `SchemaLowering` (`NotPlain`); every error ends it, and `SchemaLowering`
+lowers the whole document. That is also its judge in the tests.
 """
 
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from grammars import ir
 from grammars._core import PlainTerminals
 from grammars.errors import ConstraintError, ConstraintTooLarge
 from grammars.json_schema.emit.lowering import SchemaLowering
+from grammars.json_schema.emit.not_plain import NotPlain
 from grammars.json_schema.emit.scalars import BOOLEAN, NULL, STRING, unbounded_numbers
 from grammars.json_schema.source import constraints as f
 from grammars.json_schema.source.dialects import SchemaDialect
@@ -37,8 +38,9 @@ def lower_plain(
     ordered: bool,
     max_digits: int | None,
     general: Callable[[], SchemaLowering],
+    equal: Callable[[], Mapping[int, int]],
 ) -> ir.Grammar | None:
-    """The grammar of a document; None if it is not plain, or has no values.
+    """The grammar of a document; None if the walk cannot make it, or it has no values.
 
     Args:
         schema: the document; valid in its dialect.
@@ -47,18 +49,24 @@ def lower_plain(
         ordered: members come in the order of the schema.
         max_digits: bound on the digits of numbers that have no bound.
         general: makes the lowering that knows everything.
+        equal: see `SchemaDocument`.
+
+    Raises:
+        ItemsAreCompared: see there.
     """
     lowering: SchemaLowering | None = None
     nodes: dict[int, SchemaNode] = {}
 
-    def scalars(schema: Any) -> ir.Expr | tuple[ir.Expr, ...] | Literal[False] | None:
+    def shared_lowering() -> SchemaLowering:
         nonlocal lowering
         lowering = lowering or general()
-        return _scalars(schema, lowering)
+        return lowering
+
+    def scalars(schema: Any) -> ir.Expr | tuple[ir.Expr, ...] | Literal[False] | None:
+        return _scalars(schema, shared_lowering())
 
     def disjoint(one: Any, other: Any) -> bool:
-        nonlocal lowering
-        lowering = lowering or general()
+        lowering = shared_lowering()
         root = lowering.document.root
         for schema in (one, other):
             if id(schema) not in nodes:
@@ -68,9 +76,12 @@ def lower_plain(
         except (ConstraintError, ConstraintTooLarge, RecursionError):
             return False
 
-    found = _terminals(dialect, punctuation, ordered, max_digits).lower(schema, scalars, disjoint)
-    if lowering is not None:
-        lowering.release()
+    terminals = _terminals(dialect, punctuation, ordered, max_digits)
+    try:
+        found = terminals.lower(schema, scalars, disjoint, NotPlain(shared_lowering, equal))
+    finally:
+        if lowering is not None:
+            lowering.release()
     if found is None:
         return None
     rules = PackedRules(*found)
@@ -79,26 +90,27 @@ def lower_plain(
 
 def _scalars(schema: Any, lowering: SchemaLowering) -> ir.Expr | tuple[ir.Expr, ...] | Literal[False] | None:
     """The scalars of a schema, as one expression if it allows no others; False if there are none; None if they are not plain."""
-    root = lowering.document.root
+    root, diagnostics = lowering.document.root, lowering.diagnostics
     conjunction = (SchemaNode(schema, "#/a scalar", root, root.base),)
     found: ir.Expr | tuple[ir.Expr, ...]
+    before = len(lowering.rules), len(diagnostics.problems), len(diagnostics.conflicts)
     try:
         if not lowering.expansion.parse_schema(conjunction[0]).limits:
             return None  # every value: an unknown format, for one
         constraints = lowering.expansion.constraints_of(conjunction)
         if constraints.enum_values is None and constraints.types & (f.ARRAY | f.OBJECT):
-            lowering.diagnostics.note_unsupported(constraints)
+            diagnostics.note_unsupported(constraints)
             found = tuple(lowering.scalars.scalars(conjunction, constraints))
         else:
             found = lowering.conjunction_expr(conjunction)
     except (ConstraintError, ConstraintTooLarge, RecursionError):  # an enumerated value may be nested deeply
         return None
-    if lowering.rules or lowering.diagnostics.problems:
+    if (len(lowering.rules), len(diagnostics.problems)) != before[:2]:
         return None
     if found is ir.EMPTY_LANGUAGE:
-        lowering.diagnostics.conflicts.clear()
+        diagnostics.conflicts.clear()
         return False
-    return None if lowering.diagnostics.conflicts else found
+    return None if len(diagnostics.conflicts) > before[2] else found
 
 
 def _key_classes(

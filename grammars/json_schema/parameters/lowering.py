@@ -78,6 +78,7 @@ class ParameterLowering:
             lowering.arrays.repeated_items,
             lowering.diagnostics,
             punctuation_of(style, gap, items=True),
+            may_compare=True,
         )
         self.values: dict[tuple[SchemaNode | frozenset[SchemaNode], str | None], ir.Expr] = {}
         self.queue: deque[tuple[str, Conjunction, TypeConstraints]] = deque()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
-from grammars.json_schema.source.constraints import OBJECT, STRING, NegatedObject, ParsedSchema
+from grammars.json_schema.source.constraints import OBJECT, NegatedObject, ParsedSchema, type_bit_of
 from grammars.json_schema.source.document import SchemaNode
 from grammars.json_schema.text.literals import equality_key
 
@@ -22,7 +22,7 @@ class Discriminators(NamedTuple):
     Attributes:
         required: required members.
         listed: by member, its enumerated values.
-        excluded: (member, values, others): if all the others are present, so is the member, with none of the values.
+        excluded: (member, values, others): if all the others are present, so is the member, and it has none of the values.
     """
 
     required: frozenset[str]
@@ -41,13 +41,19 @@ class Discriminators(NamedTuple):
 
     def is_contradiction(self) -> bool:
         """Whether no value is left for a required member."""
-        sure = [(name, values) for name, values, others in self.excluded if self.required.issuperset(others)]
-        required = self.required.union(name for name, _ in sure)  # it is there, with another value
-        left = {name: values for name, values in self.listed.items() if name in required}
-        for name, values in sure:
-            if name in left:
-                left[name] -= values
-        return not all(left.values())
+        required, pending = set(self.required), list(self.excluded)
+        excluded: dict[str, EqualityKeys] = {}
+        for name, values, others in pending:  # grows: a member may be required because others are
+            if required.issuperset(others):
+                excluded[name] = excluded.get(name, frozenset()) | values
+                if name not in required:
+                    required.add(name)
+                    pending += [entry for entry in self.excluded if name in entry[2]]
+        return not all(
+            values - excluded.get(name, frozenset())
+            for name, values in self.listed.items()
+            if name in required
+        )
 
 
 NO_DISCRIMINATORS = Discriminators(frozenset(), {}, ())
@@ -111,7 +117,7 @@ _SCALARS = frozenset((str, int, bool, type(None)))
 def _excluded(
     negated: NegatedObject, parse_schema: Callable[[SchemaNode], ParsedSchema]
 ) -> tuple[str, EqualityKeys, tuple[str, ...]] | None:
-    """The `excluded` entry of a negated object that enumerates strings of a single member, else None."""
+    """The `excluded` entry of a negated object that enumerates scalars of a single member, else None."""
     if negated.property_names or len(negated.members) != 1:
         return None
     (members,) = negated.members
@@ -122,9 +128,9 @@ def _excluded(
     if not values:
         return None
     parsed = parse_schema(part)
-    keywords = parsed.constraints.__dict__.keys()
-    if not (parsed.is_flat and parsed.constraints.types & STRING and keywords <= {"types", "enum_values"}):
+    constraints = parsed.constraints
+    if not (parsed.is_flat and constraints.__dict__.keys() <= {"types", "enum_values"}):
         return None
-    if set(map(type, parsed.constraints.enum_values or ())) != {str}:
+    if not all(type_bit_of(value, True) & constraints.types for value in constraints.enum_values or ()):
         return None
     return name, values, negated.required

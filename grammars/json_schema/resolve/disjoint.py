@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 from grammars.json_schema.resolve.expand import DnfExpansion
 from grammars.json_schema.resolve.validate import InstanceValidator
 from grammars.json_schema.source import constraints as f
@@ -50,7 +52,8 @@ class EmptinessProver:
             self.steps += 1
             if self.steps > MAX_PROOF_STEPS:
                 return False
-            self.known[key] = all(
+            summaries = map(self.expansion.value_summary, conjunction) if len(conjunction) > 1 else ()
+            self.known[key] = any(a.is_disjoint(b) for a, b in combinations(summaries, 2)) or all(
                 self.has_no_values(self.expansion.constraints_of((*also, *disjunct)), depth)
                 for disjunct in self.expansion.expand(conjunction, relaxed=True)
             )

@@ -276,6 +276,15 @@ class SchemaDocument:
             action="correct the reference",
         )
 
+    def at(self, pointer: str) -> SchemaNode:
+        """The schema at a JSON Pointer of the document, as a URI fragment that is not percent-encoded."""
+        found = self.root if pointer == "#" else self.nodes.get(pointer)
+        return found or self._descend(self.root, pointer[1:], self.root, pointer)
+
+    def share(self, equal: Mapping[int, int]) -> None:
+        """Sets which schemas have the same text, for nodes that are made from now on."""
+        self._equal = equal
+
     def _descend(self, start: SchemaNode, fragment: str, node: SchemaNode, reference: str) -> SchemaNode:
         current = start
         tokens: list[str | int] = []

@@ -141,6 +141,37 @@ def test_forty_conditions_on_one_tag_are_forty_cases(order: PropertyOrder) -> No
     assert not accepts(automaton, {"kind": "kind 7"}, whole=False)
 
 
+@pytest.mark.parametrize("nothing", [None, False, 0, "none"])
+@pytest.mark.parametrize("order", ORDERS)
+def test_one_of_many_members_with_a_value_is_a_case_for_each(order: PropertyOrder, nothing: Any) -> None:
+    """A member of which only its absent value is known: what violates that is there, and has another value."""
+    names = [f"way {i}" for i in range(11)]
+
+    def others(name: str) -> Any:
+        return {"properties": {other: {"const": nothing} for other in names if other != name}}
+
+    schema = {
+        "type": "object",
+        "allOf": [
+            {"if": {"not": {"properties": {name: {"const": nothing}}}}, "then": others(name)}
+            for name in names
+        ],
+    }
+    grammar = lower_schema(schema, property_order=order).grammar
+    assert len(grammar.rules) < 30
+    automaton = compile_grammar(grammar, VOCABULARY)
+    judge = Draft202012Validator(schema)
+    for value in (
+        {},
+        {names[2]: [1]},
+        {names[2]: [1], names[5]: nothing},
+        {names[2]: [1], names[5]: 7},
+        dict.fromkeys(names, nothing),
+        {names[0]: nothing, names[10]: "x", "more": 1},
+    ):
+        assert accepts(automaton, value, whole=True) == judge.is_valid(value), value
+
+
 def test_members_that_violate_a_branch_are_split_by_its_discriminator_only() -> None:
     """Six shapes and one whose tag is misspelt, so that it may be any of them: GeoJSON, as people publish it."""
 

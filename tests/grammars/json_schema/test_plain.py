@@ -15,6 +15,8 @@ import pytest
 from grammars import ir, json_schema
 from grammars.errors import ConstraintError, ConstraintTooLarge
 from grammars.json_schema import PropertyOrder, Whitespace, lower_schema
+from grammars.packed import PackedRules
+from grammars.visit import children, fold
 from tests.support.examples import examples
 from tests.support.random_schemas import RandomSchemas
 
@@ -137,7 +139,6 @@ NOT_PLAIN: list[Any] = [
     },
     {"type": "array", "uniqueItems": True, "items": {"type": "integer"}},
     {"type": "array", "prefixItems": [True]},
-    {"properties": {"a": {"$id": "b", "type": "string"}, "c": {"$ref": "#/$defs/d"}}, "$defs": {"d": {}}},
     {"properties": {"a": {"$id": "b", "$schema": "http://json-schema.org/draft-04/schema#"}}},
     {"properties": {"a": {"$id": "http://[", "type": "string"}}} | {"properties": {"a": {"$id": "é"}}},
     {"anyOf": [{"type": "string"}], "type": ["string", "null"]},
@@ -187,7 +188,13 @@ NOT_PLAIN: list[Any] = [
     {"format": "a name that nobody knows"},
     {"minLength": 2, "minItems": 0},
 ]
-"""Right schemas that are left to the general lowering."""
+"""Right schemas that have a part which is left to the general lowering."""
+
+IDENTIFIED = {
+    "properties": {"a": {"$id": "b", "type": "string"}, "c": {"$ref": "#/$defs/d"}},
+    "$defs": {"d": {}},
+}
+"""The walk does not know where its reference starts."""
 
 WRONG: list[Any] = [
     {"type": "object", "properties": {"a": {"$ref": "#/$defs/none"}}},
@@ -220,8 +227,20 @@ WRONG: list[Any] = [
 Numbers = dict[tuple[Any, ...], int]
 
 
-def shape(grammar: ir.Grammar, numbers: Numbers) -> list[Any]:
-    """The rules of a grammar in their order, each as the number of its content in `numbers`."""
+def reached(grammar: ir.Grammar) -> list[str]:
+    """The rules that the start rule calls, directly or not."""
+    names = {grammar.start: None}
+    for name in (pending := [grammar.start]):
+        parts: dict[ir.Expr, None] = {}
+        fold(grammar.rules[name], children, lambda part, known: None, parts)
+        called = [part.rule for part in parts if isinstance(part, ir.Call) and part.rule not in names]
+        names.update(dict.fromkeys(called))
+        pending += dict.fromkeys(called)
+    return sorted(names)
+
+
+def shape(grammar: ir.Grammar, numbers: Numbers, names: list[str]) -> list[Any]:
+    """Rules of a grammar, each as the number of its content in `numbers`."""
     known: dict[int, Any] = {}
 
     def of(part: Any) -> Any:
@@ -234,16 +253,20 @@ def shape(grammar: ir.Grammar, numbers: Numbers) -> list[Any]:
             known[id(part)] = "part", numbers.setdefault(content, len(numbers))
         return known[id(part)]
 
-    return [grammar.start, *((name, of(body)) for name, body in grammar.rules.items())]
+    return [grammar.start, *((name, of(grammar.rules[name])) for name in names)]
 
 
 def same(walked: ir.Grammar, general: ir.Grammar) -> bool:
-    """Whether two grammars have equal rules in the same order, node by node."""
+    """Whether two grammars have equal rules, node by node, in the same order; where the walk has handed something over, those that
+    the start reaches.
+    """
+    assert isinstance(walked.rules, PackedRules)
+    names = [reached(one) if walked.rules.linked else list(one.rules) for one in (walked, general)]
     numbers: Numbers = {}
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(20_000)  # the members of an object are nested
     try:
-        return shape(walked, numbers) == shape(general, numbers)
+        return shape(walked, numbers, names[0]) == shape(general, numbers, names[1])
     finally:
         sys.setrecursionlimit(limit)
 
@@ -277,11 +300,64 @@ def test_the_same_rules(
     assert same(walked, general)
 
 
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("schema", NOT_PLAIN, ids=json.dumps)
-def test_the_rest_is_left_alone(schema: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rest_is_handed_over(schema: Any, order: PropertyOrder, monkeypatch: pytest.MonkeyPatch) -> None:
+    walked, general = both(schema, monkeypatch, property_order=order)
+    assert walked is not None
+    assert walked.rules.linked or order == "any"  # there some are plain
+    assert same(walked, general)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("schema", NOT_PLAIN, ids=json.dumps)
+def test_what_is_handed_over_may_stand_anywhere(
+    schema: Any, order: PropertyOrder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = {"type": "object", "properties": {"a": {"$ref": "#"}, "b": {"type": "array", "items": True}}}
+    definitions = schema.get("$defs", {})
+    part = {key: value for key, value in schema.items() if key != "$defs"}
+    whole = {
+        "type": "object",
+        "properties": {
+            "x": part,
+            "y": {"type": "array", "items": part},
+            "z": {"anyOf": [part, {"type": "null"}]},
+        }
+        | {"u": {"allOf": [part, plain]}, "v": plain, "w": {"not": part}},
+        "required": ["v"],
+        "additionalProperties": {"not": {"type": "object", "properties": {"a": {"const": 1}}}},
+        "$defs": definitions,
+    }
+    walked, general = both(whole, monkeypatch, property_order=order)
+    if walked is None:  # an error, or identifiers with references
+        assert isinstance(general, Exception) or "$id" in json.dumps(schema)
+        return
+    assert walked.rules.linked
+    assert same(walked, general)
+
+
+def test_identifiers_with_references_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    walked, general = both(IDENTIFIED, monkeypatch)
+    assert walked is None
+    assert isinstance(general, ir.Grammar)
+
+
+def test_items_that_are_compared_end_the_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": {"type": "array", "uniqueItems": True},
+            "b": {"anyOf": [{"type": "object"}], "minProperties": 1},
+        },
+    }
     walked, general = both(schema, monkeypatch)
     assert walked is None
     assert isinstance(general, ir.Grammar)
+    walked, general = both(schema, monkeypatch, property_order="any")
+    assert walked is not None
+    assert same(walked, general)
+    assert "#/properties/a/uniqueItems" in [entry.pointer for entry in lower_schema(schema).report]
 
 
 @pytest.mark.parametrize("schema", WRONG, ids=json.dumps)

@@ -7,7 +7,7 @@ most are gone before the object is lowered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -89,14 +89,8 @@ def collect_obligations(
         if any(values[name] is ir.EMPTY_LANGUAGE for name in denied.required):
             continue  # a required key that can never be present: always violated
         absent = [name for name in denied.required if name not in required]
-        by_name = {
-            name: discharge
-            for name in names
-            if denied.constrains_key(name)
-            and values[name] is not ir.EMPTY_LANGUAGE
-            and (discharge := _witness(denied, _on_name(denied.members, name), goals[name], oracle, name))
-        }
-        if any(discharge is ALWAYS_DISCHARGED and name in required for name, discharge in by_name.items()):
+        by_name = _discharging(denied, names, required, values, goals, oracle)
+        if by_name is None:
             continue
         elsewhere = any(key.discharge(denied, oracle) is not None for key in keys)
         if len(absent) + len(by_name) == 0 and not elsewhere:
@@ -124,6 +118,31 @@ def collect_obligations(
     declared = [_declared(name, name in required, values[name], goals[name], open_, oracle) for name in names]
     others = [key.other(open_, oracle) for key in keys]
     return ObjectObligations(declared, others, len(open_))
+
+
+def _discharging(
+    denied: NegatedObject,
+    names: Iterable[str],
+    required: Collection[str],
+    values: Mapping[str, ir.Expr],
+    goals: Mapping[str, Conjunction],
+    oracle: SchemaOracle,
+) -> dict[str, SchemaNode | bool] | None:
+    """By name what discharges an obligation at its member; None if a required member always does."""
+    if denied.property_names or any(part.patterns or part.additional is not None for part in denied.members):
+        constrained = list(names)
+    else:
+        constrained = list(dict.fromkeys(name for part in denied.members for name in part.properties))
+    found: dict[str, SchemaNode | bool] = {}
+    for name in sorted(constrained, key=lambda name: name not in required):
+        if values[name] is ir.EMPTY_LANGUAGE:
+            continue
+        discharge = _witness(denied, _on_name(denied.members, name), goals[name], oracle, name)
+        if discharge is ALWAYS_DISCHARGED and name in required:
+            return None
+        if discharge is not None:
+            found[name] = discharge
+    return found
 
 
 def _bits(mask: int) -> Iterable[int]:
@@ -229,8 +248,8 @@ def _declared(
     oracle: SchemaOracle,
 ) -> DeclaredMember:
     left_out = sum(1 << bit for bit, denied in enumerate(open_) if name in denied.required)
-    if value is ir.EMPTY_LANGUAGE:
-        return DeclaredMember(name, required, 0, 0, left_out, lambda mask: ir.EMPTY_LANGUAGE, {}, {})
+    if value is ir.EMPTY_LANGUAGE or not open_:
+        return DeclaredMember(name, required, 0, 0, left_out, lambda mask: value, {}, {})
 
     def witness(denied: NegatedObject) -> Discharge:
         if not denied.constrains_key(name):

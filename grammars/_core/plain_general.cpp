@@ -1,0 +1,109 @@
+#include <nanobind/stl/string.h>
+
+#include "plain_lowering.hpp"
+
+namespace schemas {
+
+/// The values of a schema: where it is not plain, the general lowering has it whole, and hands back the plain schemas of members and
+/// items below it.
+ExprNode PlainLowering::value(PyObject* schema, const Place& place) {
+    const ExprNode node = ended_ ? kNone : plain_value(schema, place);
+    return node != kNone || ended_ || general_.is_none() || !PyDict_Check(schema) ? node : general_value(place.pointer());
+}
+
+/// Whether the values of a schema may be one rule: it has no scalars, or it is alternatives.
+bool PlainLowering::may_be_one_rule(PyObject* schema) {
+    Limits limits;
+    for (int steps = 0; steps < kMaxReferences && schema && PyDict_Check(schema) && read_limits(schema, limits); ++steps) {
+        if (!limits[Role::Ref]) {
+            if (limits.any({Role::AllOf, Role::AnyOf, Role::OneOf})) return true;
+            return limits[Role::Type] && !(types_of(limits[Role::Type]) & ~(kArray | kObject));
+        }
+        std::string pointer;
+        schema = resolve(limits[Role::Ref], pointer);
+        limits = Limits();
+    }
+    return false;
+}
+
+/// The general lowering, which may call back from now on.
+nb::object PlainLowering::general() {
+    if (asked_) return general_;
+    asked_ = true;
+    const auto rule_of = [this](nb::handle schema, const std::string& pointer) -> nb::object {
+        const ExprNode node = may_be_one_rule(schema.ptr()) ? plain_value(schema.ptr(), {pointer}) : kNone;
+        const int32_t rule = node < 0 ? kNone : out_.only_called(node);
+        return rule == kNone ? nb::none() : nb::object(nb::str(rules_[rule].name.data(), rules_[rule].name.size()));
+    };
+    const auto has_rule = [this](nb::handle schema, const std::string& pointer) {
+        return plain_value(schema.ptr(), {pointer}) >= 0 && rule_at_.contains(pointer);
+    };
+    general_.attr("attach")(nb::cpp_function(rule_of), nb::cpp_function(has_rule));
+    return general_;
+}
+
+ExprNode PlainLowering::general_value(const std::string& pointer) {
+    if ((ended_ = identified_ && refers_)) return kNone;
+    const nb::object found = general().attr("value")(pointer);
+    if (found.is_none()) ended_ = true;
+    if (ended_) return kNone;
+    if (found.ptr() == Py_False) return kNever;
+    const nb::object expr = found[0], name = found[1];
+    const int32_t rule = name.is_none() ? kNone : number_of(nb::cast<std::string>(name));
+    if (expr.is_none()) return out_.call(rule);
+    const ExprNode node = out_.expr_leaf(out_.leaf(expr));
+    if (rule != kNone) out_.suffices(node, rule);
+    return node;
+}
+
+/// Leaves the body of a rule to the general lowering. False if it cannot have it.
+bool PlainLowering::hand_over(size_t at) {
+    if (ended_ || (identified_ && refers_) || general_.is_none() || rules_[at].name != rules_[at].pointer) return false;
+    rules_[at].general = true, rules_[at].known_needs = false;
+    return nb::cast<bool>(general().attr("enqueue")(rules_[at].pointer));
+}
+
+/// The number of a rule, which the general lowering makes if the walk does not.
+int32_t PlainLowering::number_of(const std::string& name) {
+    if (const auto known = rule_at_.find(name); known != rule_at_.end()) return known->second;
+    const int32_t rule = enqueue(name, "", nullptr, 0);
+    rules_[rule].general = true;
+    return rule;
+}
+
+/// Takes the bodies of the rules of the general lowering, but for those that the walk has made too: a name says which schemas a rule
+/// conjoins. False if one is missing.
+bool PlainLowering::take_general_bodies() {
+    for (const auto [name, body] : nb::cast<nb::dict>(general_.attr("rules"))) {
+        Rule& rule = rules_[number_of(nb::cast<std::string>(name))];
+        if (rule.general) rule.body = out_.expr_leaf(out_.leaf(body));
+    }
+    return std::ranges::none_of(rules_, [](const Rule& rule) { return rule.body == kNone; });
+}
+
+/// Whether the start is known to derive some text; without general rules, whether every rule is.
+bool PlainLowering::has_values(ExprNode start) {
+    std::vector<bool> productive(rules_.size());
+    const size_t left = settle_productive(productive);
+    if (!asked_) return left == 0;
+    bool derives = false;  // what the general lowering made of the root
+    for (bool more = true; more; settle_productive(productive)) {
+        more = false;
+        nb::list known;
+        for (size_t at = 0; at < rules_.size(); ++at) {
+            if (productive[at]) known.append(nb::str(rules_[at].name.data(), rules_[at].name.size()));
+        }
+        for (const nb::handle name : general_.attr("productive")(known)) {
+            const auto rule = rule_at_.find(nb::cast<std::string>(name));
+            if (rule == rule_at_.end()) {
+                derives = true;
+            } else if (!productive[rule->second]) {
+                productive[rule->second] = more = true;
+            }
+        }
+    }
+    const int32_t needed = out_.called(start);
+    return derives || needed == kNone || productive[needed];
+}
+
+}  // namespace schemas

@@ -1,0 +1,120 @@
+"""Subschemas that are not plain, inside of a document that the native walk lowers (`grammars.json_schema.emit.plain`).
+
+The walk hands them over, each with everything that applies to the same value, and `SchemaLowering` lowers them as ever. The schemas of
+members and items below them go back to the walk wherever it knows them. Both name a rule after its place, so each may call the
+other's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+from grammars import ir
+from grammars.errors import ConstraintError, ConstraintTooLarge
+from grammars.json_schema.emit.lowering import SchemaLowering, productive_names
+from grammars.json_schema.emit.objects import called_rules
+from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
+from grammars.json_schema.source.document import SchemaNode
+from grammars.transform.productive import productive_rules
+
+_SCALARS = ("string", "number", "integer", "boolean", "null")
+
+
+class NotPlain:
+    """What the native walk over a document leaves to `SchemaLowering`.
+
+    An error, or a keyword that cannot be enforced, ends the walk: then the whole document is lowered without it, and raises it. So do
+    items that are compared as they are written (`ItemsAreCompared`): then no object may have a name twice, which the walk does not know.
+
+    Args:
+        general: makes the lowering.
+        equal: see `SchemaDocument`.
+    """
+
+    def __init__(self, general: Callable[[], SchemaLowering], equal: Callable[[], Mapping[int, int]]) -> None:
+        self._general = general
+        self._equal = equal
+        self._start: ir.Expr = ir.EMPTY_LANGUAGE
+        self.lengths: dict[str, int] = {}
+
+    # ------------------------------------------------------------ for the walk
+
+    def attach(self, rule_of: Callable[[Any, str], str | None], has_rule: Callable[[Any, str], bool]) -> None:
+        """Sets how to ask the walk: for the one rule that a schema at a place consists of; whether it makes the rule of that place."""
+        self._rule_of = rule_of
+        self._has_rule = has_rule
+        self._lowering = self._general()
+        self._lowering.lazy_rules = self
+        self._lowering.document.share(self._equal())
+
+    def value(self, pointer: str) -> tuple[ir.Expr | None, str | None] | Literal[False] | None:
+        """The values of the schema at a place: their expression (None: a call), and a rule that suffices for them to have a text.
+
+        False: there are none. None: the walk ends.
+        """
+        try:
+            expr = self._lowering.conjunction_expr((self._lowering.document.at(pointer),))
+        except (ConstraintError, ConstraintTooLarge, RecursionError):
+            return None
+        if expr is ir.EMPTY_LANGUAGE:
+            return False
+        if pointer == "#":
+            self._start = expr
+        return None if isinstance(expr, ir.Call) else expr, next(iter(called_rules(expr)), None)
+
+    def enqueue(self, pointer: str) -> bool:
+        """Queues the rule of the arrays and objects of a schema; False: the walk ends."""
+        lowering = self._lowering
+        try:
+            node = lowering.document.at(pointer)
+            if not lowering.expansion.parse_schema(node).is_flat:
+                return False
+            lowering.enqueue(pointer, (node,), lowering.expansion.constraints_of((node,)))
+        except (ConstraintError, ConstraintTooLarge, RecursionError):
+            return False
+        return True
+
+    def lower_queued(self) -> bool:
+        """Lowers all that is queued; False: the walk ends."""
+        lowering = self._lowering
+        try:
+            lowering.lower_queued()
+        except (ConstraintError, ConstraintTooLarge, RecursionError):
+            return False
+        return not lowering.diagnostics.problems
+
+    @property
+    def rules(self) -> dict[str, ir.Expr]:
+        """The rules that were lowered here."""
+        return self._lowering.rules
+
+    def productive(self, known: list[str]) -> set[str]:
+        """The rules known to derive some text, if others do; "start": so are the values of the document, if they were lowered here."""
+        dependencies = self._lowering.rule_dependencies
+        rules = {"start": self._start, **self._lowering.rules}
+        return productive_rules(rules, productive_names(rules, dependencies, known)).intersection(rules)
+
+    # ------------------------------------------------------------ for the lowering
+
+    def deferred_call(self, node: SchemaNode) -> ir.Call | None:
+        """A call of the walk's rule of all values of a schema."""
+        if not self._is_here(node) or node.value.get("type") in _SCALARS:
+            return None
+        rule = self._rule_of(node.value, node.pointer)
+        return None if rule is None else ir.Call(rule)
+
+    def defer(self, name: str, disjunct: Conjunction, constraints: TypeConstraints) -> bool:
+        """Whether the walk makes the rule of a disjunct."""
+        if not disjunct:
+            return self._has_rule(True, name)
+        return len(disjunct) == 1 and self._is_here(disjunct[0]) and self._has_rule(disjunct[0].value, name)
+
+    def pending_eager(self) -> Iterable[SchemaNode]:
+        """None: what the walk cannot lower it hands over."""
+        return ()
+
+    def _is_here(self, node: SchemaNode) -> bool:
+        """Whether the walk reads a schema as it is: references in it are resolved in this document."""
+        root = self._lowering.document.root
+        return not node.is_synthetic and node.resource is root and isinstance(node.value, dict)
