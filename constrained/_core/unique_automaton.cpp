@@ -15,17 +15,12 @@ void remove(std::vector<uint32_t>& bits, std::span<const uint32_t> tokens) {
 }  // namespace
 
 UniqueAutomaton::UniqueAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, uint32_t fuel, size_t limit)
-    : BaseAutomaton(shard, limit), inner_(std::make_unique<Automaton>(std::move(shard), grammar, fuel, limit)), padded_(grammar.padded) {
+    : BaseAutomaton(shard, limit), inner_(std::make_unique<Automaton>(std::move(shard), grammar, fuel, limit)),
+      mark_tables_(shard_->vocabulary->mark_tables()), padded_(grammar.padded) {
     const std::lock_guard guard(shard_->lock);
     states_.push();  // kDead
     states_.push();  // kFinished
     push_fixed_states();
-    std::vector<uint32_t> separating;
-    for (const uint32_t token : shard_->trie.in_order()) {
-        if (std::ranges::any_of(shard_->tokens[token], separates)) separating.push_back(token);
-        if (std::ranges::any_of(shard_->tokens[token], is_mark)) mark_tokens_.push_back(token);
-    }
-    separators_ = Trie::build(shard_->tokens, separating);
     if (inner_->left_recursive() != UINT32_MAX || inner_->start() == kDead) return;
     std::vector<uint32_t> readings{reading(inner_->start(), ItemHistories::kNothing)};
     start_ = intern(readings);
@@ -248,7 +243,7 @@ bool UniqueAutomaton::share_mask(uint32_t state) {
     if (state_of(state).count != 1 || !differs(id) || !touching(inner).empty()) return false;
     if (inner_->find_mask_id(inner) == kUnset) inner_->compute_mask(inner);
     const uint32_t mask = inner_->heads_[inner].mask.load(std::memory_order_relaxed);
-    if (std::ranges::any_of(mark_tokens_, [&](uint32_t token) { return shard_->masks.allows(mask, token); })) return false;
+    if (std::ranges::any_of(mark_tables_.marked, [&](uint32_t token) { return shard_->masks.allows(mask, token); })) return false;
     publish_mask(state, mask, inner_->heads_[inner].max_remaining);
     return true;
 }
@@ -272,7 +267,7 @@ void UniqueAutomaton::compute_mask(uint32_t state) {
         }
         for (size_t word = 0; word < bits.size(); ++word) bits[word] |= base[word];
     }
-    remove(bits, mark_tokens_);
+    remove(bits, mark_tables_.marked);
     for (uint32_t i = 0; i < state_of(state).count; ++i) {
         for (const uint32_t token : touching(readings_[held(state)[i]].inner)) {
             const uint32_t next = token_next(state, token);

@@ -116,11 +116,10 @@ private:
     StableArray<State> states_;  // by `Head::content`
     std::vector<uint32_t> held_;
     Memo bytes_{kMemoLimit};  // (state, byte) -> state
-    Trie::Arrays separators_;  // the tokens with a byte that a mark can follow
+    const MarkTables& mark_tables_;
     bool padded_;  // what was written of the items is not forgotten: it says which of the listed values are left
     TouchingMemo touching_;
     size_t touching_bytes_ = 0;
-    std::vector<uint32_t> mark_tokens_;  // with a byte that is taken as a mark
     bool search_exhausted_ = false;
 };
 

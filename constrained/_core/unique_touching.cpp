@@ -12,7 +12,7 @@ namespace core {
 
 const UniqueAutomaton::Touching& UniqueAutomaton::touching(uint32_t inner_state) {
     if (const auto known = touching_.tokens.find(inner_state); known != touching_.tokens.end()) return known->second;
-    const Trie trie(separators_);
+    const Trie& trie = mark_tables_.separators;
     std::vector<Place> places;
     for (uint32_t i = 0; i < inner_->state_of(inner_state).items_count; ++i) {
         const Item item = inner_->items(inner_state)[i];

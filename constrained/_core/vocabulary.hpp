@@ -11,6 +11,7 @@
 #pragma once
 
 #include <mutex>
+#include <optional>
 
 #include "marks.hpp"
 #include "token_lexicon.hpp"
@@ -21,6 +22,26 @@
 namespace core {
 
 class Shard;
+
+/// The tokens that matter to marks.
+struct MarkTables {
+    explicit MarkTables(const VocabularyTables& tables)
+        : arrays(Trie::build(tables.tokens, with_byte(tables, separates))), separators(arrays), marked(with_byte(tables, is_mark)) {}
+    MarkTables(const MarkTables&) = delete;
+
+    const Trie::Arrays arrays;
+    const Trie separators;               // tokens with a byte that a mark can follow
+    const std::vector<uint32_t> marked;  // with a byte that is taken as a mark
+
+private:
+    static std::vector<uint32_t> with_byte(const VocabularyTables& tables, bool (*is)(uint8_t)) {
+        std::vector<uint32_t> found;
+        for (const uint32_t token : tables.trie.in_order()) {
+            if (std::ranges::any_of(tables.tokens[token], is)) found.push_back(token);
+        }
+        return found;
+    }
+};
 
 class Vocabulary {
 public:
@@ -38,6 +59,11 @@ public:
     };
     /// Summed over all live shards.
     Size size();
+    /// Made when a constraint with marks first asks for them.
+    const MarkTables& mark_tables() {
+        std::call_once(mark_tables_once_, [&] { mark_tables_.emplace(tables); });
+        return *mark_tables_;
+    }
 
     const VocabularyTables tables;
     const uint32_t shards;
@@ -49,6 +75,8 @@ private:
     friend class Shard;
     std::mutex lock_;
     std::vector<Shard*> alive_;
+    std::once_flag mark_tables_once_;
+    std::optional<MarkTables> mark_tables_;
 };
 
 class Shard {
