@@ -16,7 +16,7 @@ from grammars import ir, json_schema
 from grammars.errors import ConstraintError, ConstraintTooLarge
 from grammars.json_schema import PropertyOrder, Whitespace, lower_schema
 from grammars.packed import PackedRules
-from grammars.visit import children, fold
+from grammars.visit import children, fold, postorder
 from tests.support.examples import examples
 from tests.support.random_schemas import RandomSchemas
 
@@ -271,6 +271,11 @@ def same(walked: ir.Grammar, general: ir.Grammar) -> bool:
         sys.setrecursionlimit(limit)
 
 
+def compares_items(grammar: ir.Grammar) -> bool:
+    """Whether items of some array are compared as they are written."""
+    return any(isinstance(part, ir.Mark) for expr in grammar.rules.values() for part in postorder(expr))
+
+
 def both(schema: Any, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Any, Any]:
     """The grammar of the walk (or None), and that of the general lowering (or its error)."""
     walked: list[ir.Grammar | None] = []
@@ -330,8 +335,11 @@ def test_what_is_handed_over_may_stand_anywhere(
         "$defs": definitions,
     }
     walked, general = both(whole, monkeypatch, property_order=order)
-    if walked is None:  # an error, or identifiers with references
-        assert isinstance(general, Exception) or "$id" in json.dumps(schema)
+    if (
+        walked is None
+    ):  # an error, identifiers with references, or objects that are compared may have a name twice
+        compared = isinstance(general, ir.Grammar) and compares_items(general) and order == "schema"
+        assert isinstance(general, Exception) or "$id" in json.dumps(schema) or compared
         return
     assert walked.rules.linked
     assert same(walked, general)
