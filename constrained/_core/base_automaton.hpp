@@ -278,7 +278,7 @@ protected:
 
     const size_t limit_;
     std::shared_ptr<Shard> shard_;
-    RuleExprStore exprs_;
+    RuleExprStore exprs_{shard_->work};
     Gss gss_{exprs_, shard_->work};
     StableArray<Head> heads_;
     std::atomic<uint32_t> count_{0};

@@ -5,7 +5,7 @@
 
 namespace core {
 
-RuleExprStore::RuleExprStore() {
+RuleExprStore::RuleExprStore(Work& work) : work_(work) {
     add(Kind::EmptyLanguage, 0, 0, 0);
     add(Kind::Epsilon, 0, 0, 0);
 }
@@ -79,6 +79,7 @@ ExprId RuleExprStore::sequence(ExprId left, ExprId right) {
         left = {nodes_[left.value].b};
     }
     copied_parts_ += chain.size();
+    work_.spend(chain.size());
     chain.push_back(left);
     for (size_t i = chain.size(); i-- > 0;) {
         right = add(Kind::Sequence, chain[i].value, right.value, 0);
@@ -336,6 +337,7 @@ std::span<const Move> RuleExprStore::moves(ExprId id) {
         while (!work.empty()) {
             const auto [part, rest] = work.back();
             work.pop_back();
+            work_.spend(1);
             const Node node = nodes_[part.value];
             if (node.min_length == kInfinite || nodes_[rest.value].min_length == kInfinite) continue;
             switch (node.kind) {

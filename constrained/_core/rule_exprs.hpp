@@ -16,8 +16,9 @@
 #include <optional>
 #include <span>
 
-#include "interleave.hpp"
 #include "common.hpp"
+#include "interleave.hpp"
+#include "work.hpp"
 
 namespace core {
 
@@ -38,7 +39,8 @@ public:
     static constexpr ExprId kEmptyLanguage{0};
     static constexpr ExprId kEpsilon{1};
 
-    RuleExprStore();
+    /// `work`: counts the parts of expressions that are gone through.
+    explicit RuleExprStore(Work& work);
 
     /// `min_length`: of the language of the terminal, in bytes.
     ExprId terminal(RegexId regex, uint32_t min_length);
@@ -122,7 +124,7 @@ private:
     struct Node {
         Kind kind;
         uint32_t a, b, c;  // Terminal: regex, its length; Call: rule; Sequence: left, right; Choice: offset, count in
-                           // children_; Loop: part, low, high; Bag: state of it, turn; Taken (an entry of which the
+                           // children_; Loop: part, low, high; Interleave: state of it, turn; Consumed (an entry of which the
                            // head was read): state before it, entry, what was read of the head
         bool tracks_distinct = false;
         uint32_t min_length = kInfinite;
@@ -146,6 +148,7 @@ private:
     uint32_t min_length_after(const Node& node, ScalarPrefixId head) const;
     void find_left_recursion();
 
+    Work& work_;
     std::vector<Node> nodes_;
     InternTable index_;
     std::vector<ExprId> children_;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from constrained.constraint import choice, substring_of, tag
+from constrained.constraint import choice, lark, substring_of, tag
 from constrained.evaluate.hostile.case import (
     INVALID,
     TOO_LARGE,
@@ -111,6 +111,11 @@ grammar("a lone surrogate in a literal", 'root ::= "\ud800"', INVALID)
 grammar("a code point beyond Unicode", 'root ::= "\\U00110000"', INVALID)
 grammar("a class of every character", "root ::= [\\x00-\\U0010FFFF]{1,500}", WALKED, (b"abc",))
 grammar("nested counts", 'root ::= ((("a"{1,1000}){1,1000}){1,1000})', WALKED, (b"a" * 1000,), (b"",))
+case(
+    "500 nested counts of terminals",
+    lambda: lark("start: " + "(" * 500 + '"a"' + ")~1..2" * 500),
+    TOO_LARGE,
+)
 grammar("a count of 5,000 digits in a grammar", 'root ::= "a"{' + "9" * 5_000 + "}", TOO_LARGE)
 grammar(
     "ebnf difference, nested",
