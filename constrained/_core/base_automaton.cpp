@@ -94,6 +94,7 @@ BaseAutomaton::Openings BaseAutomaton::opening(ContinuationId after) {
             for (const Move& move : moves) made.ways.push_back({move.call, move.target, gss_.push(move.rest, frame.after)});
             if (!exprs_.nullable(frame.expr)) continue;
             const Openings& below = openings_.at(frame.after.value);
+            shard_->work.spend(below.ways.size());
             made.accepts |= below.accepts;
             made.ways.insert(made.ways.end(), below.ways.begin(), below.ways.end());
         }

@@ -326,6 +326,7 @@ private:
     std::unordered_map<uint64_t, Relaxed> relaxed_;
     std::unordered_map<uint32_t, bool> prefix_free_;
     std::unordered_map<uint64_t, bool> subset_of_star_;
+    uint32_t explorations_ = 0;  // of `literal_in_star`, one inside of another
     std::deque<ByteSet> first_;  // references stay valid
     std::array<uint32_t, 256> first_of_head_;
     uint32_t fuel_ = kInfinite;

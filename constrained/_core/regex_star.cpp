@@ -12,7 +12,20 @@ namespace core {
 namespace {
 constexpr size_t kFewStates = 256;  // of a language that is explored exhaustively
 constexpr size_t kFewFactors = 4;   // of one character
-}
+constexpr uint32_t kNested = 8;     // explorations, one inside of another
+
+/// Counts one of them while it runs.
+class Nested {
+public:
+    explicit Nested(uint32_t& count) : count_(count) { ++count_; }
+    ~Nested() { --count_; }
+    Nested(const Nested&) = delete;
+    Nested& operator=(const Nested&) = delete;
+
+private:
+    uint32_t& count_;
+};
+}  // namespace
 
 /// Sufficient conditions on the form of the residual:
 ///  * every text of C* can be completed, see `completion`;
@@ -144,10 +157,11 @@ RegexId RegexStore::intersect_unsimplified(std::vector<RegexId> parts) {
     return intersect(std::move(parts));
 }
 
-/// Whether the language is a subset of C*, decided by form (false if the form does not show it).
+/// Whether the language is a subset of C*, decided by form (false if the form does not show it). False while it is being decided:
+/// an exploration makes unions, and those may ask again.
 bool RegexStore::subset_of_star(RegexId id, RegexId part) {
     const uint64_t key = uint64_t{id.value} << 32 | part.value;
-    if (const auto at = subset_of_star_.find(key); at != subset_of_star_.end()) return at->second;
+    if (const auto [at, fresh] = subset_of_star_.try_emplace(key, false); !fresh) return at->second;
     const Node node = nodes_[id.value];
     bool holds = id == part;
     switch (node.kind) {
@@ -216,6 +230,8 @@ bool RegexStore::contains(RegexId whole, RegexId id, uint32_t& steps) {
 
 /// As `subset_of_star`, by exploring the derivatives of both languages in parallel.
 bool RegexStore::literal_in_star(RegexId id, RegexId part) {
+    if (explorations_ == kNested) return false;
+    const Nested nested(explorations_);
     const RegexId loop = repeat(part, 0, kInfinite);
     std::vector<std::pair<RegexId, RegexId>> seen{{id, loop}};
     for (size_t i = 0; i < seen.size(); ++i) {
