@@ -48,7 +48,9 @@ def test_texts_are_those_of_the_re_module(pattern: str, texts: list[str]) -> Non
         assert accepts(pattern, text) == (re.fullmatch(pattern, text) is not None), text
 
 
-@pytest.mark.parametrize("pattern", ["((ab){5,6}|(ab){1,3})*", "((ab){5,6}|(ab){0,3})*c", "((ab){4}(ab)*|(ab){2})*"])
+@pytest.mark.parametrize(
+    "pattern", ["((ab){5,6}|(ab){1,3})*", "((ab){5,6}|(ab){0,3})*c", "((ab){4}(ab)*|(ab){2})*"]
+)
 def test_counts_of_the_loop_that_is_being_asked_about(pattern: str) -> None:
     """Whether the loop contains `ab` depends on unions that ask the same: this once recursed without end."""
     for count in range(9):
