@@ -67,8 +67,8 @@ public:
         while (!shard_->masks.copy(mask_id(state), out)) continue;  // another thread may evict it in between
     }
     void fill_mask_within(uint32_t state, uint32_t budget, uint32_t* out);
-    /// Whether the last `fill_mask_within` ran out of fuel. For one thread.
-    bool mask_ran_out() const { return fuel_left_ == 0; }
+    /// Whether the last `fill_mask_within` may have left out tokens after which the budget suffices. For one thread.
+    virtual bool mask_may_lack() const { return fuel_left_ == 0; }
     /// Whether `fill_mask_within` may differ from `fill_mask`, which must have been called for the state.
     bool limit_may_exclude(uint32_t state, uint32_t budget) const {
         return budget == 0 || heads_[state].max_remaining > budget - 1;

@@ -35,6 +35,8 @@ public:
     Automaton& inner() { return *inner_; }
     bool needs_trial() const final { return inner_->needs_trial(); }
     uint32_t left_recursive() const final { return inner_->left_recursive(); }
+    /// Padding makes lengths longer than the texts are.
+    bool mask_may_lack() const final { return padded_ || BaseAutomaton::mask_may_lack(); }
     /// Whether a search for a completion ran out of fuel.
     bool search_exhausted() const { return search_exhausted_; }
 

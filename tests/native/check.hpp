@@ -55,7 +55,7 @@ private:
         LAW(!accepts || forced.empty());
         const uint32_t budget = input.one_in(2) ? left + input.below(3) : input.below(8);
         automaton_.fill_mask_within(state, budget, within_.data());
-        const bool ran_out = automaton_.mask_ran_out();
+        const bool may_lack = automaton_.mask_may_lack();
         std::vector<uint32_t> allowed;
         bool nearer = accepts;
         for (uint32_t token = 0; token < shard_.size; ++token) {
@@ -79,7 +79,7 @@ private:
             if (nearer && allowed.size() % 4) continue;  // a completion costs its length
             const uint32_t rest = automaton_.shortest_completion(after);
             const bool fits = budget > 0 && rest <= budget - 1;
-            if (!huge) LAW(holds(within_, token) == fits || (fits && ran_out));
+            if (!huge) LAW(holds(within_, token) == fits || (fits && may_lack));
             nearer |= rest < left;
         }
         LAW(nearer || huge);

@@ -85,7 +85,7 @@ public:
         writer.grammar.rules = {writer.choice({scalar_, listed("[", value_, "]", -1), object})};
     }
 
-    /// Arrays whose items differ, or of which two are equal (`grammars.json_schema.emit.repeated_items`).
+    /// An array of which two items are equal (`grammars.json_schema.emit.repeated_items`); items of arrays among them differ.
     void compared() {
         using core::Mark;
         const int32_t next = writer.sequence({comma_, writer.mark(Mark::Next)});
@@ -97,8 +97,9 @@ public:
         const int32_t tail = writer.choice({writer.sequence({last, last, over, writer.mark(Mark::Again)}),
                                             writer.sequence({comma_, padding, writer.mark(Mark::Again), value_, settled}),
                                             writer.sequence({over, padding, writer.mark(Mark::Again)})});
-        const int32_t repeat = writer.sequence({text("{"), writer.mark(Mark::Seek), value_, more, tail});
-        writer.grammar.rules = {writer.choice({scalar_, differ, repeat})};
+        const int32_t repeat = writer.sequence({text("["), writer.mark(Mark::Seek), value_, more, tail});
+        writer.grammar.rules = {writer.choice({scalar_, differ}), repeat};
+        writer.grammar.start = 1;
     }
 
 private:
