@@ -119,8 +119,8 @@ void TokenLexicon::finish(LexiconEntry& entry) const {
 }
 
 size_t LexiconEntry::bytes() const {
-    size_t total = sizeof(LexiconEntry) + inner_tokens.bytes() + 4 * boundary_nodes.capacity();
-    for (const auto& [byte, nodes] : boundary_children) total += sizeof(BoundaryChildren) + 4 * nodes.capacity();
+    size_t total = sizeof(LexiconEntry) + inner_tokens.bytes() + 4 * (boundary_nodes.capacity() + boundary_children.capacity());
+    total += boundary_groups.capacity() * sizeof(BoundaryGroup);
     if (boundary_trie) total += boundary_trie->bytes();
     return total;
 }
@@ -157,22 +157,24 @@ void TokenLexicon::index_boundary(LexiconEntry& entry) const {
             for (uint32_t child = trie_.children_begin(exit); child < trie_.children_end(exit); ++child) visit(trie_.byte(child), child);
         }
     };
-    std::array<uint16_t, 256> place;  // by byte: in `boundary_children`, where it is in `possible`
-    ByteSet possible;
-    for_each_child([&](uint8_t byte, uint32_t) { possible.set(byte); });
-    entry.boundary_children.reserve(possible.count());
-    for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte)) {
-        place[byte] = static_cast<uint16_t>(entry.boundary_children.size());
-        entry.boundary_children.push_back({static_cast<uint8_t>(byte), {}});
+    std::array<uint32_t, 256> place{};  // by byte: how many, then where the next one goes
+    for_each_child([&](uint8_t byte, uint32_t) { ++place[byte]; });
+    entry.boundary_groups.reserve(std::ranges::count_if(place, [](uint32_t count) { return count > 0; }));
+    uint32_t end = 0;
+    for (size_t byte = 0; byte < place.size(); ++byte) {
+        if (place[byte] == 0) continue;
+        const uint32_t begin = std::exchange(end, end + place[byte]);
+        place[byte] = begin;
+        entry.boundary_groups.push_back({static_cast<uint8_t>(byte), begin, end});
     }
-    for_each_child([&](uint8_t byte, uint32_t child) { entry.boundary_children[place[byte]].nodes.push_back(child); });
+    entry.boundary_children.resize(end);
+    for_each_child([&](uint8_t byte, uint32_t child) { entry.boundary_children[place[byte]++] = child; });
 }
 
 const BoundaryTrie* TokenLexicon::boundary_trie(RegexId key) {
     LexiconEntry& entry = *entries_[key.value];
     if (entry.followed == 2 || ++entry.followed < 2) return entry.boundary_trie.get();
-    size_t children = 0;
-    for (const auto& [byte, nodes] : entry.boundary_children) children += nodes.size();
+    const size_t children = entry.boundary_children.size();
     if (children < BoundaryTrie::kFewChildren || children > BoundaryTrie::kManyChildren) return nullptr;
     entry.boundary_trie = std::make_shared<BoundaryTrie>(trie_, entry.boundary_nodes);
     bytes_ += entry.boundary_trie->bytes();

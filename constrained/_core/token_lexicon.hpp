@@ -35,11 +35,15 @@ struct LexiconEntry {
     std::vector<uint32_t> boundary_nodes;  ///< trie nodes with children where the terminal may end, ascending
 
     /// Children of the boundary nodes with the same byte: how boundary tokens continue after the terminal.
-    struct BoundaryChildren {
+    struct BoundaryGroup {
         uint8_t byte;
-        std::vector<uint32_t> nodes;
+        uint32_t begin, end;  ///< in `boundary_children`
     };
-    std::vector<BoundaryChildren> boundary_children;  ///< ascending by byte
+    std::vector<BoundaryGroup> boundary_groups;  ///< ascending by byte
+    std::vector<uint32_t> boundary_children = {};
+    std::span<const uint32_t> children(const BoundaryGroup& group) const {
+        return std::span(boundary_children).subspan(group.begin, group.end - group.begin);
+    }
     bool used = true;            ///< since the last `TokenLexicon::trim`
     uint8_t followed = 0;        ///< how often beyond its boundary, up to 2: see `TokenLexicon::boundary_trie`
     std::shared_ptr<const BoundaryTrie> boundary_trie = nullptr;
