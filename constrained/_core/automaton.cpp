@@ -1,8 +1,6 @@
 #include "automaton.hpp"
 
 #include <algorithm>
-#include <map>
-#include <set>
 
 namespace core {
 
@@ -83,7 +81,8 @@ uint32_t Automaton::length_of(const Item& item) {
 /// The state that reads `after`. A rule costs no more than its body, however many callers it has.
 uint32_t Automaton::closure(ContinuationId after) {
     if (gss_.closure(after) != kUnset) return gss_.closure(after);
-    std::vector<Item> items;
+    std::vector<Item>& items = closure_items_;
+    items.clear();
     const bool accepts = collect_first(after, [&](uint32_t symbol, ContinuationId rest) { items.push_back({{symbol}, rest}); });
     return gss_.closure(after) = intern(items, accepts);
 }
@@ -241,9 +240,9 @@ bool Automaton::may_equal(uint32_t node, uint32_t least) {
 /// Whether the bytes of the terminal matter to none of the boundary tokens.
 bool Automaton::distinct_head_irrelevant(const LexiconEntry& entry, ContinuationId after) {
     const uint32_t least = gss_.min_bytes_until_equal(after), rest = closure(gss_.assume_distinct(after));
-    for (const auto& [byte, nodes] : entry.boundary_children) {
-        if (!first(rest)[byte]) continue;
-        for (const uint32_t node : nodes) {
+    for (const LexiconEntry::BoundaryGroup& group : entry.boundary_groups) {
+        if (!first(rest)[group.byte]) continue;
+        for (const uint32_t node : entry.children(group)) {
             if (may_equal(node, least)) return false;
         }
     }
@@ -275,17 +274,18 @@ void Automaton::follow(const Item& left, const LexiconEntry& entry, const Bounda
     const Trie& trie = shard_->trie;
     std::vector<std::pair<uint32_t, uint32_t>>& work = follow_work_;  // (trie node to read, state before it)
     work.clear();  // a previous call may have thrown
-    std::set<std::pair<uint32_t, uint32_t>> seen;  // of boundaries inside states with many items
+    std::vector<std::pair<uint32_t, uint32_t>>& seen = follow_seen_;  // of boundaries inside states with many items, ascending
+    seen.clear();
     const Behind behind = this->behind(left);
     if (behind.least != kInfinite) worst = kInfinite;
     if (together && behind.least == kInfinite) {
         follow_together(behind.state, *together, row, worst, ends);
     } else {
-        for (const auto& [byte, nodes] : entry.boundary_children) {
-            if (!first(behind.state)[byte]) continue;
-            for (const uint32_t node : nodes) {
+        for (const LexiconEntry::BoundaryGroup& group : entry.boundary_groups) {
+            if (!first(behind.state)[group.byte]) continue;
+            for (const uint32_t node : entry.children(group)) {
                 const uint32_t state = state_before(behind, node, 0);
-                if (first(state)[byte]) work.emplace_back(node, state);
+                if (first(state)[group.byte]) work.emplace_back(node, state);
             }
         }
     }
@@ -326,7 +326,12 @@ void Automaton::follow(const Item& left, const LexiconEntry& entry, const Bounda
                     const uint8_t byte = trie.byte(child);
                     if (!first(rest.state)[byte]) continue;
                     const uint32_t state = state_before(rest, child, depth(node) - 1);
-                    if (first(state)[byte] && seen.emplace(child, state).second) work.emplace_back(child, state);
+                    if (!first(state)[byte]) continue;
+                    const std::pair place{child, state};
+                    const auto at = std::ranges::lower_bound(seen, place);
+                    if (at != seen.end() && *at == place) continue;
+                    seen.insert(at, place);
+                    work.push_back(place);
                 }
             }
         }

@@ -67,7 +67,9 @@ void BaseAutomaton::merge_items(std::vector<Item>& items) {
 
 /// A continuation whose frame may be empty begins as the one below it does, too. The one below keeps its openings, so that
 /// a stack of such frames costs one level, and not its height, when it grows.
-BaseAutomaton::Openings BaseAutomaton::opening(ContinuationId after) {
+void BaseAutomaton::opening(ContinuationId after, Openings& made) {
+    const auto lacks = [&](const Frame& frame) { return frame.after.value && exprs_.nullable(frame.expr) && !openings_.contains(frame.after.value); };
+    if (std::ranges::none_of(gss_.frames(after), lacks)) return open_frames(after, made);  // nearly always
     std::vector<ContinuationId> work{after};
     for (;;) {
         const ContinuationId top = work.back();
@@ -75,44 +77,53 @@ BaseAutomaton::Openings BaseAutomaton::opening(ContinuationId after) {
             work.pop_back();
             continue;
         }
-        const auto held = gss_.frames(top);
-        const std::vector<Frame> frames(held.begin(), held.end());  // joining moves them
-        shard_->work.spend(2 + frames.size());
         const size_t before = work.size();
-        for (const Frame& frame : frames) {
-            if (frame.after.value && exprs_.nullable(frame.expr) && !openings_.contains(frame.after.value)) work.push_back(frame.after);
+        for (const Frame& frame : gss_.frames(top)) {
+            if (lacks(frame)) work.push_back(frame.after);
         }
-        if (work.size() > before) continue;
-        Openings made;
-        for (const Frame& frame : frames) {
-            if (frame.after.value == 0) {
-                made.accepts = true;
-                continue;
-            }
-            const auto moves = exprs_.moves(frame.expr);
-            shard_->work.spend(16 * moves.size());
-            for (const Move& move : moves) made.ways.push_back({move.call, move.target, gss_.push(move.rest, frame.after)});
-            if (!exprs_.nullable(frame.expr)) continue;
-            const Openings& below = openings_.at(frame.after.value);
-            shard_->work.spend(below.ways.size());
-            made.accepts |= below.accepts;
-            made.ways.insert(made.ways.end(), below.ways.begin(), below.ways.end());
+        if (work.size() > before) {
+            shard_->work.spend(2 + gss_.frames(top).size());
+            continue;
         }
-        std::ranges::sort(made.ways);
-        size_t kept = 0;
-        for (size_t i = 0; i < made.ways.size();) {
-            const Opening first = made.ways[i];
-            size_t end = i + 1;
-            while (end < made.ways.size() && made.ways[end].call == first.call && made.ways[end].symbol == first.symbol) ++end;
-            made.ways[kept++] = {first.call, first.symbol, joined(std::span<const Opening>(&made.ways[i], end - i), &Opening::rest)};
-            i = end;
-        }
-        made.ways.resize(kept);
+        open_frames(top, made);
         work.pop_back();
-        if (work.empty()) return made;
-        openings_count_ += kept;
-        openings_.emplace(top.value, std::move(made));
+        if (work.empty()) return;
+        openings_count_ += made.ways.size();
+        openings_.emplace(top.value, made);
     }
+}
+
+/// `opening` where those of the continuations below are known.
+void BaseAutomaton::open_frames(ContinuationId after, Openings& made) {
+    made.accepts = false;
+    made.ways.clear();
+    const size_t count = gss_.frames(after).size();
+    shard_->work.spend(2 + count);
+    for (size_t i = 0; i < count; ++i) {
+        const Frame frame = gss_.frames(after)[i];  // pushing moves the frames
+        if (frame.after.value == 0) {
+            made.accepts = true;
+            continue;
+        }
+        const auto moves = exprs_.moves(frame.expr);
+        shard_->work.spend(16 * moves.size());
+        for (const Move& move : moves) made.ways.push_back({move.call, move.target, gss_.push(move.rest, frame.after)});
+        if (!exprs_.nullable(frame.expr)) continue;
+        const Openings& below = openings_.at(frame.after.value);
+        shard_->work.spend(below.ways.size());
+        made.accepts |= below.accepts;
+        made.ways.insert(made.ways.end(), below.ways.begin(), below.ways.end());
+    }
+    std::ranges::sort(made.ways);
+    size_t kept = 0;
+    for (size_t i = 0; i < made.ways.size();) {
+        const Opening first = made.ways[i];
+        size_t end = i + 1;
+        while (end < made.ways.size() && made.ways[end].call == first.call && made.ways[end].symbol == first.symbol) ++end;
+        made.ways[kept++] = {first.call, first.symbol, joined(std::span<const Opening>(&made.ways[i], end - i), &Opening::rest)};
+        i = end;
+    }
+    made.ways.resize(kept);
 }
 
 size_t BaseAutomaton::opening_bytes() const { return openings_.size() * 64 + openings_count_ * sizeof(Opening); }

@@ -142,6 +142,12 @@ protected:
         bool accepts = false;  // the text may end
         std::vector<Opening> ways;
     };
+    /// A call of a rule that is to be entered.
+    struct Pending {
+        uint32_t rank, rule;
+        ContinuationId then;
+        bool operator<(const Pending& other) const { return std::tie(rank, rule) > std::tie(other.rank, other.rule); }
+    };
     /// What can follow a state, see `few_texts_follow`.
     enum class Rest : uint8_t { Unknown, Few, Many };
     /// The spelled completion of a state, see spelled_tokens.cpp.
@@ -212,7 +218,8 @@ protected:
         for (const Part& part : parts) all.push_back(part.*of);
         return gss_.join(std::move(all));
     }
-    Openings opening(ContinuationId after);
+    void opening(ContinuationId after, Openings& made);
+    void open_frames(ContinuationId after, Openings& made);
     size_t opening_bytes() const;
     /// Calls on_symbol(symbol, rest) for every symbol that `after` may begin with; returns whether the text may end there.
     /// Enters rules in the order of their ranks, each once for all its callers. Throws MissingRules.
@@ -289,6 +296,13 @@ protected:
     Memo tokens_{kMemoLimit};  // (state, token) -> state
     std::unordered_map<uint32_t, Openings> openings_;  // of continuations that follow an expression that may be empty
     size_t openings_count_ = 0;
+    /// Of `collect_first`.
+    struct FirstSymbols {
+        Openings opening;
+        std::vector<Pending> calls;    // a heap, the lowest rank first
+        std::vector<Pending> entered;  // descending as in the heap: rules are entered in this order, but for unit cycles
+        std::vector<ContinuationId> together;
+    } first_symbols_;
     TokenSet scratch_;
     std::vector<uint32_t> spelled_by_;  // by state: the last mask within a budget that spelled it, see `affordable`
     uint32_t masks_within_ = 0;         // number of these masks
@@ -311,21 +325,15 @@ struct MissingRules {
 
 template <class OnSymbol>
 bool BaseAutomaton::collect_first(ContinuationId after, OnSymbol&& on_symbol) {
-    struct Pending {
-        uint32_t rank, rule;
-        ContinuationId then;
-        bool operator<(const Pending& other) const { return std::tie(rank, rule) > std::tie(other.rank, other.rule); }
-    };
-    std::vector<Pending> calls;  // a heap, the lowest rank first
+    auto& [first, calls, entered, together] = first_symbols_;
+    calls.clear(), entered.clear();
     const auto begin = [&](const Opening& one) {
         if (!one.call) return on_symbol(one.symbol, one.rest);
         calls.push_back({exprs_.rank(one.symbol), one.symbol, one.rest});
         std::ranges::push_heap(calls, std::less());
     };
-    const Openings first = opening(after);
+    opening(after, first);
     for (const Opening& one : first.ways) begin(one);
-    std::vector<Pending> entered;  // descending as in the heap: rules are entered in this order, but for unit cycles
-    std::vector<ContinuationId> together;
     std::vector<uint32_t> missing;
     while (!calls.empty()) {
         Pending call = calls[0];

@@ -35,8 +35,8 @@ std::optional<Automaton::Crossing> Automaton::crossing(const Item& item, const L
     const ContinuationId after = tracked ? gss_.assume_distinct(item.after) : item.after;
     if (tracked && !entry.boundary_nodes.empty()) {
         const ByteSet& possible = first(closure(gss_.after_body(after)));
-        for (const auto& [byte, nodes] : entry.boundary_children) {
-            if (possible[byte] && std::ranges::any_of(nodes, [&](uint32_t node) { return may_equal(node, least - inside); })) return std::nullopt;
+        for (const LexiconEntry::BoundaryGroup& group : entry.boundary_groups) {
+            if (possible[group.byte] && std::ranges::any_of(entry.children(group), [&](uint32_t node) { return may_equal(node, least - inside); })) return std::nullopt;
         }
     }
     const uint32_t whole = gss_.min_length(after);

@@ -9,9 +9,10 @@
 namespace core {
 
 // Defined where `DocumentTokens` is complete.
-TokenLexicon::TokenLexicon(const TokenBytes& tokens, const Trie& trie, const ByteClassTrie& byte_class_trie, RegexStore& regexes)
-    : tokens_(tokens), trie_(trie), byte_class_trie_(byte_class_trie), regexes_(regexes), all_(tokens.size()), vocabulary_size_(tokens.size()),
-      subtree_entry_(empty_entry()) {
+TokenLexicon::TokenLexicon(const TokenBytes& tokens, const Trie& trie, const ByteClassTrie& byte_class_trie, const BytesBelow& bytes_below,
+                           RegexStore& regexes)
+    : tokens_(tokens), trie_(trie), byte_class_trie_(byte_class_trie), bytes_below_(bytes_below), regexes_(regexes), all_(tokens.size()), vocabulary_size_(tokens.size()),
+      subtree_entry_(empty_entry()), walk_(regexes) {
     all_.add(trie.subtree_tokens(Trie::kRoot));
     all_.make_dense();
 }

@@ -45,8 +45,8 @@ public:
     }
     uint32_t intern(RowBuilder& row) {
         if (const auto list = row.list()) return intern_list(*list);
-        const std::span<const uint32_t> changes = row.changes();
-        const uint64_t hash = mix(row.row_hash(changes));
+        const auto [changes, sum] = row.changes();
+        const uint64_t hash = mix(sum);
         if (!row.base() || changes.size() > words_ / 2) return intern_bits(Bits{hash, 0, {}, [&] { return row.words(); }});
         return intern_bits(Bits{hash, row.base()->serial(), changes, [&] { return std::vector(row.base()->bits().begin(), row.base()->bits().end()); }});
     }

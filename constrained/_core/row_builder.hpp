@@ -14,7 +14,8 @@ namespace core {
 
 class RowBuilder {
 public:
-    explicit RowBuilder(uint32_t vocabulary_size) : bits_((vocabulary_size + 31) / 32), touched_((bits_.size() + 63) / 64) {}
+    explicit RowBuilder(uint32_t vocabulary_size)
+        : bits_((vocabulary_size + 31) / 32), touched_((bits_.size() + 63) / 64), list_(std::max(2 * bits_.size(), TokenSet::kListLimit + 1)) {}
 
     /// Begins the next row.
     void clear() {
@@ -44,37 +45,41 @@ public:
         if (!tokens.dense()) return add(tokens.list());
         for (size_t word = 0; word < bits_.size(); ++word) bits_[word] |= tokens.bits()[word];
         std::ranges::fill(touched_, ~uint64_t{0});
+        if (bits_.size() % 64) touched_.back() = (uint64_t{1} << bits_.size() % 64) - 1;
     }
 
     /// The tokens, ascending; nothing if they are more than are kept as a list. Valid until the row changes.
     std::optional<std::span<const uint32_t>> list() {
         if (base_) return std::nullopt;
-        list_.clear();
+        size_t count = 0;
         for_each_touched([&](size_t word) {
-            if (list_.size() > TokenSet::kListLimit) return;
-            for (uint32_t bits = bits_[word]; bits; bits &= bits - 1) list_.push_back(static_cast<uint32_t>(word * 32 + std::countr_zero(bits)));
+            for (uint32_t bits = bits_[word]; bits && count <= TokenSet::kListLimit; bits &= bits - 1) {
+                list_[count++] = static_cast<uint32_t>(word * 32 + std::countr_zero(bits));
+            }
         });
-        if (list_.size() > TokenSet::kListLimit) return std::nullopt;
-        return list_;
+        if (count > TokenSet::kListLimit) return std::nullopt;
+        return std::span(list_).first(count);
     }
     /// The known set below the row, or nullptr.
     const TokenSet* base() const { return base_; }
-    /// The words in which the row differs from the known set, or that are not empty: (place, word). Valid until the row changes.
-    std::span<const uint32_t> changes() {
-        list_.clear();
-        for_each_touched([&](size_t word) {
-            const uint32_t below = base_ ? base_->bits()[word] : 0, made = below | bits_[word];
-            if (made != below) list_.insert(list_.end(), {static_cast<uint32_t>(word), made});
-        });
-        return list_;
-    }
-    /// `hash_row` of the row as bits.
-    uint64_t row_hash(std::span<const uint32_t> changes) const {
+    struct Changes {
+        std::span<const uint32_t> words;  // (place, word)
+        uint64_t hash;                    // `hash_row` of the whole row
+    };
+    /// The words in which the row differs from the known set, or that are not empty. Valid until the row changes.
+    Changes changes() {
+        const uint32_t* below = base_ ? base_->bits().data() : nullptr;
         uint64_t hash = base_ ? base_->row_hash() : 0;
-        for (size_t i = 0; i < changes.size(); i += 2) {
-            hash += hash_word(changes[i], changes[i + 1]) - hash_word(changes[i], base_ ? base_->bits()[changes[i]] : 0);
-        }
-        return hash;
+        const std::span<const uint64_t> factors = row_factors();
+        size_t count = 0;
+        for_each_touched([&](size_t word) {
+            const uint32_t before = below ? below[word] : 0, more = bits_[word] & ~before;
+            if (!more) return;
+            list_[count++] = static_cast<uint32_t>(word);
+            list_[count++] = before | more;
+            hash += more * (word < factors.size() ? factors[word] : row_factor(word));
+        });
+        return {std::span(list_).first(count), hash};
     }
     /// Makes a set of the row.
     void write(TokenSet& tokens) {
@@ -94,17 +99,14 @@ private:
     template <class Visit>
     void for_each_touched(Visit&& visit) const {
         for (size_t i = 0; i < touched_.size(); ++i) {
-            for (uint64_t left = touched_[i]; left; left &= left - 1) {
-                const size_t word = i * 64 + std::countr_zero(left);
-                if (word < bits_.size()) visit(word);
-            }
+            for (uint64_t left = touched_[i]; left; left &= left - 1) visit(i * 64 + std::countr_zero(left));
         }
     }
 
     const TokenSet* base_ = nullptr;
     std::vector<uint32_t> bits_;     // 0 where not touched
     std::vector<uint64_t> touched_;  // a bit for each word of `bits_`
-    std::vector<uint32_t> list_;
+    std::vector<uint32_t> list_;     // as long as any list of tokens or of changes
 };
 
 }  // namespace core

@@ -1,7 +1,5 @@
 #include "token_lexicon.hpp"
 
-#include "trie_walk.hpp"
-
 namespace core {
 
 namespace {
@@ -9,6 +7,8 @@ constexpr size_t kFewTokens = 512;   // kept as a list; more are kept as bits
 constexpr size_t kFewBytes = 4;      // looked up one by one
 constexpr size_t kManyExits = 4096;  // out of C*: too many to check one by one
 constexpr uint32_t kManyParts = 2048;  // of an expression that is not written again without its bounds
+constexpr size_t kLongWalk = 256;    // trie nodes with children; behind them residuals have cells
+constexpr size_t kKeptPlaces = size_t{1} << 15;  // of each list of a walk, for the next one
 constexpr uint32_t kHighBound = 16;  // bytes of the copies of a counter: relaxed so that more residuals share an entry
 }
 
@@ -119,8 +119,8 @@ void TokenLexicon::finish(LexiconEntry& entry) const {
 }
 
 size_t LexiconEntry::bytes() const {
-    size_t total = sizeof(LexiconEntry) + inner_tokens.bytes() + 4 * boundary_nodes.capacity();
-    for (const auto& [byte, nodes] : boundary_children) total += sizeof(BoundaryChildren) + 4 * nodes.capacity();
+    size_t total = sizeof(LexiconEntry) + inner_tokens.bytes() + 4 * (boundary_nodes.capacity() + boundary_children.capacity());
+    total += boundary_groups.capacity() * sizeof(BoundaryGroup);
     if (boundary_trie) total += boundary_trie->bytes();
     return total;
 }
@@ -157,22 +157,24 @@ void TokenLexicon::index_boundary(LexiconEntry& entry) const {
             for (uint32_t child = trie_.children_begin(exit); child < trie_.children_end(exit); ++child) visit(trie_.byte(child), child);
         }
     };
-    std::array<uint16_t, 256> place;  // by byte: in `boundary_children`, where it is in `possible`
-    ByteSet possible;
-    for_each_child([&](uint8_t byte, uint32_t) { possible.set(byte); });
-    entry.boundary_children.reserve(possible.count());
-    for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte)) {
-        place[byte] = static_cast<uint16_t>(entry.boundary_children.size());
-        entry.boundary_children.push_back({static_cast<uint8_t>(byte), {}});
+    std::array<uint32_t, 256> place{};  // by byte: how many, then where the next one goes
+    for_each_child([&](uint8_t byte, uint32_t) { ++place[byte]; });
+    entry.boundary_groups.reserve(std::ranges::count_if(place, [](uint32_t count) { return count > 0; }));
+    uint32_t end = 0;
+    for (size_t byte = 0; byte < place.size(); ++byte) {
+        if (place[byte] == 0) continue;
+        const uint32_t begin = std::exchange(end, end + place[byte]);
+        place[byte] = begin;
+        entry.boundary_groups.push_back({static_cast<uint8_t>(byte), begin, end});
     }
-    for_each_child([&](uint8_t byte, uint32_t child) { entry.boundary_children[place[byte]].nodes.push_back(child); });
+    entry.boundary_children.resize(end);
+    for_each_child([&](uint8_t byte, uint32_t child) { entry.boundary_children[place[byte]++] = child; });
 }
 
 const BoundaryTrie* TokenLexicon::boundary_trie(RegexId key) {
     LexiconEntry& entry = *entries_[key.value];
     if (entry.followed == 2 || ++entry.followed < 2) return entry.boundary_trie.get();
-    size_t children = 0;
-    for (const auto& [byte, nodes] : entry.boundary_children) children += nodes.size();
+    const size_t children = entry.boundary_children.size();
     if (children < BoundaryTrie::kFewChildren || children > BoundaryTrie::kManyChildren) return nullptr;
     entry.boundary_trie = std::make_shared<BoundaryTrie>(trie_, entry.boundary_nodes);
     bytes_ += entry.boundary_trie->bytes();
@@ -193,37 +195,111 @@ const ByteSet& TokenLexicon::uniform_classes(RegexId residual) {
 // ---------------------------------------------------------------- any residual
 
 /// Collects ranges of allowed and refused tokens; the smaller side determines the set.
-struct TokenLexicon::ResidualMachine {
-    explicit ResidualMachine(TokenLexicon& lexicon) : lexicon(lexicon) {}
+struct TokenLexicon::ResidualWalk {
+    explicit ResidualWalk(TokenLexicon& lexicon) : lexicon(lexicon), walk(lexicon.walk_) { walk.clear(); }
 
-    using State = RegexId;
     TokenLexicon& lexicon;
-    std::vector<std::span<const uint32_t>> allowed, refused;
+    Walk& walk;
     size_t allowed_count = 0, refused_count = 0;
-    std::vector<uint32_t> boundary_nodes;
     uint32_t max_remaining = 0;
+    std::vector<uint32_t> boundary_nodes;
 
-    const ByteSet& first(State state) { return lexicon.regexes_.first(state); }
-    const ByteSet& uniform(State state) { return lexicon.uniform_classes(state); }
-    State step(State state, uint8_t byte) {
-        lexicon.regexes_.work().spend(1);
-        return lexicon.regexes_.step(state, byte);
+    void walk_from(RegexId residual) {
+        walk_folded(residual);
+        walk.open.clear();
+        walk_below();
     }
-    bool finished(State state) { return state == RegexStore::kEpsilon; }
-    bool exit(State state) { return lexicon.regexes_.nullable(state); }
-    void allow(std::span<const uint32_t> run, State state) {
+
+private:
+    using Next = ResidualCells::Next;
+
+    void allow(Run run, uint32_t remaining) {
         if (run.empty()) return;
-        allowed.push_back(run);
+        add(walk.allowed, run);
         allowed_count += run.size();
-        max_remaining = std::max(max_remaining, lexicon.regexes_.min_length(state));
+        max_remaining = std::max(max_remaining, remaining);
     }
-    void refuse(std::span<const uint32_t> run) {
+    void refuse(Run run) {
         if (run.empty()) return;
-        refused.push_back(run);
+        add(walk.refused, run);
         refused_count += run.size();
     }
-    void leave(uint32_t node, State) { boundary_nodes.push_back(node); }
-    bool ok() const { return true; }
+    /// The verdict on a node of either trie, which `leave` knows. Where it is read further, the residual goes to `open`.
+    template <class Leave>
+    void visit(const Trie& trie, uint32_t node, Next next, Leave&& leave) {
+        if (next.remaining == kInfinite) return refuse(trie.subtree_tokens(node));
+        allow(trie.tokens(node), next.remaining);
+        if (trie.leaf(node)) return;
+        if (next.remaining == 0) leave(node);
+        if (next.residual == RegexStore::kEpsilon) return refuse(trie.descendant_tokens(node));
+        walk.open.push_back({node, next.residual});
+    }
+    Next read(RegexId residual, uint8_t byte) {
+        if (!lexicon.regexes_.first(residual)[byte]) return {RegexStore::kEmptyLanguage, kInfinite};
+        lexicon.regexes_.work().spend(1);
+        const RegexId next = lexicon.regexes_.step(residual, byte);
+        return {next, lexicon.regexes_.min_length(next)};
+    }
+
+    /// What `walk_tokens` does, breadth first and so in the order of the memory: nodes that are read one by one go to `tops`.
+    void walk_folded(RegexId start) {
+        const Trie &trie = lexicon.trie_, &folded = lexicon.byte_class_trie_.trie();
+        const ByteSet& alphabet = lexicon.regexes_.alphabet();
+        const auto leave = [&](uint32_t node) {
+            for (const uint32_t member : lexicon.byte_class_trie_.members(node)) {
+                if (!trie.leaf(member)) boundary_nodes.push_back(member);
+            }
+        };
+        walk.open.push_back({Trie::kRoot, start});
+        for (size_t i = 0; i < walk.open.size(); ++i) {
+            const auto [node, residual] = walk.open[i];
+            const ByteSet& uniform = lexicon.uniform_classes(residual);
+            ResidualCells::Cell* const cell = i < kLongWalk ? nullptr : &walk.cells.at(residual);
+            for (uint32_t child = folded.children_begin(node); child < folded.children_end(node); ++child) {
+                const uint8_t byte_class = folded.byte(child);
+                if (!uniform[byte_class]) {
+                    for (const uint32_t member : lexicon.byte_class_trie_.members(child)) walk.tops.push_back({member, residual});
+                    continue;
+                }
+                const auto byte = static_cast<uint8_t>((alphabet & ByteClasses::instance().bytes_of(byte_class))._Find_first());
+                visit(folded, child, cell ? walk.cells.read(*cell, byte) : read(residual, byte), leave);
+            }
+            if (cell) lexicon.regexes_.work().spend(folded.children_end(node) - folded.children_begin(node));
+        }
+    }
+
+    /// What `walk_subtree` does below `tops`, in this order, too.
+    void walk_below() {
+        const Trie& trie = lexicon.trie_;
+        const auto leave = [&](uint32_t node) { boundary_nodes.push_back(node); };
+        std::span<const uint64_t> below;
+        std::ranges::sort(walk.tops, {}, &Walk::Place::node);
+        for (const auto [node, residual] : walk.tops) visit(trie, node, read(residual, trie.byte(node)), leave);
+        for (size_t i = 0; i < walk.open.size(); ++i) {
+            const auto [node, residual] = walk.open[i];
+            const uint32_t begin = trie.children_begin(node), end = trie.children_end(node);
+            if (i < kLongWalk) {
+                for (uint32_t child = begin; child < end; ++child) visit(trie, child, read(residual, trie.byte(child)), leave);
+                continue;
+            }
+            ResidualCells::Cell& cell = walk.cells.at(residual);
+            if (below.empty()) below = lexicon.bytes_below_.get();
+            if ((below[node] & ~walk.cells.loops(cell)) == 0) {
+                allow(trie.descendant_tokens(node), lexicon.regexes_.min_length(residual));
+                continue;
+            }
+            lexicon.regexes_.work().spend(end - begin);
+            for (uint32_t child = begin; child < end; ++child) visit(trie, child, walk.cells.read(cell, trie.byte(child)), leave);
+        }
+    }
+
+    static void add(std::vector<Run>& runs, Run run) {
+        if (!runs.empty() && runs.back().data() + runs.back().size() == run.data()) {
+            runs.back() = Run(runs.back().data(), runs.back().size() + run.size());
+        } else {
+            runs.push_back(run);
+        }
+    }
 };
 
 std::unique_ptr<LexiconEntry> TokenLexicon::from_walk(RegexId residual) {
@@ -236,18 +312,28 @@ std::unique_ptr<LexiconEntry> TokenLexicon::from_walk(RegexId residual) {
 /// Adds the inner tokens and boundary nodes of the residual to an entry.
 void TokenLexicon::walk_into(LexiconEntry& entry, RegexId residual) {
     if (regexes_.first(residual).count() <= kFewBytes) return search_subtree(entry, Trie::kRoot, residual);
-    ResidualMachine machine(*this);
-    walk_tokens(trie_, byte_class_trie_, machine, residual);
-    entry.max_remaining = std::max(entry.max_remaining, machine.max_remaining);
-    entry.boundary_nodes.insert(entry.boundary_nodes.end(), machine.boundary_nodes.begin(), machine.boundary_nodes.end());
-    if (machine.allowed_count > kFewTokens && machine.refused_count < machine.allowed_count) {
+    ResidualWalk walk(*this);
+    walk.walk_from(residual);
+    entry.max_remaining = std::max(entry.max_remaining, walk.max_remaining);
+    entry.boundary_nodes.insert(entry.boundary_nodes.end(), walk.boundary_nodes.begin(), walk.boundary_nodes.end());
+    if (walk.allowed_count > kFewTokens && walk.refused_count < walk.allowed_count) {
         TokenSet most = all_;
-        for (const auto run : machine.refused) most.remove(run);
+        for (const Run run : walk_.refused) most.remove(run);
         entry.inner_tokens.add(most);
     } else {
-        if (machine.allowed_count > kFewTokens) entry.inner_tokens.make_dense();
-        for (const auto run : machine.allowed) entry.inner_tokens.add(run);
+        if (walk.allowed_count > kFewTokens) entry.inner_tokens.make_dense();
+        for (const Run run : walk_.allowed) entry.inner_tokens.add(run);
     }
+}
+
+/// Forgets the last walk, and most of the memory of a long one.
+void TokenLexicon::Walk::clear() {
+    const auto empty = [](auto& list) {
+        list.clear();
+        if (list.capacity() > kKeptPlaces) list.shrink_to_fit();
+    };
+    empty(tops), empty(open), empty(allowed), empty(refused);
+    cells.clear();
 }
 
 /// A residual with few first bytes is mostly a literal: its bytes are looked up.

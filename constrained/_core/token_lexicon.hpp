@@ -19,8 +19,10 @@
 #include "boundary_trie.hpp"
 #include "star_tokens.hpp"
 #include "byte_class_trie.hpp"
+#include "bytes_below.hpp"
 #include "document_tokens.hpp"
 #include "regex.hpp"
+#include "residual_cells.hpp"
 #include "row_builder.hpp"
 #include "trie.hpp"
 
@@ -33,11 +35,15 @@ struct LexiconEntry {
     std::vector<uint32_t> boundary_nodes;  ///< trie nodes with children where the terminal may end, ascending
 
     /// Children of the boundary nodes with the same byte: how boundary tokens continue after the terminal.
-    struct BoundaryChildren {
+    struct BoundaryGroup {
         uint8_t byte;
-        std::vector<uint32_t> nodes;
+        uint32_t begin, end;  ///< in `boundary_children`
     };
-    std::vector<BoundaryChildren> boundary_children;  ///< ascending by byte
+    std::vector<BoundaryGroup> boundary_groups;  ///< ascending by byte
+    std::vector<uint32_t> boundary_children = {};
+    std::span<const uint32_t> children(const BoundaryGroup& group) const {
+        return std::span(boundary_children).subspan(group.begin, group.end - group.begin);
+    }
     bool used = true;            ///< since the last `TokenLexicon::trim`
     uint8_t followed = 0;        ///< how often beyond its boundary, up to 2: see `TokenLexicon::boundary_trie`
     std::shared_ptr<const BoundaryTrie> boundary_trie = nullptr;
@@ -47,7 +53,7 @@ struct LexiconEntry {
 
 class TokenLexicon {
 public:
-    TokenLexicon(const TokenBytes& tokens, const Trie& trie, const ByteClassTrie& byte_class_trie, RegexStore& regexes);
+    TokenLexicon(const TokenBytes& tokens, const Trie& trie, const ByteClassTrie& byte_class_trie, const BytesBelow& bytes_below, RegexStore& regexes);
     ~TokenLexicon();
 
     struct Lookup {
@@ -110,11 +116,27 @@ private:
     std::unique_ptr<LexiconEntry> from_relaxed(RegexId residual);
     const ByteSet& uniform_classes(RegexId residual);
 
-    struct ResidualMachine;
+    using Run = std::span<const uint32_t>;
+    /// The lists of a walk; their memory is used again by the next one.
+    struct Walk {
+        struct Place {
+            uint32_t node;
+            RegexId residual;
+        };
+        explicit Walk(RegexStore& regexes) : cells(regexes) {}
+        void clear();
+
+        std::vector<Place> tops;  // trie nodes to read, each with the residual before it
+        std::vector<Place> open;  // trie nodes whose children are to be read, each with the residual after it
+        std::vector<Run> allowed, refused;
+        ResidualCells cells;
+    };
+    struct ResidualWalk;
 
     const TokenBytes& tokens_;
     const Trie& trie_;
     const ByteClassTrie& byte_class_trie_;
+    const BytesBelow& bytes_below_;
     RegexStore& regexes_;
     TokenSet all_;  // every token of the trie
     uint32_t vocabulary_size_;
@@ -130,6 +152,7 @@ private:
     size_t subtree_bytes_ = 0;                                     // of `bytes_`
     std::vector<uint32_t> levels_;                                 // first trie node of each depth, see `depth`
     std::vector<std::optional<ByteSet>> uniform_;  // by partition
+    Walk walk_;
     std::unordered_map<const SubstringIndex*, std::unique_ptr<DocumentTokens>> document_tokens_;
     size_t bytes_ = 0;
 };

@@ -10,21 +10,27 @@
 
 namespace core {
 
-/// The part of a word of a row in the hash of the row, which is their sum: a row that differs in few words from a known one
-/// is hashed at these words alone. 0 for an empty word.
-inline uint64_t hash_word(size_t place, uint32_t word) { return word * (mix(place + 1) | 1); }
+/// What the word at a place is multiplied with in the hash of a row, which is the sum over its words: a row that differs in few
+/// words from a known one is hashed at these words alone.
+inline uint64_t row_factor(size_t place) { return mix(place + 1) | 1; }
 
-/// The hash of a row: the sum of `hash_word`. A row of 4,096 words takes two microseconds.
-inline uint64_t hash_row(std::span<const uint32_t> row) {
+/// The first of them.
+inline std::span<const uint64_t> row_factors() {
     static const std::vector<uint64_t> factors = [] {
         std::vector<uint64_t> made(8192);
-        for (size_t place = 0; place < made.size(); ++place) made[place] = hash_word(place, 1);
+        for (size_t place = 0; place < made.size(); ++place) made[place] = row_factor(place);
         return made;
     }();
-    uint64_t hash = 0;
+    return factors;
+}
+
+/// The hash of a row. A row of 4,096 words takes two microseconds.
+inline uint64_t hash_row(std::span<const uint32_t> row) {
+    const std::span<const uint64_t> factors = row_factors();
     const size_t known = std::min(row.size(), factors.size());
+    uint64_t hash = 0;
     for (size_t place = 0; place < known; ++place) hash += row[place] * factors[place];
-    for (size_t place = known; place < row.size(); ++place) hash += hash_word(place, row[place]);
+    for (size_t place = known; place < row.size(); ++place) hash += row[place] * row_factor(place);
     return hash;
 }
 
@@ -45,7 +51,12 @@ public:
         }
     }
     void add(std::span<const uint32_t> tokens) {
-        for (const uint32_t token : tokens) add(token);
+        if (bits_.empty()) {
+            for (const uint32_t token : tokens) add(token);
+        } else {
+            for (const uint32_t token : tokens) bits_[token / 32] |= 1u << (token % 32);
+            hashed_ = false;
+        }
     }
     void add(const TokenSet& other) {
         if (other.bits_.empty()) return add(std::span(other.list_));
@@ -72,12 +83,10 @@ public:
     }
     void remove(std::span<const uint32_t> tokens) {
         large_ = hashed_ = false;
-        for (const uint32_t token : tokens) {
-            if (bits_.empty()) {
-                std::erase(list_, token);
-            } else {
-                bits_[token / 32] &= ~(1u << (token % 32));
-            }
+        if (bits_.empty()) {
+            for (const uint32_t token : tokens) std::erase(list_, token);
+        } else {
+            for (const uint32_t token : tokens) bits_[token / 32] &= ~(1u << (token % 32));
         }
     }
     void remove(const TokenSet& other) {

@@ -64,9 +64,9 @@ const std::vector<UniqueAutomaton::Place>& UniqueAutomaton::first_touches(const 
         const uint32_t state = inner_->intern(alone, false);
         for (uint32_t child = trie.children_begin(Trie::kRoot); child < trie.children_end(Trie::kRoot); ++child) work.push_back({child, 1, state});
     } else {
-        for (const auto& [byte, nodes] : entry.boundary_children) {
-            if (!inner_->first(rest)[byte]) continue;
-            for (const uint32_t node : nodes) {
+        for (const LexiconEntry::BoundaryGroup& group : entry.boundary_groups) {
+            if (!inner_->first(rest)[group.byte]) continue;
+            for (const uint32_t node : entry.children(group)) {
                 const uint32_t depth = inner_->depth(node);
                 uint32_t at = Trie::kRoot;
                 for (const uint8_t read : shard_->tokens[shard_->trie.subtree_tokens(node)[0]].first(depth)) {

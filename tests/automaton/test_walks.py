@@ -31,6 +31,8 @@ PATTERNS = {
     "a block of Unicode": "[\u0800-\u0fff]+[^\u2028\u2029\ufeff]*",
     "characters of four bytes": "[^\U00010000-\U0001ffff]*[\U00020000-\U0010ffff].*",
     "counted": ".{2,40}[^a]{3}",
+    "a word, and no other one": "(?=.*old)(?!.*new).*",
+    "one of three words": "(?!.*new.*old|.*old.*new|.*(xa|ax)).*(new|old).*",
 }
 
 
