@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
-from grammars.json_schema.source.constraints import OBJECT, NegatedObject, ParsedSchema, type_bit_of
+from grammars.json_schema.source.constraints import (
+    OBJECT,
+    NegatedObject,
+    ParsedSchema,
+    TypeConstraints,
+    type_bit_of,
+)
 from grammars.json_schema.source.document import SchemaNode
 from grammars.json_schema.text.literals import equality_key
 
@@ -84,18 +90,26 @@ class ValueSummary(NamedTuple):
 def discriminators_of(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema]) -> Discriminators:
     """The discriminators of one schema's own keywords."""
     constraints = parse_schema(node).constraints
+    excluded = [
+        found
+        for negated in constraints.negated_objects
+        if (found := _excluded(negated, parse_schema)) is not None
+    ]
+    known = listed_members(constraints, parse_schema)
+    return Discriminators(frozenset(constraints.required), known, tuple(excluded))
+
+
+def listed_members(
+    constraints: TypeConstraints, parse_schema: Callable[[SchemaNode], ParsedSchema]
+) -> dict[str, EqualityKeys]:
+    """By member with enumerated scalars, their equality keys."""
     known: dict[str, EqualityKeys] = {}
     for members in constraints.members:
         for name, part in members.properties.items():
             values = listed(part, parse_schema)
             if values is not None:
                 known[name] = known[name] & values if name in known else values
-    excluded = [
-        found
-        for negated in constraints.negated_objects
-        if (found := _excluded(negated, parse_schema)) is not None
-    ]
-    return Discriminators(frozenset(constraints.required), known, tuple(excluded))
+    return known
 
 
 def listed(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema]) -> EqualityKeys | None:
@@ -114,23 +128,37 @@ def listed(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema])
 _SCALARS = frozenset((str, int, bool, type(None)))
 
 
-def _excluded(
-    negated: NegatedObject, parse_schema: Callable[[SchemaNode], ParsedSchema]
-) -> tuple[str, EqualityKeys, tuple[str, ...]] | None:
-    """The `excluded` entry of a negated object that enumerates scalars of a single member, else None."""
+def single_member(negated: NegatedObject) -> tuple[str, SchemaNode] | None:
+    """The member, and its schema, if a negated object speaks of the value of one member and else only of required names."""
     if negated.property_names or len(negated.members) != 1:
         return None
     (members,) = negated.members
     if members.patterns or members.additional is not None or len(members.properties) != 1:
         return None
-    ((name, part),) = members.properties.items()
-    values = listed(part, parse_schema)
-    if not values:
+    return next(iter(members.properties.items()))
+
+
+def _excluded(
+    negated: NegatedObject, parse_schema: Callable[[SchemaNode], ParsedSchema]
+) -> tuple[str, EqualityKeys, tuple[str, ...]] | None:
+    """The `excluded` entry of a negated object that enumerates scalars of a single member, else None."""
+    single = single_member(negated)
+    if single is None:
         return None
-    parsed = parse_schema(part)
+    name, part = single
+    values = exact_values(part, parse_schema)
+    return (name, values, negated.required) if values else None
+
+
+def exact_values(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema]) -> EqualityKeys | None:
+    """As `listed`, where a schema allows all values that it enumerates, else None."""
+    values = listed(node, parse_schema)
+    if not values:
+        return values
+    parsed = parse_schema(node)
     constraints = parsed.constraints
     if not (parsed.is_flat and constraints.__dict__.keys() <= {"types", "enum_values"}):
         return None
     if not all(type_bit_of(value, True) & constraints.types for value in constraints.enum_values or ()):
         return None
-    return name, values, negated.required
+    return values

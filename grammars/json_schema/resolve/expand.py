@@ -16,6 +16,7 @@ from itertools import combinations, islice
 from typing import NamedTuple, Protocol
 
 from grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem
+from grammars.json_schema.resolve.discharged import without_discharged
 from grammars.json_schema.resolve.discriminators import (
     NO_DISCRIMINATORS,
     Discriminators,
@@ -470,5 +471,8 @@ class DnfExpansion:
         constraints = self.constraints_cache.get(key)
         if constraints is None:
             first, *others = [(node.parsed or self.parse_schema(node)).constraints for node in disjunct]
-            constraints = self.constraints_cache[key] = first.conjoin(*others)
+            constraints = first.conjoin(*others)
+            if constraints.negated_objects:
+                constraints = without_discharged(constraints, self.parse_schema)
+            self.constraints_cache[key] = constraints
         return constraints

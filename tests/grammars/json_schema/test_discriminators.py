@@ -108,6 +108,27 @@ def check(schema: Any, found: list[dict[str, Any]]) -> None:
     },
     [{"at": 1}, {"at": True}, {}, {"at": 2}],
 )
+@example(  # a list says less than it enumerates: only 1 is excluded, and 2 violates the third schema
+    {
+        "type": "object",
+        "properties": {"at": {"type": "integer"}},
+        "allOf": [
+            {"not": {"properties": {"at": {"enum": [1, 2], "maximum": 1}}}},
+            {"not": {"properties": {"at": {"enum": [1, 2]}, "size": {"const": 1}}}},
+        ],
+    },
+    [{"at": 1}, {"at": 2}, {"at": 3}, {"at": 2, "size": 1}, {"at": 2, "size": 2}, {}],
+)
+@example(  # what one branch has in common with the others is not violated
+    {
+        "$defs": {"base": {"properties": {"size": {"type": "integer"}}}},
+        "type": "object",
+        "oneOf": [
+            {"allOf": [{"$ref": "#/$defs/base"}, {"properties": {"kind": {"const": kind}}}]} for kind in KINDS
+        ],
+    },
+    [{"kind": "line"}, {"kind": "line", "size": "x"}, {"size": 1}, {"kind": "other"}, {}],
+)
 @settings(max_examples=examples(60))
 def test_tagged_alternatives_are_exact_in_any_order(schema: Any, found: list[dict[str, Any]]) -> None:
     check(schema, found)
