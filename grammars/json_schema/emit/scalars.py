@@ -436,7 +436,7 @@ class ScalarLowering:
 
     def key_allowed(self, names: Conjunction, key: str) -> bool:
         """Whether a key satisfies the schemas of ``propertyNames`` and contains nothing excluded."""
-        return self.excluded.allow(key) and self.validator.satisfies_all(names, key)
+        return self.excluded.allow(key) and (not names or self.validator.satisfies_all(names, key))
 
     def allowed_keys(self, names: Conjunction, keys: ir.Regex) -> ir.Regex:
         """The keys of a language that satisfy the schemas of ``propertyNames`` and contain nothing excluded."""
