@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
 from grammars.json_schema.source.constraints import (
+    ARRAY,
     OBJECT,
     NegatedObject,
     ParsedSchema,
@@ -48,15 +49,15 @@ class Discriminators(NamedTuple):
     def is_contradiction(self) -> bool:
         """Whether no value is left for a required member."""
         required, pending = set(self.required), list(self.excluded)
-        excluded: dict[str, EqualityKeys] = {}
+        excluded: dict[str, list[EqualityKeys]] = {}
         for name, values, others in pending:  # grows: a member may be required because others are
             if required.issuperset(others):
-                excluded[name] = excluded.get(name, frozenset()) | values
+                excluded.setdefault(name, []).append(values)
                 if name not in required:
                     required.add(name)
                     pending += [entry for entry in self.excluded if name in entry[2]]
         return not all(
-            values - excluded.get(name, frozenset())
+            values.difference(*excluded.get(name, ()))
             for name, values in self.listed.items()
             if name in required
         )
@@ -66,16 +67,20 @@ NO_DISCRIMINATORS = Discriminators(frozenset(), {}, ())
 
 
 class ValueSummary(NamedTuple):
-    """A cheap over-approximation of a schema: types, enumerated scalars (None: not enumerated), and discriminators."""
+    """A cheap over-approximation of a schema: types, enumerated scalars (None: not enumerated), and discriminators.
+
+    `empty` are the types (object, array) whose empty value surely satisfies the schema.
+    """
 
     types: int
     values: EqualityKeys | None
     discriminators: Discriminators
+    empty: int
 
     def within(self, other: ValueSummary) -> ValueSummary:
         """The conjunction with a schema that enumerates no values."""
         tags = self.discriminators.conjoin_all((other.discriminators,))
-        return ValueSummary(self.types & other.types, self.values, tags)
+        return ValueSummary(self.types & other.types, self.values, tags, self.empty & other.empty)
 
     def is_disjoint(self, other: ValueSummary) -> bool:
         """Whether no value matches both summaries."""
@@ -110,6 +115,19 @@ def listed_members(
             if values is not None:
                 known[name] = known[name] & values if name in known else values
     return known
+
+
+def empty_values(constraints: TypeConstraints) -> int:
+    """The types (object, array) whose empty value satisfies constraints."""
+    if constraints.enum_values is not None or constraints.unsupported_keywords:
+        return 0
+    types = constraints.types & (OBJECT | ARRAY)
+    absent = all(negated.required for negated in constraints.negated_objects)
+    if constraints.required or constraints.min_properties or not absent:
+        types &= ~OBJECT
+    if constraints.min_items or constraints.contains_constraints or constraints.repeated_items:
+        types &= ~ARRAY
+    return types
 
 
 def listed(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema]) -> EqualityKeys | None:

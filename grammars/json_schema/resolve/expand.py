@@ -22,6 +22,7 @@ from grammars.json_schema.resolve.discriminators import (
     Discriminators,
     ValueSummary,
     discriminators_of,
+    empty_values,
     listed,
 )
 from grammars.json_schema.resolve.member_cases import MemberCase, member_cases
@@ -305,15 +306,26 @@ class DnfExpansion:
             closure: dict[SchemaNode, None] = {}
             types = self._close((node,), closure, [], relaxed=True) or 0
             values = listed(node, self.parse_schema)
+            tags = self.conjoin_discriminators(closure, NO_DISCRIMINATORS)
             summary = self.summaries_cache[node] = ValueSummary(
-                types, values, self.conjoin_discriminators(closure, NO_DISCRIMINATORS)
+                types, values, tags, self._empty_values(closure, types)
             )
         return summary
+
+    def _empty_values(self, closure: Iterable[SchemaNode], types: int) -> int:
+        """The types (object, array) whose empty value surely satisfies a closure, which may have more disjunctions than it shows."""
+        for node in closure:
+            parsed = self.parse_schema(node)
+            if parsed.any_of or parsed.one_of or parsed.none_or_many or parsed.violated_unevaluated:
+                return 0
+            types &= empty_values(parsed.constraints)
+        return types
 
     def own_summary(self, node: SchemaNode) -> ValueSummary:
         """`value_summary` of a schema's own keywords, without those that apply other schemas to the same value."""
         tags = self.conjoin_discriminators((node,), NO_DISCRIMINATORS)
-        return ValueSummary(self.parse_schema(node).constraints.types, None, tags)
+        constraints = self.parse_schema(node).constraints
+        return ValueSummary(constraints.types, None, tags, empty_values(constraints))
 
     def conjoin_discriminators(self, nodes: Iterable[SchemaNode], tags: Discriminators) -> Discriminators:
         """Discriminators of a conjunction extended by more schemas."""

@@ -17,8 +17,11 @@ from jsonschema import Draft202012Validator
 
 from constrained.automaton import Automaton
 from grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint
-from grammars.json_schema import PropertyOrder, lower_schema
+from grammars.json_schema import SCHEMA_DIALECTS, PropertyOrder, lower_schema
 from grammars.json_schema.emit import objects
+from grammars.json_schema.resolve.disjoint import EmptinessProver
+from grammars.json_schema.resolve.expand import DnfExpansion
+from grammars.json_schema.source.document import SchemaDocument
 from tests.grammars.json_schema.official_suite import VOCABULARY, accepts, compile_grammar
 from tests.support.examples import examples
 
@@ -262,3 +265,25 @@ def test_keywords_beside_one_of_keep_its_branches_apart(order: PropertyOrder) ->
         assert accepts(overlapping, value, whole=True) == Draft202012Validator({"oneOf": branches}).is_valid(
             value
         )
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "surely"),
+    [
+        ({"properties": {"a": {"const": 1}}}, {"properties": {"a": {"const": 2}}}, True),
+        ({"properties": {"a": {"const": 1}}}, {"type": "object", "minProperties": 1}, False),
+        ({"type": "array", "items": {"const": 1}}, {"type": ["array", "null"], "items": False}, True),
+        ({"type": "array", "contains": {"const": 1}}, {"type": "array", "items": {"const": 2}}, False),
+        ({"not": {"required": ["a"]}}, {"properties": {"a": {"const": 2}}}, True),
+        ({"not": {"properties": {"a": {"const": 1}}}}, {"type": "object"}, False),
+    ],
+)
+def test_schemas_of_which_an_empty_value_satisfies_both_need_no_proof(
+    one: Any, other: Any, surely: bool
+) -> None:
+    document = SchemaDocument({"oneOf": [one, other]}, SCHEMA_DIALECTS["2020-12"])
+    prover = DnfExpansion(document, EmptinessProver).prover
+    assert isinstance(prover, EmptinessProver)
+    branches = [document.child(document.root, "oneOf", i) for i in range(2)]
+    assert not prover.are_disjoint(branches[0], branches[1]) or not surely
+    assert (prover.steps == 0) == surely
