@@ -242,7 +242,9 @@ class ScalarLowering:
         if plain and set(map(type, constraints.enum_values or ())) == {
             str
         }:  # strings without other constraints need no validation
-            key = tuple(filter(self.excluded.allow, constraints.enum_values or ()))
+            key = tuple(constraints.enum_values or ())
+            if self.excluded.texts:
+                key = tuple(filter(self.excluded.allow, key))
             if not key:
                 self.diagnostics.conflict(disjunct, "every enumerated value contains an excluded text")
                 return ir.EMPTY_LANGUAGE

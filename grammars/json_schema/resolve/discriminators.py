@@ -62,6 +62,18 @@ class Discriminators(NamedTuple):
             if name in required
         )
 
+    def implies(self, name: str, values: EqualityKeys) -> bool:
+        """Whether a member is surely present, and surely has none of these values."""
+        known = self.listed.get(name)
+        if known is None:
+            return False
+        present = name in self.required
+        for other, excluded, others in self.excluded:
+            if other == name and self.required.issuperset(others):
+                present = True
+                known -= excluded
+        return present and known.isdisjoint(values)
+
 
 NO_DISCRIMINATORS = Discriminators(frozenset(), {}, ())
 
@@ -144,6 +156,26 @@ def listed(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema])
 
 
 _SCALARS = frozenset((str, int, bool, type(None)))
+
+
+class Exclusion(NamedTuple):
+    """What a schema says if it says no more than this: of these types, and a member is there that has none of the values."""
+
+    types: int
+    name: str
+    values: EqualityKeys
+
+
+def exclusion_of(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema]) -> Exclusion | None:
+    """The schema as an `Exclusion`; None if it says anything else."""
+    parsed = parse_schema(node)
+    constraints = parsed.constraints
+    if not (parsed.is_flat and constraints.__dict__.keys() <= {"types", "negated_objects"}):
+        return None
+    if len(constraints.negated_objects) != 1:
+        return None
+    found = _excluded(constraints.negated_objects[0], parse_schema)
+    return None if found is None else Exclusion(constraints.types, found[0], found[1])
 
 
 def single_member(negated: NegatedObject) -> tuple[str, SchemaNode] | None:

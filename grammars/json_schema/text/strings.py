@@ -254,8 +254,10 @@ def string_of_length(low: int, high: int | None) -> ir.Regex:
 
 def encode_json_string(text: str) -> ir.Regex:
     """One string as `json.dumps` writes it, with and without ``ensure_ascii``."""
-    escaped = encode_basestring_ascii(text)
     plain = encode_basestring(text)
+    if text.isascii() and "\x7f" not in text:
+        return ir.Literal(plain.encode())
+    escaped = encode_basestring_ascii(text)
     if plain == escaped:
         return ir.Literal(escaped.encode())
     if any(0xD800 <= ord(char) <= 0xDFFF for char in text):
