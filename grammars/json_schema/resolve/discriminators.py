@@ -18,7 +18,6 @@ from grammars.json_schema.source.constraints import (
     type_bit_of,
 )
 from grammars.json_schema.source.document import SchemaNode
-from grammars.json_schema.text.literals import equality_key
 
 EqualityKeys = frozenset[Hashable]
 
@@ -149,13 +148,7 @@ def listed(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema])
         return frozenset()
     if node.parsed is None and not (isinstance(value, dict) and ("const" in value or "enum" in value)):
         return None
-    values = parse_schema(node).constraints.enum_values
-    if values is None or not _SCALARS.issuperset(map(type, values)):
-        return None
-    return frozenset(map(equality_key, values))
-
-
-_SCALARS = frozenset((str, int, bool, type(None)))
+    return parse_schema(node).listed
 
 
 class Exclusion(NamedTuple):

@@ -106,6 +106,7 @@ class DnfExpansion:
         self.discriminators_cache: dict[SchemaNode, Discriminators] = {}
         self.exclusions_cache: dict[SchemaNode, Exclusion | None] = {}
         self.summaries_cache: dict[SchemaNode, ValueSummary] = {}
+        self.own_summaries_cache: dict[SchemaNode, ValueSummary] = {}
         self.last_closure = ConjunctionClosure(
             ((), True), {}, [], EVERY_TYPE
         )  # usually requested twice in a row
@@ -341,9 +342,14 @@ class DnfExpansion:
 
     def own_summary(self, node: SchemaNode) -> ValueSummary:
         """`value_summary` of a schema's own keywords, without those that apply other schemas to the same value."""
-        tags = self.conjoin_discriminators((node,), NO_DISCRIMINATORS)
-        constraints = self.parse_schema(node).constraints
-        return ValueSummary(constraints.types, None, tags, empty_values(constraints))
+        summary = self.own_summaries_cache.get(node)
+        if summary is None:
+            tags = self.conjoin_discriminators((node,), NO_DISCRIMINATORS)
+            constraints = self.parse_schema(node).constraints
+            summary = self.own_summaries_cache[node] = ValueSummary(
+                constraints.types, None, tags, empty_values(constraints)
+            )
+        return summary
 
     def conjoin_discriminators(self, nodes: Iterable[SchemaNode], tags: Discriminators) -> Discriminators:
         """Discriminators of a conjunction extended by more schemas."""
