@@ -278,16 +278,9 @@ def strings_excluding(
     if not (names or without or within):
         return ANY_STRING
     ordered = tuple(sorted(set(names)))
-    if not (without or within):
-        small = len(ordered) <= _MOST_SHARED and max(map(len, ordered)) <= _MOST_SHARED
-        return _other_strings(ordered) if small else _other_strings.__wrapped__(ordered)
-    excluded = ir.union(_trie(ordered), *(ANY_ESCAPES.encode(pattern) for pattern in without))
-    body = (
-        ir.intersection(*(ANY_ESCAPES.encode(pattern) for pattern in within), STRING_BODY)
-        if within
-        else STRING_BODY
-    )
-    return ir.concat(QUOTE, ir.difference(body, excluded), QUOTE)
+    small = len(ordered) <= _MOST_SHARED and all(len(name) <= _MOST_SHARED for name in ordered)
+    make = _other_strings if small else _other_strings.__wrapped__
+    return make(ordered, tuple(without), tuple(within))
 
 
 _MOST_SHARED = 64
@@ -295,9 +288,17 @@ _MOST_SHARED = 64
 
 
 @lru_cache(maxsize=256)
-def _other_strings(names: tuple[str, ...]) -> ir.Regex:
-    """All JSON strings but these, which are sorted."""
-    return ir.concat(QUOTE, ir.difference(STRING_BODY, _trie(names)), QUOTE)
+def _other_strings(
+    names: tuple[str, ...], without: tuple[ir.Regex, ...], within: tuple[ir.Regex, ...]
+) -> ir.Regex:
+    """`strings_excluding` of sorted names."""
+    excluded = ir.union(_trie(names), *(ANY_ESCAPES.encode(pattern) for pattern in without))
+    body = (
+        ir.intersection(*(ANY_ESCAPES.encode(pattern) for pattern in within), STRING_BODY)
+        if within
+        else STRING_BODY
+    )
+    return ir.concat(QUOTE, ir.difference(body, excluded), QUOTE)
 
 
 def _trie(names: Sequence[str]) -> ir.Regex:
