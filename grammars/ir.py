@@ -237,14 +237,28 @@ def chars(ranges: Iterable[tuple[int, int]]) -> Regex:
 def merge_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Sorted, disjoint, non-adjacent inclusive ranges of these code points, without surrogates."""
     merged: list[tuple[int, int]] = []
+    start, end = 0, -1  # the range that is not in `merged` yet
     for low, high in sorted(ranges):
-        for lo, hi in ((low, min(high, 0xD7FF)), (max(low, 0xE000), high)):
-            if lo > hi:
+        if low < 0xE000 and high > 0xD7FF:
+            if low < 0xD800:
+                if low > end + 1:
+                    if end >= 0:
+                        merged.append((start, end))
+                    start = low
+                end = max(end, 0xD7FF)
+            low = 0xE000
+            if low > high:
                 continue
-            if merged and lo <= merged[-1][1] + 1:
-                merged[-1] = (merged[-1][0], max(merged[-1][1], hi))
-            else:
-                merged.append((lo, hi))
+        if low > end + 1:
+            if low > high:
+                continue
+            if end >= 0:
+                merged.append((start, end))
+            start, end = low, high
+        elif high > end:
+            end = high
+    if end >= 0:
+        merged.append((start, end))
     return tuple(merged)
 
 

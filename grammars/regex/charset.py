@@ -134,16 +134,23 @@ def difference(ranges: CodePointRanges, without: CodePointRanges) -> CodePointRa
 
 def intersection(first: CodePointRanges, second: CodePointRanges) -> CodePointRanges:
     """Code points in both; both are sorted and disjoint."""
+    if not first or not second:
+        return ()
+    i = max(0, bisect_right(first, (second[0][0], MAX_CODE_POINT)) - 1)
+    j = max(0, bisect_right(second, (first[0][0], MAX_CODE_POINT)) - 1)
     ranges = []
-    i = j = 0
     while i < len(first) and j < len(second):
-        low, high = max(first[i][0], second[j][0]), min(first[i][1], second[j][1])
-        if low <= high:
-            ranges.append((low, high))
-        if first[i][1] < second[j][1]:
+        low, high = first[i]
+        other_low, other_high = second[j]
+        if high < other_high:
             i += 1
         else:
             j += 1
+            high = other_high
+        if low < other_low:
+            low = other_low
+        if low <= high:
+            ranges.append((low, high))
     return tuple(ranges)
 
 

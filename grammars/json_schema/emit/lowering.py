@@ -209,8 +209,11 @@ class SchemaLowering:
         key: SchemaNode | frozenset[SchemaNode]
         if len(conjunction) == 1:
             key = conjunction[0]
+            expr = self.conjunction_exprs.get(key)
+            if expr is not None:
+                return expr
             if key.parsed is None and self.lazy_rules is not None:
-                call = self.conjunction_exprs.get(key) or self.lazy_rules.deferred_call(key)
+                call = self.lazy_rules.deferred_call(key)
                 if call is not None:
                     self.conjunction_exprs[key] = call
                     return call
@@ -218,7 +221,8 @@ class SchemaLowering:
             if parsed in self.scalars.single_types:
                 return self.scalars.single_types[parsed]
             if parsed.is_flat:
-                return self.disjunct_expr(conjunction if parsed.limits else ())
+                expr = self.conjunction_exprs[key] = self.disjunct_expr(conjunction if parsed.limits else ())
+                return expr
         elif not conjunction:
             return self.disjunct_expr(())
         else:

@@ -242,7 +242,9 @@ class ScalarLowering:
         if plain and set(map(type, constraints.enum_values or ())) == {
             str
         }:  # strings without other constraints need no validation
-            key = tuple(filter(self.excluded.allow, constraints.enum_values or ()))
+            key = tuple(constraints.enum_values or ())
+            if self.excluded.texts:
+                key = tuple(filter(self.excluded.allow, key))
             if not key:
                 self.diagnostics.conflict(disjunct, "every enumerated value contains an excluded text")
                 return ir.EMPTY_LANGUAGE
@@ -436,7 +438,7 @@ class ScalarLowering:
 
     def key_allowed(self, names: Conjunction, key: str) -> bool:
         """Whether a key satisfies the schemas of ``propertyNames`` and contains nothing excluded."""
-        return self.excluded.allow(key) and self.validator.satisfies_all(names, key)
+        return self.excluded.allow(key) and (not names or self.validator.satisfies_all(names, key))
 
     def allowed_keys(self, names: Conjunction, keys: ir.Regex) -> ir.Regex:
         """The keys of a language that satisfy the schemas of ``propertyNames`` and contain nothing excluded."""

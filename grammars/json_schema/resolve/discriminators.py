@@ -9,9 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
-from grammars.json_schema.source.constraints import OBJECT, NegatedObject, ParsedSchema, type_bit_of
+from grammars.json_schema.source.constraints import (
+    ARRAY,
+    OBJECT,
+    NegatedObject,
+    ParsedSchema,
+    TypeConstraints,
+    type_bit_of,
+)
 from grammars.json_schema.source.document import SchemaNode
-from grammars.json_schema.text.literals import equality_key
 
 EqualityKeys = frozenset[Hashable]
 
@@ -42,34 +48,50 @@ class Discriminators(NamedTuple):
     def is_contradiction(self) -> bool:
         """Whether no value is left for a required member."""
         required, pending = set(self.required), list(self.excluded)
-        excluded: dict[str, EqualityKeys] = {}
+        excluded: dict[str, list[EqualityKeys]] = {}
         for name, values, others in pending:  # grows: a member may be required because others are
             if required.issuperset(others):
-                excluded[name] = excluded.get(name, frozenset()) | values
+                excluded.setdefault(name, []).append(values)
                 if name not in required:
                     required.add(name)
                     pending += [entry for entry in self.excluded if name in entry[2]]
         return not all(
-            values - excluded.get(name, frozenset())
+            values.difference(*excluded.get(name, ()))
             for name, values in self.listed.items()
             if name in required
         )
+
+    def implies(self, name: str, values: EqualityKeys) -> bool:
+        """Whether a member is surely present, and surely has none of these values."""
+        known = self.listed.get(name)
+        if known is None:
+            return False
+        present = name in self.required
+        for other, excluded, others in self.excluded:
+            if other == name and self.required.issuperset(others):
+                present = True
+                known -= excluded
+        return present and known.isdisjoint(values)
 
 
 NO_DISCRIMINATORS = Discriminators(frozenset(), {}, ())
 
 
 class ValueSummary(NamedTuple):
-    """A cheap over-approximation of a schema: types, enumerated scalars (None: not enumerated), and discriminators."""
+    """A cheap over-approximation of a schema: types, enumerated scalars (None: not enumerated), and discriminators.
+
+    `empty` are the types (object, array) whose empty value surely satisfies the schema.
+    """
 
     types: int
     values: EqualityKeys | None
     discriminators: Discriminators
+    empty: int
 
     def within(self, other: ValueSummary) -> ValueSummary:
         """The conjunction with a schema that enumerates no values."""
         tags = self.discriminators.conjoin_all((other.discriminators,))
-        return ValueSummary(self.types & other.types, self.values, tags)
+        return ValueSummary(self.types & other.types, self.values, tags, self.empty & other.empty)
 
     def is_disjoint(self, other: ValueSummary) -> bool:
         """Whether no value matches both summaries."""
@@ -84,18 +106,39 @@ class ValueSummary(NamedTuple):
 def discriminators_of(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema]) -> Discriminators:
     """The discriminators of one schema's own keywords."""
     constraints = parse_schema(node).constraints
+    excluded = [
+        found
+        for negated in constraints.negated_objects
+        if (found := _excluded(negated, parse_schema)) is not None
+    ]
+    known = listed_members(constraints, parse_schema)
+    return Discriminators(frozenset(constraints.required), known, tuple(excluded))
+
+
+def listed_members(
+    constraints: TypeConstraints, parse_schema: Callable[[SchemaNode], ParsedSchema]
+) -> dict[str, EqualityKeys]:
+    """By member with enumerated scalars, their equality keys."""
     known: dict[str, EqualityKeys] = {}
     for members in constraints.members:
         for name, part in members.properties.items():
             values = listed(part, parse_schema)
             if values is not None:
                 known[name] = known[name] & values if name in known else values
-    excluded = [
-        found
-        for negated in constraints.negated_objects
-        if (found := _excluded(negated, parse_schema)) is not None
-    ]
-    return Discriminators(frozenset(constraints.required), known, tuple(excluded))
+    return known
+
+
+def empty_values(constraints: TypeConstraints) -> int:
+    """The types (object, array) whose empty value satisfies constraints."""
+    if constraints.enum_values is not None or constraints.unsupported_keywords:
+        return 0
+    types = constraints.types & (OBJECT | ARRAY)
+    absent = all(negated.required for negated in constraints.negated_objects)
+    if constraints.required or constraints.min_properties or not absent:
+        types &= ~OBJECT
+    if constraints.min_items or constraints.contains_constraints or constraints.repeated_items:
+        types &= ~ARRAY
+    return types
 
 
 def listed(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema]) -> EqualityKeys | None:
@@ -105,32 +148,60 @@ def listed(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema])
         return frozenset()
     if node.parsed is None and not (isinstance(value, dict) and ("const" in value or "enum" in value)):
         return None
-    values = parse_schema(node).constraints.enum_values
-    if values is None or not _SCALARS.issuperset(map(type, values)):
+    return parse_schema(node).listed
+
+
+class Exclusion(NamedTuple):
+    """What a schema says if it says no more than this: of these types, and a member is there that has none of the values."""
+
+    types: int
+    name: str
+    values: EqualityKeys
+
+
+def exclusion_of(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema]) -> Exclusion | None:
+    """The schema as an `Exclusion`; None if it says anything else."""
+    parsed = parse_schema(node)
+    constraints = parsed.constraints
+    if not (parsed.is_flat and constraints.__dict__.keys() <= {"types", "negated_objects"}):
         return None
-    return frozenset(map(equality_key, values))
+    if len(constraints.negated_objects) != 1:
+        return None
+    found = _excluded(constraints.negated_objects[0], parse_schema)
+    return None if found is None else Exclusion(constraints.types, found[0], found[1])
 
 
-_SCALARS = frozenset((str, int, bool, type(None)))
+def single_member(negated: NegatedObject) -> tuple[str, SchemaNode] | None:
+    """The member, and its schema, if a negated object speaks of the value of one member and else only of required names."""
+    if negated.property_names or len(negated.members) != 1:
+        return None
+    (members,) = negated.members
+    if members.patterns or members.additional is not None or len(members.properties) != 1:
+        return None
+    return next(iter(members.properties.items()))
 
 
 def _excluded(
     negated: NegatedObject, parse_schema: Callable[[SchemaNode], ParsedSchema]
 ) -> tuple[str, EqualityKeys, tuple[str, ...]] | None:
     """The `excluded` entry of a negated object that enumerates scalars of a single member, else None."""
-    if negated.property_names or len(negated.members) != 1:
+    single = single_member(negated)
+    if single is None:
         return None
-    (members,) = negated.members
-    if members.patterns or members.additional is not None or len(members.properties) != 1:
-        return None
-    ((name, part),) = members.properties.items()
-    values = listed(part, parse_schema)
+    name, part = single
+    values = exact_values(part, parse_schema)
+    return (name, values, negated.required) if values else None
+
+
+def exact_values(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema]) -> EqualityKeys | None:
+    """As `listed`, where a schema allows all values that it enumerates, else None."""
+    values = listed(node, parse_schema)
     if not values:
-        return None
-    parsed = parse_schema(part)
+        return values
+    parsed = parse_schema(node)
     constraints = parsed.constraints
     if not (parsed.is_flat and constraints.__dict__.keys() <= {"types", "enum_values"}):
         return None
     if not all(type_bit_of(value, True) & constraints.types for value in constraints.enum_values or ()):
         return None
-    return name, values, negated.required
+    return values

@@ -33,6 +33,8 @@ class EmptinessProver:
             first = first.within(self.expansion.own_summary(within))
         if first.is_disjoint(second):
             return True
+        if first.empty & second.empty:
+            return False
         for one, other in ((a, b), (b, a)):
             if self.expansion.value_summary(one).values is not None:
                 listed = self.expansion.parse_schema(one).constraints.enum_values or ()

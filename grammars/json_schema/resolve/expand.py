@@ -16,11 +16,15 @@ from itertools import combinations, islice
 from typing import NamedTuple, Protocol
 
 from grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem
+from grammars.json_schema.resolve.discharged import without_discharged
 from grammars.json_schema.resolve.discriminators import (
     NO_DISCRIMINATORS,
     Discriminators,
+    Exclusion,
     ValueSummary,
     discriminators_of,
+    empty_values,
+    exclusion_of,
     listed,
 )
 from grammars.json_schema.resolve.member_cases import MemberCase, member_cases
@@ -100,7 +104,9 @@ class DnfExpansion:
         self.exactly_one_cache: dict[tuple[SchemaNode, ...], list[SchemaNode]] = {}
         self.unevaluated_cache: dict[SchemaNode, list[SchemaNode]] = {}
         self.discriminators_cache: dict[SchemaNode, Discriminators] = {}
+        self.exclusions_cache: dict[SchemaNode, Exclusion | None] = {}
         self.summaries_cache: dict[SchemaNode, ValueSummary] = {}
+        self.own_summaries_cache: dict[SchemaNode, ValueSummary] = {}
         self.last_closure = ConjunctionClosure(
             ((), True), {}, [], EVERY_TYPE
         )  # usually requested twice in a row
@@ -258,7 +264,9 @@ class DnfExpansion:
                 disjunct = self._limiting(closure)
                 finished.setdefault(frozenset(disjunct), disjunct)
                 continue
-            if any(branch in closure for branch in choices[0]):  # satisfied already
+            if any(branch in closure for branch in choices[0]) or (
+                tags is not None and any(self._is_implied(branch, types, tags) for branch in choices[0])
+            ):  # satisfied already
                 pending.append((closure, choices[1:], types, tags))
                 continue
             if by_member and tags is not None:
@@ -287,6 +295,19 @@ class DnfExpansion:
                 pending.append((with_branch, more, types & left, combined_tags))
         return list(finished.values())
 
+    def _is_implied(self, branch: SchemaNode, types: int, tags: Discriminators) -> bool:
+        """Whether discriminators of values of these types say all that a branch says."""
+        if branch.negates is None:
+            return False
+        if branch not in self.exclusions_cache:
+            self.exclusions_cache[branch] = exclusion_of(branch, self.parse_schema)
+        exclusion = self.exclusions_cache[branch]
+        return (
+            exclusion is not None
+            and not types & ~exclusion.types
+            and tags.implies(exclusion.name, exclusion.values)
+        )
+
     def _cases(
         self,
         closure: dict[SchemaNode, None],
@@ -304,15 +325,31 @@ class DnfExpansion:
             closure: dict[SchemaNode, None] = {}
             types = self._close((node,), closure, [], relaxed=True) or 0
             values = listed(node, self.parse_schema)
+            tags = self.conjoin_discriminators(closure, NO_DISCRIMINATORS)
             summary = self.summaries_cache[node] = ValueSummary(
-                types, values, self.conjoin_discriminators(closure, NO_DISCRIMINATORS)
+                types, values, tags, self._empty_values(closure, types)
             )
         return summary
 
+    def _empty_values(self, closure: Iterable[SchemaNode], types: int) -> int:
+        """The types (object, array) whose empty value surely satisfies a closure, which may have more disjunctions than it shows."""
+        for node in closure:
+            parsed = self.parse_schema(node)
+            if parsed.any_of or parsed.one_of or parsed.none_or_many or parsed.violated_unevaluated:
+                return 0
+            types &= empty_values(parsed.constraints)
+        return types
+
     def own_summary(self, node: SchemaNode) -> ValueSummary:
         """`value_summary` of a schema's own keywords, without those that apply other schemas to the same value."""
-        tags = self.conjoin_discriminators((node,), NO_DISCRIMINATORS)
-        return ValueSummary(self.parse_schema(node).constraints.types, None, tags)
+        summary = self.own_summaries_cache.get(node)
+        if summary is None:
+            tags = self.conjoin_discriminators((node,), NO_DISCRIMINATORS)
+            constraints = self.parse_schema(node).constraints
+            summary = self.own_summaries_cache[node] = ValueSummary(
+                constraints.types, None, tags, empty_values(constraints)
+            )
+        return summary
 
     def conjoin_discriminators(self, nodes: Iterable[SchemaNode], tags: Discriminators) -> Discriminators:
         """Discriminators of a conjunction extended by more schemas."""
@@ -470,5 +507,8 @@ class DnfExpansion:
         constraints = self.constraints_cache.get(key)
         if constraints is None:
             first, *others = [(node.parsed or self.parse_schema(node)).constraints for node in disjunct]
-            constraints = self.constraints_cache[key] = first.conjoin(*others)
+            constraints = first.conjoin(*others)
+            if constraints.negated_objects:
+                constraints = without_discharged(constraints, self.parse_schema)
+            self.constraints_cache[key] = constraints
         return constraints

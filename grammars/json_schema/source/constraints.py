@@ -6,10 +6,10 @@ another type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import chain
 from typing import Any
 
@@ -242,12 +242,23 @@ class ParsedSchema:
     def __init__(self) -> None:
         self.constraints = TypeConstraints()
 
+    @cached_property
+    def listed(self) -> frozenset[Hashable] | None:
+        """Equality keys of the enumerated values if all are scalars, else None."""
+        values = self.constraints.enum_values
+        if values is None or not _SCALARS.issuperset(map(type, values)):
+            return None
+        return frozenset(map(equality_key, values))
+
     @property
     def is_flat(self) -> bool:
         """Whether `constraints` is all it contains."""
         if self.all_of or self.any_of or self.one_of:
             return False
         return not (self.none_or_many or self.unevaluated or self.violated_unevaluated)
+
+
+_SCALARS = frozenset((str, int, bool, type(None)))
 
 
 def _alone(types: int) -> ParsedSchema:

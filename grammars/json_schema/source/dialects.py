@@ -63,11 +63,14 @@ class SchemaDialect:
         return specification_with(self.uri)
 
     def identifier_of(self, schema: Mapping[str, Any]) -> str | None:
-        """The URI reference by which a schema object is a resource of its own; None for all other objects."""
-        if not isinstance(schema.get(self.id_keyword), str):
+        """The URI reference by which a schema object is a resource of its own; None for all other objects.
+
+        As `specification` has it: most documents have an identifier and no other need of that library, which takes long to import.
+        """
+        identifier = schema.get(self.id_keyword)
+        if not isinstance(identifier, str) or identifier.startswith("#"):
             return None
-        identifier = self.specification.id_of(schema)
-        return None if identifier is None or identifier.startswith("#") else identifier
+        return None if self.ref_overrides_siblings and "$ref" in schema else identifier
 
     def anchors_of(self, schema: Mapping[str, Any]) -> list[str]:
         """The plain-name anchors that a schema object declares."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
 from json.encoder import encode_basestring, encode_basestring_ascii
 
@@ -55,6 +55,11 @@ class EscapeStyle:
     slash: bool
     unit_cache: dict[CodePointRanges, ir.Regex] = field(default_factory=dict)
 
+    @cached_property
+    def _escaped(self) -> CodePointRanges:
+        """Characters that may or must be escaped."""
+        return ir.merge_ranges((*_CONTROLS, *self.optional))
+
     def unit(self, ranges: CodePointRanges) -> ir.Regex:
         """Every encoding of one character of a set."""
         expr = self.unit_cache.get(ranges)
@@ -76,7 +81,7 @@ class EscapeStyle:
         short = [code for code in _SHORT if contains(ranges, code)]
         letters = [_SHORT[code] for code in short] + ([b"/"] if self.slash and contains(ranges, 0x2F) else [])
         escapes = [ir.chars((letter[0], letter[0]) for letter in letters)] if letters else []
-        points = intersection(ranges, ir.merge_ranges((*_CONTROLS, *self.optional)))
+        points = intersection(ranges, self._escaped)
         if points:
             escapes.append(ir.concat(ir.Literal(b"u"), _hexadecimal_units(points)))
         return ir.union(raw, ir.concat(ir.Literal(b"\\"), ir.union(*escapes))) if escapes else raw
@@ -249,8 +254,10 @@ def string_of_length(low: int, high: int | None) -> ir.Regex:
 
 def encode_json_string(text: str) -> ir.Regex:
     """One string as `json.dumps` writes it, with and without ``ensure_ascii``."""
-    escaped = encode_basestring_ascii(text)
     plain = encode_basestring(text)
+    if text.isascii() and "\x7f" not in text:
+        return ir.Literal(plain.encode())
+    escaped = encode_basestring_ascii(text)
     if plain == escaped:
         return ir.Literal(escaped.encode())
     if any(0xD800 <= ord(char) <= 0xDFFF for char in text):
@@ -270,7 +277,22 @@ def strings_excluding(
     """
     if not (names or without or within):
         return ANY_STRING
-    excluded = ir.union(_trie(sorted(set(names))), *(ANY_ESCAPES.encode(pattern) for pattern in without))
+    ordered = tuple(sorted(set(names)))
+    small = len(ordered) <= _MOST_SHARED and all(len(name) <= _MOST_SHARED for name in ordered)
+    make = _other_strings if small else _other_strings.__wrapped__
+    return make(ordered, tuple(without), tuple(within))
+
+
+_MOST_SHARED = 64
+"""Names, and characters of each, of an expression that objects with the same names have in common: it is made, and compiled, once."""
+
+
+@lru_cache(maxsize=256)
+def _other_strings(
+    names: tuple[str, ...], without: tuple[ir.Regex, ...], within: tuple[ir.Regex, ...]
+) -> ir.Regex:
+    """`strings_excluding` of sorted names."""
+    excluded = ir.union(_trie(names), *(ANY_ESCAPES.encode(pattern) for pattern in without))
     body = (
         ir.intersection(*(ANY_ESCAPES.encode(pattern) for pattern in within), STRING_BODY)
         if within
@@ -279,7 +301,7 @@ def strings_excluding(
     return ir.concat(QUOTE, ir.difference(body, excluded), QUOTE)
 
 
-def _trie(names: list[str]) -> ir.Regex:
+def _trie(names: Sequence[str]) -> ir.Regex:
     """A trie of sorted names, each character in every encoding; common prefixes are written once."""
     names = [name for name in names if name.isascii() or not _LONE.search(name)]
     # Branching points along the current name: depth, and the suffixes that may follow there.

@@ -17,8 +17,11 @@ from jsonschema import Draft202012Validator
 
 from constrained.automaton import Automaton
 from grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint
-from grammars.json_schema import PropertyOrder, lower_schema
+from grammars.json_schema import SCHEMA_DIALECTS, PropertyOrder, lower_schema
 from grammars.json_schema.emit import objects
+from grammars.json_schema.resolve.disjoint import EmptinessProver
+from grammars.json_schema.resolve.expand import DnfExpansion
+from grammars.json_schema.source.document import SchemaDocument
 from tests.grammars.json_schema.official_suite import VOCABULARY, accepts, compile_grammar
 from tests.support.examples import examples
 
@@ -107,6 +110,27 @@ def check(schema: Any, found: list[dict[str, Any]]) -> None:
         "oneOf": [{"properties": {"at": {"const": 1}}}, {"properties": {"at": {"const": True}}}],
     },
     [{"at": 1}, {"at": True}, {}, {"at": 2}],
+)
+@example(  # a list says less than it enumerates: only 1 is excluded, and 2 violates the third schema
+    {
+        "type": "object",
+        "properties": {"at": {"type": "integer"}},
+        "allOf": [
+            {"not": {"properties": {"at": {"enum": [1, 2], "maximum": 1}}}},
+            {"not": {"properties": {"at": {"enum": [1, 2]}, "size": {"const": 1}}}},
+        ],
+    },
+    [{"at": 1}, {"at": 2}, {"at": 3}, {"at": 2, "size": 1}, {"at": 2, "size": 2}, {}],
+)
+@example(  # what one branch has in common with the others is not violated
+    {
+        "$defs": {"base": {"properties": {"size": {"type": "integer"}}}},
+        "type": "object",
+        "oneOf": [
+            {"allOf": [{"$ref": "#/$defs/base"}, {"properties": {"kind": {"const": kind}}}]} for kind in KINDS
+        ],
+    },
+    [{"kind": "line"}, {"kind": "line", "size": "x"}, {"size": 1}, {"kind": "other"}, {}],
 )
 @settings(max_examples=examples(60))
 def test_tagged_alternatives_are_exact_in_any_order(schema: Any, found: list[dict[str, Any]]) -> None:
@@ -241,3 +265,25 @@ def test_keywords_beside_one_of_keep_its_branches_apart(order: PropertyOrder) ->
         assert accepts(overlapping, value, whole=True) == Draft202012Validator({"oneOf": branches}).is_valid(
             value
         )
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "surely"),
+    [
+        ({"properties": {"a": {"const": 1}}}, {"properties": {"a": {"const": 2}}}, True),
+        ({"properties": {"a": {"const": 1}}}, {"type": "object", "minProperties": 1}, False),
+        ({"type": "array", "items": {"const": 1}}, {"type": ["array", "null"], "items": False}, True),
+        ({"type": "array", "contains": {"const": 1}}, {"type": "array", "items": {"const": 2}}, False),
+        ({"not": {"required": ["a"]}}, {"properties": {"a": {"const": 2}}}, True),
+        ({"not": {"properties": {"a": {"const": 1}}}}, {"type": "object"}, False),
+    ],
+)
+def test_schemas_of_which_an_empty_value_satisfies_both_need_no_proof(
+    one: Any, other: Any, surely: bool
+) -> None:
+    document = SchemaDocument({"oneOf": [one, other]}, SCHEMA_DIALECTS["2020-12"])
+    prover = DnfExpansion(document, EmptinessProver).prover
+    assert isinstance(prover, EmptinessProver)
+    branches = [document.child(document.root, "oneOf", i) for i in range(2)]
+    assert not prover.are_disjoint(branches[0], branches[1]) or not surely
+    assert (prover.steps == 0) == surely

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import pickle
+import subprocess
+import sys
 from typing import Any
 
 import jsonschema
@@ -19,7 +21,7 @@ from constrained.automaton import compile
 from constrained.constraint import Constraint
 from constrained.errors import InvalidConstraint, RejectedValue, UnsupportedConstraint
 from constrained.testing.judge import ReferenceRecognizer
-from grammars.json_schema import lower_schema
+from grammars.json_schema import SCHEMA_DIALECTS, lower_schema
 from tests.support.examples import examples
 from tests.support.finite import byte_vocabulary
 
@@ -317,6 +319,29 @@ def test_python_types_take_the_options_of_texts() -> None:
     assert judged(constraint)('["é","a"]')
     assert not judged(constraint)('["\\u00e9"]')
     assert pickle.loads(pickle.dumps(constraint)) == constraint
+
+
+# ---------------------------------------------------------------- identifiers
+
+
+@pytest.mark.parametrize("draft", SCHEMA_DIALECTS)
+@pytest.mark.parametrize("others", [{}, {"$ref": "#/a"}])
+def test_identifiers_are_those_of_the_library_of_references(draft: str, others: dict[str, Any]) -> None:
+    """Which is not loaded for them."""
+    dialect = SCHEMA_DIALECTS[draft]
+    for keyword in ("id", "$id"):
+        for name in ("http://example.com/", "item", "", "#name", "item#name"):
+            schema = {keyword: name, **others}
+            expected = dialect.specification.id_of(schema)
+            if expected is not None and expected.startswith("#"):
+                expected = None  # an anchor
+            assert dialect.identifier_of(schema) == expected, schema
+    code = (
+        f"import sys; from grammars.json_schema import lower_schema; lower_schema({{'$schema': {dialect.uri!r}, "
+        "'id': 'http://example.com/', '$id': 'http://example.com/', 'not': {'required': ['a']}}); "
+        "assert 'referencing' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # ---------------------------------------------------------------- a keyword that later drafts do not have
