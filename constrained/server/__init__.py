@@ -1,6 +1,7 @@
 """An HTTP server with OpenAI's API: `serve` is a process, `serve_in_thread` a thread, `create_app` an ASGI application.
 
     bodies.py            reads and parses request bodies
+    pace.py              how fast large bodies come in
     requests.py          what is in them
     tool_names.py        names of tools with dots and slashes
     request_constraint.py which field has the constraint, and how it is compiled
