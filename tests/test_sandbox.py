@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -64,6 +65,24 @@ def stop(vocabulary: Vocabulary) -> None:
 
 def crash(vocabulary: Vocabulary) -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def joined(vocabulary: Vocabulary, parts: list[bytes], last: bytes) -> tuple[str, bytes]:
+    return type(parts[0]).__name__, b"".join([*parts, last])
+
+
+def test_buffers_come_as_the_bytes_that_they_are(sandbox: Sandbox) -> None:
+    """Many, large ones and an empty one; the call after that is understood, too."""
+    parts = [bytes([i]) * 300_000 for i in range(20)] + [b""]
+    sent = [pickle.PickleBuffer(part) for part in parts]
+    assert sandbox.run(joined, sent, pickle.PickleBuffer(b"end")) == ("bytes", b"".join(parts) + b"end")
+    assert sandbox.run(joined, [b"a"], b"b") == ("bytes", b"ab")
+
+
+def test_what_cannot_be_pickled_is_an_error_and_the_next_call_is_run(sandbox: Sandbox) -> None:
+    with pytest.raises((AttributeError, pickle.PicklingError)):
+        sandbox.run(joined, [pickle.PickleBuffer(b"a")], lambda: None)
+    assert sandbox.run(sleep, 0.0) == 0.0
 
 
 @pytest.mark.parametrize(("at_start", "call"), [(hang, sleep), (warm, stop)])

@@ -55,7 +55,7 @@ Exit codes:
     2  bad input: wrong usage, an invalid schema or pattern, a file or model that cannot be read
     3  token limit: max_tokens or the model's context cut the result (unless --on-limit close), or is too small for any complete one
     4  the type's own validation rejected a complete result
-    5  a run over files of documents: not every document has a value, see their errors
+    5  a run over files of documents: not every file could be read, or not every document has a value; see their errors
    70  an error in this program
   130  interrupted (Ctrl-C)
   141  the reader of the output went away"""

@@ -84,10 +84,10 @@ class FilesRun:
     quiet: bool
 
     def start(self) -> None:
-        """Extracts a value from each document.
+        """Extracts a value from each document; a file that cannot be read is reported, and the others are read.
 
         Raises:
-            CommandFailed: not every document has a value.
+            CommandFailed: not every document has a value, or not every file could be read.
             ConstrainedError: as `read_documents`, `load` and `Extractor`.
         """
         self.files.check()
@@ -96,19 +96,23 @@ class FilesRun:
             results: _Results = _StandardOutput()
             stack.enter_context(contextlib.redirect_stdout(sys.stderr))
             show = stack.enter_context(status_line(shown=self.verbosity.progress))
-            results, lost = self._run(results, show, stack)
+            results, lost, unread = self._run(results, show, stack)
         if lost:
             self._say(f"{lost} documents have no result: their actors were lost; --resume reads them again")
-        if results.failed or lost:
+        if unread:
+            self._say(
+                f"{unread} of the files could not be read: see above; --resume reads them when they can be"
+            )
+        if results.failed or lost or unread:
             raise CommandFailed(FAILED_DOCUMENTS)
 
     def _run(
         self, results: _Results, show: StatusCallback, stack: contextlib.ExitStack
-    ) -> tuple[_Results, int]:
+    ) -> tuple[_Results, int, int]:
         from constrained.extraction.records import (
             STDIN,
             Columns,
-            count_documents,
+            check_files,
             expand_inputs,
             unique_records,
         )
@@ -121,7 +125,12 @@ class FilesRun:
         show("checking the documents")
         columns = Columns(self.files.text_column, self.files.id_column)
         # Standard input can be read only once: its faults come when they are met.
-        known = count_documents([name for name in names if name != STDIN], columns)
+        checked = check_files(names, columns)
+        if checked.faults and not checked.readable:
+            raise checked.faults[0]
+        names, known = checked.readable, checked.documents
+        for fault in checked.faults:
+            print(f"error: {fault}", file=sys.stderr, flush=True)
         before = frozenset(results.done)
         left = _Counted(record for record in unique_records(names, columns) if record.id not in before)
         progress = _Progress(None if STDIN in names else known, results, show, self.verbosity)
@@ -139,7 +148,7 @@ class FilesRun:
                 self._say(f"{progress.state(self.files.out)}; to go on: {_resume_command()}")
             raise
         self._say(progress.summary(self.files.out))
-        return results, left.count - progress.counted
+        return results, left.count - progress.counted, len(checked.faults)
 
     def _check_engine(self) -> None:
         from constrained.extraction.dataset import check_engine

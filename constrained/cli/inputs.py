@@ -138,7 +138,10 @@ def read_constraint(
         return constraint.regex(_checked(regex, "pattern"))
     _refuse_json_options(arguments, "--choice")
     parts = [part.strip() for item in options.choice or () for part in _checked(item, "choice").split(",")]
-    return constraint.choice([part for part in parts if part])
+    choices = [part for part in parts if part]
+    if not choices:
+        raise BadInput("--choice names nothing", action="name what to choose from: --choice yes,no")
+    return constraint.choice(choices)
 
 
 def add_positional(target: str, options: ConstraintOptions) -> ConstraintOptions:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from constrained.errors import DocumentError
 from constrained.extraction.extraction import Document
@@ -109,18 +109,50 @@ def expand_inputs(inputs: Iterable[str | Path]) -> list[str]:
     return files
 
 
-def count_documents(files: Iterable[str], columns: Columns) -> int:
-    """Reads all files through and counts their documents, so that a fault is known before a model is loaded.
+class CheckedFiles(NamedTuple):
+    """Files that have been read through.
+
+    Attributes:
+        readable: those that can be read, and standard input, which has not been.
+        documents: how many are in them, standard input not counted.
+        faults: what is wrong with the others; each names its file.
+    """
+
+    readable: list[str]
+    documents: int
+    faults: list[DocumentError]
+
+
+def check_files(files: Iterable[str], columns: Columns) -> CheckedFiles:
+    """Reads all files through, so that faults are known before a model is loaded.
 
     Args:
-        files: as `expand_inputs` returns them, without standard input.
+        files: as `expand_inputs` returns them.
         columns: which members are read.
 
     Raises:
-        DocumentError: as `read_documents`; or an id is there twice.
+        DocumentError: an id is there twice in those that can be read.
     """
-    files = list(files)
-    return sum(1 for _ in unique_records(files, columns))
+    readable: list[str] = []
+    faults: list[DocumentError] = []
+    seen: set[str] = set()
+    for name in files:
+        mine: set[str] = set()
+        twice: Record | None = None
+        try:
+            for record in read_records([name] if name != STDIN else [], columns):
+                if record.id in seen or record.id in mine:
+                    twice = record
+                    break
+                mine.add(record.id)
+        except DocumentError as fault:
+            faults.append(fault)
+            continue
+        readable.append(name)
+        if twice is not None:
+            raise _there_twice(twice, readable, columns)
+        seen |= mine
+    return CheckedFiles(readable, len(seen), faults)
 
 
 def unique_records(files: Iterable[str], columns: Columns) -> Iterator[Record]:
@@ -133,15 +165,19 @@ def unique_records(files: Iterable[str], columns: Columns) -> Iterator[Record]:
     seen: set[str] = set()
     for record in read_records(files, columns):
         if record.id in seen:
-            again = [name for name in files if name != STDIN]
-            first = next((one.place for one in read_records(again, columns) if one.id == record.id), STDIN)
-            places = f"{first} and {record.place}" if first != record.place else first
-            raise DocumentError(
-                f"the id {record.id!r} is there twice: {places}",
-                action="results are told apart by ids: name another --id-column, or name each file once",
-            )
+            raise _there_twice(record, files, columns)
         seen.add(record.id)
         yield record
+
+
+def _there_twice(record: Record, files: Iterable[str], columns: Columns) -> DocumentError:
+    again = [name for name in files if name != STDIN]
+    first = next((one.place for one in read_records(again, columns) if one.id == record.id), STDIN)
+    places = f"{first} and {record.place}" if first != record.place else first
+    return DocumentError(
+        f"the id {record.id!r} is there twice: {places}",
+        action="results are told apart by ids: name another --id-column, or name each file once",
+    )
 
 
 def read_records(files: Iterable[str], columns: Columns) -> Iterator[Record]:

@@ -1,6 +1,7 @@
 """An HTTP server with OpenAI's API: `serve` is a process, `serve_in_thread` a thread, `create_app` an ASGI application.
 
     bodies.py            reads and parses request bodies
+    pace.py              how fast large bodies come in
     requests.py          what is in them
     tool_names.py        names of tools with dots and slashes
     request_constraint.py which field has the constraint, and how it is compiled
@@ -10,6 +11,7 @@
     compile_sandbox.py   processes that compile a new constraint first, with limits of time and memory
     sequence_stream.py   one sequence while it is decoded
     stop_strings.py      stop strings where a constraint permits the end
+    told_tokens.py       tokens with log-probabilities, as far as their text is told
     speculation.py       draft tables of the served constraints
     lane.py              draws tokens in a thread that is left behind with a slow one
     seats.py             which clients and sequences take part in a step

@@ -1,14 +1,16 @@
-"""The body of a request: read in parts, counted, and parsed in a thread if it is large.
+"""The body of a request: read in parts, counted, and parsed in a thread or in another process if it is large.
 
 A parser keeps the GIL until it is done, and so holds all requests up: 2 s for 8 MiB of small messages. What that costs is the number
-of values, and hardly their size. So values are counted first, without the GIL, and a body that has too many is refused.
+of values, and hardly their size. So values are counted first, without the GIL, and a body that has too many is refused. What goes to
+another process goes there in its parts: to join them, or to pickle them, takes milliseconds in one go.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -17,6 +19,7 @@ from starlette.requests import Request
 
 from constrained.server.errors import ApiError
 from constrained.server.fair_pool import FairPool
+from constrained.server.pace import Pace
 from constrained.server.requests import ModelT, checked
 from constrained.server.settings import ServerSettings
 from constrained.server.stream import cancel_on_disconnect
@@ -46,10 +49,12 @@ class Bodies:
     Args:
         settings: limits.
         elsewhere: the thread that calls what is done in another process.
+        shared: whether several clients are about.
     """
 
-    def __init__(self, settings: ServerSettings, elsewhere: FairPool) -> None:
+    def __init__(self, settings: ServerSettings, elsewhere: FairPool, shared: Callable[[], bool]) -> None:
         self._settings = settings
+        self._pace = Pace(shared)
         self._pool = FairPool(1, "bodies")
         self._elsewhere = elsewhere
         self._large: Counter[str] = Counter()
@@ -60,7 +65,7 @@ class Bodies:
         request: Request,
         client: str,
         understand: Callable[[bytes], _Result],
-        elsewhere: Callable[[bytes], _Result] | None = None,
+        elsewhere: Callable[[Sequence[bytes]], _Result] | None = None,
     ) -> _Result:
         """What `understand` makes of the body of a request, in a thread if the body is large.
 
@@ -68,7 +73,8 @@ class Bodies:
             request: whose body has not been read.
             client: whose it is.
             understand: calls `parse`.
-            elsewhere: does it in another process, for bodies of more than `ELSEWHERE` bytes; called by one thread at a time.
+            elsewhere: does it in another process, from the parts of bodies of more than `ELSEWHERE` bytes, and checks with
+                `check_values`; called by one thread at a time.
 
         Raises:
             ApiError: it is compressed, is too large or has too many values, or takes too long.
@@ -80,35 +86,23 @@ class Bodies:
             what = f"the body has the encoding {coding!r:.100}: send it without one"
             raise ApiError(415, what, code="unsupported_encoding", headers={"Connection": "close"})
         async with self._turn(request, client):
-            body = await self._bytes(request)
-            if len(body) <= _SMALL:
-                return understand(body)
-            return await cancel_on_disconnect(
-                request.receive, self._in_thread(client, body, understand, elsewhere)
-            )
+            parts = await self._parts(request)
+            size = sum(map(len, parts))
+            if size <= _SMALL:
+                return understand(b"".join(parts))
+            if elsewhere is None or size <= ELSEWHERE:
+                work = self._pool.submit(client, self._understood, parts, understand)
+            else:
+                work = self._elsewhere.submit(client, elsewhere, parts)
+            return await cancel_on_disconnect(request.receive, _result(work))
 
     def close(self) -> None:
         """Ends the thread."""
         self._pool.close()
 
-    async def _in_thread(
-        self,
-        client: str,
-        body: bytes,
-        understand: Callable[[bytes], _Result],
-        elsewhere: Callable[[bytes], _Result] | None,
-    ) -> _Result:
-        if elsewhere is None or len(body) <= ELSEWHERE:
-            job = self._pool.submit(client, self._counted, body, understand)
-        else:
-            job = self._elsewhere.submit(client, self._counted, body, elsewhere)
-        return await asyncio.wrap_future(job)
-
-    def _counted(self, body: bytes, understand: Callable[[bytes], _Result]) -> _Result:
-        most = self._settings.max_values
-        if count_json_values(body, _NUMBERS, most) > most:
-            what = f"the body has more than {most} values"
-            raise ApiError(413, what, code="too_many_values")
+    def _understood(self, parts: Sequence[bytes], understand: Callable[[bytes], _Result]) -> _Result:
+        body = b"".join(parts)
+        check_values(body, self._settings.max_values)
         return understand(body)
 
     @asynccontextmanager
@@ -127,10 +121,11 @@ class Bodies:
                 self._large -= Counter((client,))  # without clients that have none
                 self._changed.notify_all()
 
-    async def _bytes(self, request: Request) -> bytes:
+    async def _parts(self, request: Request) -> list[bytes]:
         settings = self._settings
+        reading = _read(request, settings.max_body, self._pace)
         try:
-            read = await asyncio.wait_for(_read(request, settings.max_body), settings.body_seconds)
+            read = await asyncio.wait_for(reading, settings.body_seconds)
         except (TimeoutError, asyncio.TimeoutError):
             what = f"the body did not come within {settings.body_seconds:g} seconds"
             raise ApiError(408, what, code="body_timeout", headers={"Connection": "close"}) from None
@@ -142,6 +137,20 @@ class Bodies:
                 headers={"Connection": "close"},
             )
         return read
+
+
+async def _result(work: Future[_Result]) -> _Result:
+    return await asyncio.wrap_future(work)
+
+
+def check_values(body: bytes, most: int) -> None:
+    """Counts the values of a body; to be called before it is parsed.
+
+    Raises:
+        ApiError: there are too many.
+    """
+    if count_json_values(body, _NUMBERS, most) > most:
+        raise ApiError(413, f"the body has more than {most} values", code="too_many_values")
 
 
 def parse(kind: type[ModelT], body: bytes) -> ModelT:
@@ -164,8 +173,8 @@ def _announced(request: Request) -> int | None:
     return int(length[:20]) if length.isdecimal() else None
 
 
-async def _read(request: Request, limit: int) -> bytes | None:
-    """The body of a request; None if it is longer than the limit, at once if its head says so.
+async def _read(request: Request, limit: int, pace: Pace) -> list[bytes] | None:
+    """The parts of a request's body; None if it is longer than the limit, at once if its head says so.
 
     Of a longer body as much again is read and dropped: a connection that is closed while its client still writes is reset,
     and the client does not see the refusal.
@@ -182,4 +191,6 @@ async def _read(request: Request, limit: int) -> bytes | None:
             parts.append(part)
         else:
             parts.clear()
-    return b"".join(parts) if size <= limit else None
+        if size > ELSEWHERE:
+            await pace.after(len(part))
+    return parts if size <= limit else None

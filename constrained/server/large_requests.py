@@ -11,6 +11,7 @@ import logging
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pickle import PickleBuffer
 from typing import Any, NamedTuple
 
 from constrained.chat.tools import ToolFormat
@@ -19,7 +20,7 @@ from constrained.lru_cache import LRUCache
 from constrained.models import LanguageModel
 from constrained.sandbox import FORKS, Sandbox, SandboxFailed, SandboxTimeout
 from constrained.server import prepare
-from constrained.server.bodies import parse
+from constrained.server.bodies import check_values, parse
 from constrained.server.captured import Piece, answer_captures
 from constrained.server.errors import ApiError, stopping_error, to_api_error
 from constrained.server.prepare import EncodedPrompts
@@ -88,22 +89,22 @@ class LargeRequests(Sandbox):
                 return  # the server has ended meanwhile
             _log.warning("large requests are prepared in threads: %s", type(error).__name__)
 
-    def read(self, kind: type[Body], body: bytes) -> ReadRequest:
-        """Understands a body and encodes its prompts.
+    def read(self, kind: type[Body], parts: Sequence[bytes]) -> ReadRequest:
+        """Understands a body, which is sent in its parts, and encodes its prompts.
 
         Raises:
             ApiError: what is wrong with it; 503 if the process ended.
         """
-        read: ReadRequest = self._call(_read, kind, body)
+        read: ReadRequest = self._call(_read, kind, _sent(parts))
         return read
 
-    def tell(self, kind: type[Asked], tell: Tell[Asked], body: bytes) -> bytes:
+    def tell(self, kind: type[Asked], tell: Tell[Asked], parts: Sequence[bytes]) -> bytes:
         """The answer to a body that needs no forward pass, as JSON.
 
         Raises:
             ApiError: as above.
         """
-        answer: bytes = self._call(_tell, kind, tell, body)
+        answer: bytes = self._call(_tell, kind, tell, _sent(parts))
         return answer
 
     def captures(self, constraint: Constraint, pieces: Sequence[Piece]) -> dict[str, Any]:
@@ -129,6 +130,10 @@ class LargeRequests(Sandbox):
         if isinstance(found, _Refusal):
             raise ApiError(**found.arguments)
         return found
+
+
+def _sent(parts: Sequence[bytes]) -> list[PickleBuffer]:
+    return [PickleBuffer(part) for part in parts]
 
 
 # ---------------------------------------------------------------- inside the process
@@ -159,8 +164,15 @@ def _refused(error: Exception) -> _Refusal:
     return _Refusal(vars(to_api_error(error)))
 
 
-def _read(served: _Served, kind: type[Body], body: bytes) -> ReadRequest | _Refusal:
+def _joined(parts: Sequence[bytes], settings: ServerSettings) -> bytes:
+    body = b"".join(parts)
+    check_values(body, settings.max_values)
+    return body
+
+
+def _read(served: _Served, kind: type[Body], parts: Sequence[bytes]) -> ReadRequest | _Refusal:
     try:
+        body = _joined(parts, served.settings)
         read = read_request(kind, body, served.models, served.settings)
         model = named(served.models, read.wanted.model)
         formats = prepare.formats_for(read.wanted, model, served.format)
@@ -175,9 +187,9 @@ def _read(served: _Served, kind: type[Body], body: bytes) -> ReadRequest | _Refu
     return replace(read, asked=asked, wanted=wanted, prompts=EncodedPrompts(ids, formats))
 
 
-def _tell(served: _Served, kind: type[Asked], tell: Tell[Asked], body: bytes) -> bytes | _Refusal:
+def _tell(served: _Served, kind: type[Asked], tell: Tell[Asked], parts: Sequence[bytes]) -> bytes | _Refusal:
     try:
-        asked = parse(kind, body)
+        asked = parse(kind, _joined(parts, served.settings))
         return told(tell(asked, named(served.models, asked.model)))
     except Exception as error:
         return _refused(error)

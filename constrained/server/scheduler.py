@@ -29,6 +29,9 @@ _MOMENT = 0.02
 MAX_PREFILL_TOKENS = 512
 """Prompt tokens read between two steps (at least one prompt), to bound the delay of running sequences."""
 
+ADMIT_SECONDS = 0.005
+"""Seconds after which no further prompt is read between two steps while several clients are about."""
+
 
 class Job:
     """The sequences for one prompt of a request.
@@ -303,7 +306,7 @@ class Scheduler:
     def _admit(self, batch: ContinuousBatch[SequenceStream]) -> None:
         """Adds waiting jobs to the batch while they fit: of the client that has had least time, its first."""
         batch.remove_finished()
-        read = 0
+        read, started = 0, time.monotonic()
         while read < MAX_PREFILL_TOKENS and (job := self._next()) is not None:
             self._running.append(job)
             read += len(job.sequences[0].sequence.unread)
@@ -314,6 +317,8 @@ class Scheduler:
                 job.fail(error)
             self._seats.charge(job.client, time.monotonic() - began)
             job.take_draw_seconds()  # that time was part of it
+            if self._seats.shared and time.monotonic() - started >= ADMIT_SECONDS:
+                break
 
     def _next(self) -> Job | None:
         """The next job to be admitted, out of the queue; None if there is none for which there is room."""

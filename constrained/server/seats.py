@@ -1,11 +1,12 @@
 """Who takes part in the next step of a batch: clients share the time of the thread that owns the model.
 
 While one client is about, all of its sequences take part, as far as the batch has room. While several are, clients are served
-in turn, by the time that they have had:
+in turn, by the time that they have had lately (a leaky bucket for each: what a client has had leaks away at the rate of its fair
+share, down to nothing):
 
 * A client takes part unless it has had more time than another one that wants some, so a client with much to do waits for one
-  with little. One that comes, or comes back, has had a little less than those that are there: it begins at once, and an
-  absence saves up no more than that.
+  with little. One that uses less than its share has had nothing, as one that comes or comes back: neither of them waits for the
+  other, and an absence saves up nothing. One that uses all there is has had a little more, and lets both of them begin at once.
 * Each client has one sequence in a step. Further ones take part only as far as they cost little: where a step of the model
   takes nearly as long for many sequences as for one, as on a GPU. What a step costs is learned from the steps.
 
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 _CREDIT = 0.25
-"""Seconds that a client which arrives has had less than the others: what it may use up before it takes turns with them."""
+"""Seconds that a client has had at most beyond the next one: what a client that arrives may use up before it takes turns."""
 
 _WINDOW = 0.1
 """Seconds that a client may have had more than another one and still take part. Less than the credit."""
@@ -52,8 +53,8 @@ MemberT = TypeVar("MemberT", bound=Seated)
 
 @dataclass(slots=True)
 class _Share:
-    had: float  # seconds, on a scale that all clients share
-    seen: float = 0.0  # when it was here
+    seen: float  # when it was here
+    had: float = 0.0  # seconds lately
     waits: bool = False
 
 
@@ -98,23 +99,28 @@ class Seats(Generic[MemberT]):
         self._rows = rows
         self._clock = clock
         self._shares: dict[str, _Share] = {}
-        self._here: set[str] = set()
-        self._least = 0.0  # seconds that each of these had when they were last counted
+        self._leaked = clock()  # until when
 
     def enter(self, clients: Collection[str]) -> None:
         """Says which clients have sequences or wait for a seat; the others are forgotten after a while."""
         now = self._clock()
-        for name, client in list(self._shares.items()):
-            if name not in clients and now - client.seen > _LINGER:
-                del self._shares[name]
-        stayed = [self._shares[name].had for name in clients if name in self._here]
-        self._least = max(self._least, min(stayed, default=self._least))
         for name in clients:
-            client = self._shares.setdefault(name, _Share(self._least - _CREDIT))
-            if name not in self._here:
-                client.had = max(client.had, self._least - _CREDIT)
-            client.seen = now
-        self._here = set(clients)
+            self._shares.setdefault(name, _Share(now)).seen = now
+        for name, client in list(self._shares.items()):
+            if now - client.seen > _LINGER:
+                del self._shares[name]
+        self._leak(now)
+
+    def _leak(self, now: float) -> None:
+        # Half of the time at least is left to who may come: a client that is alone has had some of it when another one arrives.
+        share = (now - self._leaked) / max(2, len(self._shares))
+        self._leaked = now
+        below = drop = 0.0
+        for client in sorted(self._shares.values(), key=lambda one: one.had):
+            drop += max(0.0, client.had - drop - below - _CREDIT)
+            client.had = below = client.had - drop
+        for client in self._shares.values():
+            client.had = max(0.0, client.had - share)
 
     @property
     def shared(self) -> bool:
@@ -122,7 +128,7 @@ class Seats(Generic[MemberT]):
         return len(self._shares) > 1
 
     def had(self, client: str) -> float:
-        """Seconds that a client has had, on a scale that all clients share: who has had least is next."""
+        """Seconds that a client has had lately: who has had least is next."""
         return self._shares[client].had
 
     def most(self, client: str, wanting: Collection[str]) -> int:
@@ -160,7 +166,7 @@ class Seats(Generic[MemberT]):
         return chosen
 
     def charge(self, client: str, seconds: float) -> None:
-        """Adds to the time that a client has had."""
+        """Adds to the time that a client has had lately."""
         if client in self._shares:
             self._shares[client].had += seconds
 

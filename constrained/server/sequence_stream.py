@@ -13,22 +13,8 @@ from constrained.chat.reply import ReplyConstraint
 from constrained.decoding.cut import locate_cut
 from constrained.decoding.sequence import TokenSequence
 from constrained.sampling import Distribution, Position, TokenSampler
-from constrained.server.stop_strings import StopStrings
-
-
-@dataclass(frozen=True, slots=True)
-class TokenLogprob:
-    """A token with its log-probability under the model, after temperature and before the constraint.
-
-    Attributes:
-        token: its bytes.
-        logprob: in nats.
-        top_logprobs: the most likely tokens at that position, if requested.
-    """
-
-    token: bytes
-    logprob: float
-    top_logprobs: tuple[TokenLogprob, ...] = ()
+from constrained.server.stop_strings import GrammarStops, StopStrings
+from constrained.server.told_tokens import TokenLogprob, ToldTokens
 
 
 @dataclass(slots=True)
@@ -38,7 +24,7 @@ class SequenceDelta:
     Attributes:
         index: index of the sequence in its request.
         delta: new characters.
-        tokens: their tokens with log-probabilities, if requested.
+        tokens: their tokens with log-probabilities, if requested; none of a stop string.
         finish: ``stop`` or ``length`` in the last delta.
         count: tokens of the completion so far.
         captures: of the finished completion, by name, in the last delta; None: there are none.
@@ -94,6 +80,12 @@ class SequenceStream:
         self._sampler = sampler
         self._top = top
         self._stops = StopStrings(stops, sequence.params.automaton) if stops else None
+        self._told_tokens = ToldTokens()
+        constraint = sequence.params.automaton.constraint
+        free = isinstance(constraint, ReplyConstraint) and constraint.content is None and top is not None
+        self._grammar_stops = (
+            GrammarStops(constraint.stop) if free and constraint.stop else None  # type: ignore[union-attr]
+        )
         self._decoder = codecs.getincrementaldecoder("utf-8")(
             "replace"
         )  # tokens by number may be halves of characters
@@ -150,15 +142,30 @@ class SequenceStream:
         self.told_bytes += len(new)
         piece.delta += self._decoder.decode(new, final=bool(sequence.finish))
         if likely is not None:
-            piece.tokens.append(likely)
+            self._told_tokens.add(likely)
+        if self._top is not None:
+            piece.tokens += self._told_tokens.take(self._told_end())
         piece.count = len(sequence.tokens)
         if self.sequence.finish:
             piece.finish = self._finish_reason()
         self.pending_delta = piece
 
+    def _told_end(self) -> float:
+        """Where the tokens begin that are not told, or not yet, in bytes of the completion."""
+        if not self.sequence.finish or (self._stops is not None and self._stops.found is not None):
+            return self.told_bytes
+        constraint = self.sequence.params.automaton.constraint
+        if self._grammar_stops is not None and isinstance(constraint, ReplyConstraint):
+            stop = constraint.parse(self.sequence.content.decode("utf-8", "replace")).stop
+            if stop is not None:
+                return self.told_bytes - len(stop.encode())
+        return float("inf")
+
     def _certain(self, new: bytes) -> bytes:
         """What of the completion is certain now; ends the sequence at a stop string."""
         stops, sequence = self._stops, self.sequence
+        if self._grammar_stops is not None:
+            return self._grammar_stops.feed(new, bool(sequence.finish))
         if stops is None:
             return new
         certain = stops.feed(new, sequence.state)

@@ -83,7 +83,7 @@ class Service:
             {name: one.language_model for name, one in self.models.by_name.items()}, settings, format
         )
         self._elsewhere = FairPool(1, "elsewhere")
-        self._bodies = Bodies(settings, self._elsewhere)
+        self._bodies = Bodies(settings, self._elsewhere, lambda: self.admission.shared)
         self._started = False
         self._created = int(time.time())
 

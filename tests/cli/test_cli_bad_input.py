@@ -39,7 +39,8 @@ MISTAKES: list[tuple[int, tuple[str, ...], tuple[str, ...]]] = [
     (1, ("extract", "x", "--type", "kinds.py:nothing"), ("no value satisfies",)),
     (2, ("extract", "x", "--regex", "("), ("position",)),
     (1, ("extract", "x", "--regex", r"(a)\1"), ("back-references", "^")),
-    (1, ("extract", "x", "--choice", ","), ("choice() needs at least one value",)),
+    (2, ("extract", "x", "--choice", ","), ("--choice names nothing", "--choice yes,no")),
+    (2, ("generate", "x", "--choice", ""), ("--choice names nothing", "--choice yes,no")),
     (
         2,
         ("extract", "x", "--choice", "a", "--whitespace", "none"),

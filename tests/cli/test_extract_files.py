@@ -152,18 +152,45 @@ def test_errors_are_rows_or_a_file_of_their_own_and_the_exit_code_tells(run: Run
     assert results("a.jsonl") == {"1": {"city": "Rome"}, "2": {"city": "Oslo"}}
 
 
-def test_a_fault_in_a_file_ends_the_run_before_the_model_is_loaded(run: Run) -> None:
+def test_a_fault_in_every_file_ends_the_run_before_the_model_is_loaded(run: Run) -> None:
     def fail(prompt: str) -> str:
         raise AssertionError("the model was asked")
 
     documents(3)
     Path("bad.jsonl").write_bytes(b'{"text": "a"}\n{"text": "caf\xe9"}\n')
-    ended = run("docs.jsonl", "bad.jsonl", "--out", "r.jsonl", script=fail)
+    Path("latin.txt").write_bytes(b"caf\xe9")
+    ended = run("bad.jsonl", "latin.txt", "--out", "r.jsonl", script=fail)
     assert ended.code == 2
     assert "error: bad.jsonl, line 2: not UTF-8 text" in ended.err
     assert not Path("r.jsonl").exists()
     ended = run("docs.jsonl", "docs.jsonl", "--out", "r.jsonl", script=fail)
+    assert ended.code == 2
     assert "the id '0' is there twice: docs.jsonl, line 1" in ended.err
+
+
+@pytest.mark.parametrize("out", ["r.jsonl", "-"])
+def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(run: Run, out: str) -> None:
+    """Nothing of it has a result, whatever came before the fault; once it is mended, the run goes on with it."""
+    documents(2)
+    Path("a_latin.txt").write_bytes(b"From Bonn, caf\xe9")
+    Path("bad.jsonl").write_bytes(b'{"id": "x", "text": "From Oslo"}\n{"text": "caf\xe9"}\n')
+    Path("good.txt").write_text("From Rome")
+    files = ("a_latin.txt", "bad.jsonl", "docs.jsonl", "good.txt")
+    ended = run(*files, "--out", out)
+    assert ended.code == 5
+    assert "error: a_latin.txt, line 1: not UTF-8 text" in ended.err
+    assert "error: bad.jsonl, line 2: not UTF-8 text" in ended.err
+    rest = cities(0, 1) | {"good.txt": {"city": "Rome"}}
+    if out == "-":
+        assert {json.loads(line)["id"] for line in ended.out.splitlines()} == set(rest)
+        return
+    assert "3 of 3 documents have a result in r.jsonl" in ended.err
+    assert "2 of the files could not be read" in ended.err
+    assert results("r.jsonl") == rest
+    Path("a_latin.txt").write_text("From Bonn, café", encoding="utf-8")
+    Path("bad.jsonl").write_text('{"id": "x", "text": "From Oslo"}\n')
+    assert run(*files, "--out", out, "--resume").code == 0
+    assert results("r.jsonl") == rest | {"a_latin.txt": {"city": "Bonn"}, "x": {"city": "Oslo"}}
 
 
 def test_a_fault_of_standard_input_keeps_what_came_before(run: Run) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from constrained.errors import DocumentError
 from constrained.extraction import Document, read_documents
-from constrained.extraction.records import Columns, count_documents, expand_inputs
+from constrained.extraction.records import Columns, check_files, expand_inputs
 from constrained.extras import MissingExtra
 
 pa = pytest.importorskip("pyarrow")
@@ -76,7 +76,7 @@ def test_every_format_gives_back_the_texts(pairs: list[tuple[str, str]]) -> None
     expected = list(zip(ids, texts, strict=True))
     for name in ("a.jsonl", "a.csv", "a.tsv", "a.parquet"):
         assert read(name, text_column="body", id_column="key") == expected, name
-        assert count_documents([name], Columns("body", "key")) == len(pairs)
+        assert check_files([name], Columns("body", "key")) == ([name], len(pairs), [])
 
 
 def test_a_text_file_is_one_document_and_its_path_the_id() -> None:
@@ -210,7 +210,7 @@ def test_ids_that_are_there_twice_name_both_places() -> None:
     with pytest.raises(
         DocumentError, match=r"the id '2' is there twice: a\.jsonl, line 2 and b\.csv, line 3"
     ):
-        count_documents(expand_inputs(["a.jsonl", "b.csv"]), Columns())
+        check_files(expand_inputs(["a.jsonl", "b.csv"]), Columns())
 
 
 def test_parquet_without_pyarrow_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,7 +144,17 @@ def test_a_large_body_that_is_no_json(server: Served, elsewhere: list[str]) -> N
     assert large.json()["error"]["code"] in ("invalid_json", "too_many_values")
     large = server.http.post(CHAT, content=b'{"model": ' + b" " * bodies.ELSEWHERE)
     assert (large.status_code, large.json()["error"]["code"]) == (400, "invalid_json")
-    assert elsewhere == ["_read"]
+    assert elsewhere == ["_read", "_read"]
+
+
+def test_the_values_of_a_large_body_are_counted_before_it_is_parsed(
+    server: Served, elsewhere: list[str]
+) -> None:
+    body = {"model": MODEL, "messages": HELLO, "metadata": {"a": [[]] * 60_000}}
+    for path, more in ((CHAT, {}), ("/tokenize", {"prompt": "x"})):
+        answer = server.post(path, {**body, **more})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_many_values")
+    assert elsewhere == ["_read", "_tell"]
 
 
 @pytest.mark.parametrize(
@@ -205,21 +215,21 @@ def test_its_limits_are_errors_of_the_request(monkeypatch: pytest.MonkeyPatch) -
         large.try_out()
         assert large.ready
         body = json.dumps({"model": MODEL, "messages": HELLO}).encode()
-        assert large.read(ChatRequest, body).prompts is not None
+        assert large.read(ChatRequest, [body]).prompts is not None
         with pytest.raises(ApiError, match=r"within 0\.5 seconds") as refused:
             large._call(_forever)
         assert (refused.value.status, refused.value.code) == (400, "prepare_timeout")
-        assert large.read(ChatRequest, body).prompts is not None
+        assert large.read(ChatRequest, [body]).prompts is not None
         if sys.platform == "linux":
             with pytest.raises(ApiError) as refused:
-                large.read(ChatRequest, b" " * (96 << 20) + body)
+                large.read(ChatRequest, [b" " * (96 << 20), body])
             assert refused.value.status == 503
             assert refused.value.code in ("out_of_memory", "prepare_failed")
-            assert large.read(ChatRequest, body).prompts is not None
+            assert large.read(ChatRequest, [body]).prompts is not None
     finally:
         large.close()
     with pytest.raises(ApiError) as refused:
-        large.read(ChatRequest, body)
+        large.read(ChatRequest, [body])
     assert (refused.value.status, refused.value.code) == (503, "stopping")
 
 
@@ -253,7 +263,7 @@ def test_an_unexpected_error_there_is_logged_with_its_place(
     assert "secret" not in str(vars(record))
 
 
-def _mistaken(served: Any, kind: Any, body: bytes) -> Any:
+def _mistaken(served: Any, kind: Any, parts: Any) -> Any:
     try:
         return {}["secret"]
     except Exception as error:

@@ -8,10 +8,12 @@ import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 import httpx
 import pytest
 
+from constrained.server import scheduler
 from constrained.server.seats import Seats, StepCosts
 from tests.server.serving import MODEL, GatedModel, Served, served, wait_until
 
@@ -88,6 +90,33 @@ def test_clients_that_stay_have_equal_time() -> None:
     assert max(gained) - min(gained) < 0.5, gained
 
 
+def test_who_uses_little_waits_for_nobody_that_comes() -> None:
+    """A client that asks for ten tokens now and then, and one that comes with much: the first one is in every step that it wants."""
+    batch, few = Batch(), [Sequence(0.0005)]
+    for turn in range(100):
+        batch.groups["few"] = few
+        if turn == 80:
+            batch.groups["many"] = [Sequence(0.001) for _ in range(16)]
+        for _ in range(10):
+            assert few[0] in batch.step()
+        batch.groups["few"] = []
+        began = batch.now
+        while batch.now < began + 0.02:
+            if turn < 80:
+                batch.now += 0.02
+            else:
+                batch.step()
+
+
+def test_clients_with_much_have_equal_time_beside_one_with_little() -> None:
+    batch = Batch(groups={"slow": [Sequence(0.03)], "quick": [Sequence(0.002)] * 4})
+    while batch.now < 160:
+        batch.groups["few"] = [Sequence(0.001)] if round(batch.now * 10) % 5 == 0 else []
+        batch.step()
+    assert batch.had["slow"] == pytest.approx(batch.had["quick"], rel=0.05)
+    assert batch.had["few"] > 1
+
+
 def test_an_absence_saves_up_little() -> None:
     batch = Batch(groups={"stays": [Sequence()], "comes": [Sequence()]})
     while batch.now < 110:
@@ -161,6 +190,34 @@ def test_a_request_waits_for_no_queue_of_another_client() -> None:
         assert not any(one.done() for one in long)
         assert {one.result().json()["choices"][0]["message"]["content"] for one in long} == {"x" * 60}
         assert server.scheduler.held == 0
+
+
+def test_prompts_are_read_one_by_one_while_others_wait_for_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a client alone all that wait begin together; beside another one a step is made after each prompt that takes long."""
+    model = GatedModel({"long": "x" * 200, "short": "yes"})
+    begun: list[int] = []  # sequences in the batch after each round
+    monkeypatch.setattr(scheduler, "ADMIT_SECONDS", 0.0)
+    admit = scheduler.Scheduler._admit
+
+    def noted(self: scheduler.Scheduler, batch: Any) -> None:
+        before = self.running
+        admit(self, batch)
+        begun.append(self.running - before)
+
+    monkeypatch.setattr(scheduler.Scheduler, "_admit", noted)
+    keys = ("many", "few")
+    for others, most in ((("many",), 7), (("many", "few"), 2)):  # the first of two was alone
+        model.gate.clear()
+        model.reached.clear()
+        begun.clear()
+        with served(model, api_key=keys) as server, ThreadPoolExecutor(8) as pool:
+            first = pool.submit(_chat, server, others[-1], "long", max_tokens=300)
+            assert model.reached.wait(60)
+            rest = [pool.submit(_chat, server, "many", "short", max_tokens=10) for _ in range(6)]
+            wait_until(lambda server=server: server.scheduler.waiting == 6)
+            model.gate.set()
+            assert {one.result().status_code for one in (first, *rest)} == {200}
+        assert max(begun) == most
 
 
 def _chat(server: Served, key: str, text: str, *, max_tokens: int, timeout: float = 60) -> httpx.Response:

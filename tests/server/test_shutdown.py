@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import threading
@@ -12,7 +13,8 @@ import pytest
 
 from constrained.sandbox import SandboxFailed
 from constrained.server import bodies
-from tests.server.serving import MODEL, GatedModel, Served, served, wait_until
+from constrained.testing import ScriptedModel
+from tests.server.serving import BYTES, MODEL, GatedModel, Served, served, wait_until
 
 CHAT = "/v1/chat/completions"
 HELLO: dict[str, Any] = {"model": MODEL, "messages": [{"role": "user", "content": "hello"}]}
@@ -67,6 +69,47 @@ def test_what_is_not_finished_in_time_is_told_so(
         server.thread.join(60)
         assert not server.thread.is_alive()
     assert "Exception" not in caplog.text
+
+
+def test_bodies_that_keep_trickling_in_do_not_keep_the_server(caplog: pytest.LogCaptureFixture) -> None:
+    """Byte by byte until they are told; announced or in chunks, small or with much behind them; and streams that nobody reads."""
+    post = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\n"
+    long = json.dumps({**HELLO, "stream": True, "max_tokens": 200_000}).encode()
+    read = [
+        (f"{post}Content-Length: 100000\r\n\r\n".encode(), b" "),
+        (f"{post}Transfer-Encoding: chunked\r\n\r\n".encode(), b"1\r\n \r\n"),
+        (f"{post}Content-Length: 8000000\r\n\r\n".encode() + b" " * 100_000, b" "),
+    ]
+    unread = f"{post}Content-Length: {len(long)}\r\n\r\n".encode() + long
+    model = ScriptedModel(BYTES, "x" * 200_000, context=300_000)
+    with served(model, grace=1) as server, ThreadPoolExecutor(8) as clients:
+        streams = [slowly(server, unread) for _ in range(2)]
+        wait_until(lambda: server.scheduler.running == 2)
+        trickling = [clients.submit(trickled, server, head, more) for head, more in read * 2]
+        wait_until(lambda: server.service.admission.open == 8)
+        server.server.should_exit = True
+        server.thread.join(60)
+        assert not server.thread.is_alive()
+        assert {one.result(60)[:12] for one in trickling} == {b"HTTP/1.1 503"}
+        for one in streams:
+            one.close()
+        assert server.service.admission.open == 0
+    assert "Exception" not in caplog.text
+
+
+def trickled(server: Served, head: bytes, more: bytes) -> bytes:
+    """What is answered to a request whose body comes in small parts, without an end."""
+    connection, answer = slowly(server, head), b""
+    connection.settimeout(0.02)
+    with connection:
+        while not answer:
+            with contextlib.suppress(
+                ConnectionError, TimeoutError
+            ):  # what was answered can be read after a reset, too
+                connection.sendall(more)
+            with contextlib.suppress(TimeoutError):
+                answer = connection.recv(4096)
+    return answer
 
 
 def _ended(held: threading.Event) -> None:

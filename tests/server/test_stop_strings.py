@@ -11,6 +11,7 @@ import pytest
 
 from constrained import Vocabulary, compile, regex
 from constrained.server.stop_strings import StopStrings
+from constrained.testing import ScriptedModel
 from tests.server.serving import MODEL, Served, scripted, served
 from tests.support.finite import byte_vocabulary
 
@@ -126,6 +127,82 @@ def test_log_probabilities_do_not_bring_the_stop_string_back() -> None:
                 assert item["content"][0]["text"] == text
                 tokens = "".join(one["token"] for one in item["content"][0]["logprobs"])
                 assert tokens == (text if more else "")
+
+
+@pytest.mark.parametrize("constraint", [{}, {"guided_regex": "[a-z é]*"}], ids=["free text", "constraint"])
+@pytest.mark.parametrize(
+    "vocabulary",
+    [byte_vocabulary(), byte_vocabulary(" s", "st", "op", "to", "dé", "t s")],
+    ids=["bytes", "pieces"],
+)
+def test_tokens_with_log_probabilities_are_those_of_the_text(
+    vocabulary: Vocabulary, constraint: dict[str, Any]
+) -> None:
+    """None of a stop string, but the token in which it begins; of a beginning that is none, all. In streams as in whole answers."""
+    for script, stop in (
+        ("wait stop go", ["stop"]),
+        ("wait sto go", ["stop", "gox"]),
+        ("wait s", ["stop", " so"]),
+        ("dé dé stop", ["é s"]),
+        ("stop", ["stop"]),
+        ("sstop", ["stop", "tops"]),
+        ("wait and see", ["xyz"]),
+        ("st st stop", ["st stop", "pg"]),
+    ):
+        places = [(script.find(one) + len(one), script.find(one)) for one in stop if one in script]
+        text = script[: min(places)[1]] if places else script
+        ids = vocabulary.encode(script)
+        expected, size = [], 0
+        for piece in (vocabulary.decode((token,)) for token in ids):
+            if size < len(text.encode()):
+                expected.append(list(piece))
+            size += len(piece)
+        with served(ScriptedModel(vocabulary, script)) as server:
+            asked = {"stop": stop, "logprobs": True, **constraint}
+            choice = server.chat(**asked).json()["choices"][0]
+            assert (choice["message"]["content"], choice["finish_reason"]) == (text, "stop")
+            assert [one["bytes"] for one in choice["logprobs"]["content"]] == expected, (script, stop)
+            lines = server.chat(stream=True, **asked).text.splitlines()
+            events = [json.loads(line[6:])["choices"][0] for line in lines if line.startswith("data: {")]
+            told = [one for event in events if event["logprobs"] for one in event["logprobs"]["content"]]
+            assert told == choice["logprobs"]["content"]
+            assert "".join(event["delta"].get("content") or "" for event in events) == text
+            body = {
+                "model": MODEL,
+                "input": "x",
+                "temperature": 0,
+                "stop": stop,
+                "top_logprobs": 1,
+                **constraint,
+            }
+            (item,) = server.post("/v1/responses", body).json()["output"]
+            assert item["content"][0]["text"] == text
+            assert [one["bytes"] for one in item["content"][0]["logprobs"]] == expected
+            body = {
+                "model": MODEL,
+                "prompt": "x",
+                "temperature": 0,
+                "stop": stop,
+                "logprobs": 1,
+                **constraint,
+            }
+            legacy = server.post("/v1/completions", body).json()["choices"][0]
+            assert (legacy["text"], len(legacy["logprobs"]["tokens"])) == (text, len(expected))
+
+
+def test_stop_strings_in_calls_take_no_tokens_away() -> None:
+    call = '<tool_call>\n{"name": "f", "arguments": {"a": "x"}}\n</tool_call>'
+    tools = [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}]
+    with served(scripted(call)) as server:
+        for more in ({}, {"stream": True}):
+            answer = server.chat(
+                tools=tools, stop=["x", "}", "</tool_call>"], logprobs=True, parallel_tool_calls=False, **more
+            )
+            parts = [answer.json()] if not more else [
+                json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")
+            ]  # fmt: skip
+            told = [part["choices"][0]["logprobs"] for part in parts]
+            assert "".join(one["token"] for part in told if part for one in part["content"]) == call
 
 
 def test_calls_are_not_cut(server: Served) -> None:
