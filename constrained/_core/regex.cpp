@@ -111,7 +111,7 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
                     const Node& part = below({a});
                     node.nullable = b == 0 || part.nullable;
                     node.finite &= c != kInfinite;
-                    if (c != kInfinite) node.bound = std::max(node.bound, c), node.bound_bytes = std::max(node.bound_bytes, copies_bytes(part, c));
+                    if (c != kInfinite) node.bound = copies(c, node.bound), node.bound_bytes = std::max(node.bound_bytes, copies_bytes(part, c));
                     const uint64_t most = uint64_t{part.max_length} * c;
                     node.max_length = c == kInfinite || most >= kInfinite ? kInfinite : static_cast<uint32_t>(most);
                     const uint64_t least = uint64_t{part.least} * b;

@@ -171,8 +171,8 @@ public:
     /// C, if the residual can be completed after any text of C* and does not end inside C* (a sufficient test).
     std::optional<StarOf> star_of(RegexId id);
 
-    /// Whether the language may have exponentially many derivatives: by several infinite languages at once, not counting
-    /// bounds on the length, or by the complement of one with counts.
+    /// Whether the language may have exponentially many derivatives: by several infinite languages at once, also excluded ones, not
+    /// counting bounds on the length, or by the complement of one with counts.
     bool intricate(RegexId id) const;
 
     /// Whether no text of the language is a proper prefix of another (false if it has too many states to decide).
@@ -189,12 +189,12 @@ public:
     /// texts of up to `least` bytes.
     Relaxed relax(RegexId id, uint32_t from);
 
-    /// `min_length`; throws `TooLarge` if the search takes more than `steps` steps.
-    uint32_t min_length_within(RegexId id, uint32_t steps) {
+    /// `min_length`; throws `TooLarge` if the searches take more `fuel`: a derivative burns one unit, and more if it takes long.
+    uint32_t min_length_within(RegexId id, uint32_t fuel) {
         struct Refill {  // also after an exception: the limit holds for this call alone
             uint32_t& fuel;
             ~Refill() { fuel = kInfinite; }
-        } refill{fuel_ = steps};
+        } refill{fuel_ = fuel};
         return min_length(id);
     }
 
@@ -215,7 +215,8 @@ private:
     static constexpr uint32_t kUnset = 0x7fffffffu;
     static constexpr uint16_t kManyHeads = 256;
     static constexpr uint32_t kWhole = 0;  // the partition with one class
-    static constexpr uint32_t kManyCopies = 8;  // see `intricate`
+    static constexpr uint32_t kManyCopies = 4;  // see `intricate`
+    static constexpr uint32_t kStepsOfFuel = 256;  // of work, for which a search burns one more unit of fuel
     static constexpr size_t kPatience = 1000;  // derivatives that `search` visits before it accepts any completion
     static constexpr uint32_t kContainSteps = 256;  // pairs of expressions that `contains` compares
     static constexpr size_t kDive = 20'000;    // derivatives that it visits before it gives up; a wide one counts more than once:
@@ -228,7 +229,7 @@ private:
         bool searched;  // contains an intersection or a complement: emptiness needs a search
         uint16_t depth;
         uint16_t optional;  // number of leading nullable parts; saturates
-        uint32_t bound;     // the highest upper bound of a counter, except in complements
+        uint32_t bound;     // the highest upper bound of a counter, times those of counters in it, except in complements
         uint32_t a, b, c;  // Set: set index; Literal: offset, length; Concat: left, right; Union, Intersection:
                            // offset, count in children_; Complement: part; Repeat: part, low, high; Multiple: index in
                            // multiples_
@@ -273,6 +274,8 @@ private:
     uint32_t completion(RegexId id, RegexId part);
     bool stays(RegexId id, RegexId part);
     RegexId behind_star(RegexId rest, RegexId part);
+    /// So many copies of what has up to `inner` copies itself.
+    static uint32_t copies(uint32_t count, uint32_t inner) { return static_cast<uint32_t>(std::min<uint64_t>(uint64_t{count} * std::max(inner, 1u), kInfinite - 1)); }
     /// Bytes that so many copies have at least, without a search.
     static uint32_t copies_bytes(const Node& part, uint32_t copies) {
         return static_cast<uint32_t>(std::min<uint64_t>(uint64_t{copies} * std::max(part.least, 1u), kInfinite - 1));

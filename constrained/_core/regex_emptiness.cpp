@@ -58,13 +58,15 @@ bool RegexStore::intricate(RegexId id) const {
                 if (!nodes_[node.a].finite && nodes_[node.a].bound >= kManyCopies) return true;
                 break;
             case Kind::Intersection: {
-                size_t several = 0;
+                size_t patterns = 0, excluded = 0;
                 for (const RegexId part : children(node)) {
                     const Node& child = nodes_[part.value];
-                    several += child.kind != Kind::Repeat && child.kind != Kind::Complement;
+                    const bool length = child.kind == Kind::Repeat && nodes_[child.a].finite && nodes_[child.a].bound == 0;
+                    patterns += !length && child.kind != Kind::Complement;
+                    excluded += child.kind == Kind::Complement && !nodes_[child.a].finite;
                     work.push_back(part);
                 }
-                if (several > 1) return true;
+                if (patterns > 1 || (patterns == 1 && excluded > 0)) return true;
                 break;
             }
             case Kind::Union: work.insert(work.end(), children(node).begin(), children(node).end()); break;
@@ -192,9 +194,7 @@ uint32_t RegexStore::search(RegexId id) {
             if (total < best) best = total, best_at = at;
             continue;
         }
-        if (fuel_ != kInfinite && fuel_-- == 0) {
-            throw TooLarge("deciding whether an intersection or complement of regular expressions is empty");
-        }
+        const uint64_t spent = work_.spent();
         reached[number].expanded = true;
         const uint32_t partition = partition_id(now.id);
         std::bitset<256> done;
@@ -205,7 +205,12 @@ uint32_t RegexStore::search(RegexId id) {
             const RegexId next = raw_step(now.id, static_cast<uint8_t>(byte));
             if (next != kEmptyLanguage) moves.emplace_back(visit(next, at, now.distance + 1), number);
         }
-        if (fuel_ != kInfinite) continue;
+        if (fuel_ != kInfinite) {
+            const uint64_t burnt = 1 + (work_.spent() - spent) / kStepsOfFuel;
+            if (burnt > fuel_) throw TooLarge("deciding whether an intersection or complement of regular expressions is empty");
+            fuel_ -= static_cast<uint32_t>(burnt);
+            continue;
+        }
         if (!diving && steps >= kPatience) {
             diving = true;
             open = {};

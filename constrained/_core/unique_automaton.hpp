@@ -35,8 +35,6 @@ public:
     Automaton& inner() { return *inner_; }
     bool needs_trial() const final { return inner_->needs_trial(); }
     uint32_t left_recursive() const final { return inner_->left_recursive(); }
-    /// Padding makes lengths longer than the texts are.
-    bool mask_may_lack() const final { return padded_ || BaseAutomaton::mask_may_lack(); }
     /// Whether a search for a completion ran out of fuel.
     bool search_exhausted() const { return search_exhausted_; }
 
@@ -99,7 +97,7 @@ private:
     void keep_within(uint32_t state, uint32_t budget, std::span<const uint32_t> places, uint32_t* out) final;
     /// Where items are required each byte of one may take a search.
     uint32_t step_cost(uint32_t, uint32_t) const final { return padded_ ? kSearchedCost : 1; }
-    uint32_t counting_cost(uint32_t) const final { return padded_ ? kSearchedCost : kPlainCost; }
+    bool padded() const final { return padded_; }
     bool reads_heads(uint32_t state) const final;
     std::vector<uint32_t> head_exits(uint32_t state) final;
     uint32_t interchangeable(uint32_t state, uint32_t reach) final;

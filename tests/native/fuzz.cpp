@@ -1,8 +1,8 @@
 // The fuzz target: several grammars over one vocabulary, some behind a lexer or with items that differ, compiled and walked.
 //
-// Numbers that make no sense must be refused with std::invalid_argument, what costs too much with TooLarge; whatever is
-// compiled must keep the laws of `check.hpp`, also where hardly any memory is allowed. Has the entry point of libFuzzer,
-// and `driver.cpp` where there is none.
+// Numbers that make no sense must be refused with std::invalid_argument, what costs too much with TooLarge, at once or in a call that
+// takes more steps than the trial of a constraint allows; whatever is compiled must keep the laws of `check.hpp`, also where hardly any
+// memory is allowed. Has the entry point of libFuzzer, and `driver.cpp` where there is none.
 #include "../../constrained/_core/unique_automaton.hpp"
 #include "check.hpp"
 #include "distinct.hpp"
@@ -16,6 +16,7 @@ using core::UniqueAutomaton;
 
 constexpr uint32_t kFuel = 500;  // small, so that running out of it is common
 constexpr int kSteps = 12;
+constexpr uint64_t kWork = 3'000'000;  // of a call, as the trial of a constraint allows
 
 /// A shard, and what was read in it.
 struct Open {
@@ -32,13 +33,17 @@ struct Open {
 
 template <class A>
 void keep(std::vector<std::unique_ptr<A>>& kept, std::unique_ptr<A> automaton) {
+    automaton->limit_work(kWork);
     if (automaton->left_recursive() == UINT32_MAX && automaton->start() != A::kDead) kept.push_back(std::move(automaton));
 }
 
 template <class A>
 void walk(const std::vector<std::unique_ptr<A>>& kept, fuzz::Input& input) {
     for (const auto& automaton : kept) {
-        for (uint32_t walks = 1 + input.below(3); walks-- > 0;) fuzz::Checker<A>(*automaton).walk(input, kSteps);
+        try {
+            for (uint32_t walks = 1 + input.below(3); walks-- > 0;) fuzz::Checker<A>(*automaton).walk(input, kSteps);
+        } catch (const core::TooMuchWork&) {
+        }
     }
 }
 

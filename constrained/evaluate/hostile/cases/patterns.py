@@ -69,6 +69,15 @@ pattern("(a|aa)*", "(a|aa)*", WALKED, (b"aaa",), (b"ab",))
 pattern("(a|a?)+$", "(a|a?)+$", WALKED, (b"aaa",), (b"ab",))
 pattern("(x+x+)+y", "(x+x+)+y", WALKED, (b"xxy",), (b"xy",))
 pattern("a?{30}a{30}", "(a?){30}a{30}", WALKED, (b"a" * 45,), (b"a" * 29, b"a" * 61))
+schema(
+    "counts within counts, and a letter excluded",
+    {
+        "type": "string",
+        "pattern": "((b([^\\n][ab][ab])*|(([^\\n][ab][ab]|b[ab].){4}){3,5}){0,4}){4}",
+        "not": {"pattern": "c"},
+    },
+    TOO_LARGE,
+)
 pattern("counts of one part in a loop", "((ab){5,6}|(ab){1,3})*", WALKED, (b"", b"ab" * 4), (b"a",))
 pattern("20 stars in a row", "a*" * 20 + "b", WALKED, (b"aab",), (b"ba",))
 pattern(
