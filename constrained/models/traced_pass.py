@@ -10,6 +10,7 @@ Thread safety: passes may run in several threads; one of them makes the trace.
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 import time
@@ -39,6 +40,8 @@ _UNTIMED, _TIMED = 3, 9
 
 Inputs = dict[str, Any]
 """Arguments of a model's forward pass."""
+
+_log = logging.getLogger(__name__)
 
 
 class TracedPasses:
@@ -127,6 +130,7 @@ class TracedPasses:
                 self.refusal = self._make()
         except Exception as failure:  # whatever code a model brings along, and whatever torch makes of it
             self.refusal = f"{type(failure).__name__}: {(str(failure).splitlines() or [''])[0][:120]}"
+            _log.debug("no trace was made", exc_info=True)
         finally:
             self._lock.release()
 

@@ -248,6 +248,8 @@ class Scheduler:
                 job.deliver()
             self._running = [job for job in self._running if not job.finished]
             self.parked = batch.parked
+            if not self._running:  # whoever sat out, or was parked, may have been given up during the step
+                self.held = self.parked = 0
             if batch.parked and not batch.sequences:
                 self._wait_for_parked()
         batch.clear()

@@ -147,8 +147,9 @@ def test_a_trace_is_made_when_passes_have_taken_a_while() -> None:
         other.traces.spent(inputs, 1.0)
 
 
-def test_heads_that_share_keys_are_read_as_before() -> None:
+def test_heads_that_share_keys_are_read_as_before(caplog: pytest.LogCaptureFixture) -> None:
     """Their attention takes another way for one token than for several: the trace has one of them."""
+    caplog.set_level("DEBUG", "constrained.models.traced_pass")
     model = llama()
     assert isinstance(model, HuggingFaceModel)
     assert model.capabilities
