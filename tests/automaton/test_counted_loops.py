@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained.automaton import DEAD, compile
+from constrained.automaton import compile
 from constrained.constraint import Constraint, gbnf, regex
 from constrained.errors import ConstraintTooLarge
 from tests.support.examples import examples
 from tests.support.finite import byte_vocabulary
+from tests.support.reading import accepts
 
 BYTES = byte_vocabulary()
 
@@ -31,21 +32,15 @@ def loops(draw: st.DrawFn) -> str:
     return loop + draw(st.sampled_from(["", "c", part]))
 
 
-def accepts(pattern: str, text: str) -> bool:
-    automaton = compile(regex(pattern), BYTES)
-    state = automaton.start
-    for byte in text.encode():
-        state = automaton.next(state, byte)
-        if state == DEAD:
-            return False
-    return automaton.accepts(state)
+def matches(pattern: str, text: str) -> bool:
+    return accepts(compile(regex(pattern), BYTES), text)
 
 
 @given(loops(), st.lists(st.text("abc", max_size=12), min_size=6, max_size=6))
 @settings(max_examples=examples(60))
 def test_texts_are_those_of_the_re_module(pattern: str, texts: list[str]) -> None:
     for text in [*texts, "ab" * 4, "ab" * 6, "a" * 9, "b" * 8 + "c"]:
-        assert accepts(pattern, text) == (re.fullmatch(pattern, text) is not None), text
+        assert matches(pattern, text) == (re.fullmatch(pattern, text) is not None), text
 
 
 @pytest.mark.parametrize(
@@ -56,7 +51,7 @@ def test_counts_of_the_loop_that_is_being_asked_about(pattern: str) -> None:
     for count in range(9):
         for end in ("", "a", "c"):
             text = "ab" * count + end
-            assert accepts(pattern, text) == (re.fullmatch(pattern, text) is not None), text
+            assert matches(pattern, text) == (re.fullmatch(pattern, text) is not None), text
 
 
 def nested(depth: int) -> Constraint:
@@ -65,11 +60,7 @@ def nested(depth: int) -> Constraint:
 
 
 def test_loops_inside_of_loops() -> None:
-    automaton = compile(nested(12), BYTES)
-    state = automaton.start
-    for byte in b"ab" * 5:
-        state = automaton.next(state, byte)
-    assert automaton.accepts(state)
+    assert accepts(compile(nested(12), BYTES), "ab" * 5)
 
 
 @pytest.mark.parametrize("depth", [300, 3000])

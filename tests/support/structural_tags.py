@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from constrained import Automaton, Vocabulary, compile, structural_tag
+from constrained import Vocabulary, compile, structural_tag
 
 BYTES = Vocabulary.from_bytes([*(bytes([i]) for i in range(256)), b""], [256])
 _JSON = ["{", "}", "[", "]", ":", ",", '"', ": ", ", ", "true", "false", "null", "0", "1", "-", ".5", "e3"]
@@ -45,13 +45,6 @@ _MARKUP = {
 def of(form: Any) -> dict[str, Any]:
     """The structural tag of a format."""
     return {"type": "structural_tag", "format": form}
-
-
-def accepts(automaton: Automaton, text: str) -> bool:
-    """Whether an automaton over `BYTES` accepts a text."""
-    data = list(text.encode())
-    states = automaton.walk(automaton.start, data)
-    return len(states) == len(data) and automaton.accepts(states[-1] if states else automaton.start)
 
 
 def fragments(definition: dict[str, Any]) -> list[str]:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from constrained import InvalidConstraint, compile, structural_tag
-from tests.support.structural_tags import BYTES, RandomTexts, accepts
+from tests.support.reading import accepts
+from tests.support.structural_tags import BYTES, RandomTexts
 from tests.tools.structural_tags import TOOLS, model_tags
 
 xgrammar = pytest.importorskip("xgrammar")

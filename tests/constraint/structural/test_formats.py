@@ -17,7 +17,8 @@ from constrained import (
     compile,
     structural_tag,
 )
-from tests.support.structural_tags import BYTES, accepts, of
+from tests.support.reading import accepts
+from tests.support.structural_tags import BYTES, of
 
 X = {"type": "const_string", "value": "x"}
 ANY = {"type": "any_text"}

@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from constrained import compile, structural_tag
-from tests.support.structural_tags import BYTES, accepts
+from tests.support.reading import accepts
+from tests.support.structural_tags import BYTES
 from tests.tools.structural_tags import PATH, read_tags
 
 if sys.version_info >= (3, 11):

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from constrained import UnsatisfiableConstraint, UnsupportedConstraint, compile, structural_tag
-from tests.support.structural_tags import BYTES, accepts
+from tests.support.reading import accepts
+from tests.support.structural_tags import BYTES
 
 QWEN = "<parameter={name}>{value}</parameter>"
 MARKUP = {

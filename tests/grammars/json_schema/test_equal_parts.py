@@ -13,9 +13,10 @@ from grammars._core import copy_document, equal_parts
 from grammars.errors import UnsatisfiableConstraint, UnsupportedConstraint
 from grammars.json_schema import lower_schema
 from grammars.transform.lazy_rules import rules_built_so_far
-from tests.grammars.json_schema.test_random_schemas import JUDGES, accepts, judge_all
+from tests.grammars.json_schema.test_random_schemas import JUDGES, judge_all
 from tests.support.examples import examples
 from tests.support.finite import byte_vocabulary
+from tests.support.reading import accepts
 
 
 @pytest.fixture(autouse=True)

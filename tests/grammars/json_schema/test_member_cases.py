@@ -16,8 +16,8 @@ from grammars.json_schema import PropertyOrder, lower_schema
 from grammars.json_schema.resolve import expand
 from grammars.json_schema.resolve.expand import DnfExpansion
 from tests.grammars.json_schema.official_suite import VOCABULARY
-from tests.grammars.json_schema.test_random_schemas import accepts
 from tests.support.examples import examples
+from tests.support.reading import accepts
 
 KINDS = ["point", "line", 1, True, None]
 NAMES = ["a", "b", "c"]

@@ -17,12 +17,13 @@ import jsonschema
 import jsonschema_rs
 import pytest
 
-from constrained.automaton import DEAD, Automaton, compile_grammar
+from constrained.automaton import compile_grammar
 from grammars.errors import ConstraintError, ConstraintTooLarge, InvalidConstraint, UnsatisfiableConstraint
 from grammars.json_schema import lower_schema
 from tests.grammars.json_schema.official_suite import VOCABULARY
 from tests.support.json_walks import is_distinct, walk
 from tests.support.random_schemas import RandomSchemas
+from tests.support.reading import accepts
 
 JUDGES: dict[str, tuple[Any, Any]] = {
     "4": (jsonschema.Draft4Validator, jsonschema_rs.Draft4Validator),
@@ -57,15 +58,6 @@ class Judges:
                 raise
             return bool(self._other.is_valid(value))
         return one if one == self._other.is_valid(value) else None
-
-
-def accepts(automaton: Automaton, text: str) -> bool:
-    state = automaton.start
-    for byte in text.encode():
-        state = automaton.next(state, byte)
-        if state == DEAD:
-            return False
-    return automaton.accepts(state)
 
 
 def without_zero_fractions(value: Any) -> Any:

@@ -15,9 +15,9 @@ from grammars.errors import UnsatisfiableConstraint, UnsupportedConstraint
 from grammars.json_schema import lower_schema
 from grammars.json_schema.emit.repeated_items import MAX_COUNTED, MAX_VALUES
 from tests.grammars.json_schema.official_suite import VOCABULARY
-from tests.grammars.json_schema.test_random_schemas import accepts
 from tests.support.examples import examples
 from tests.support.json_walks import is_distinct, walk
+from tests.support.reading import accepts
 
 EQUAL: dict[str, Any] = {"not": {"uniqueItems": True}}
 FEW: dict[str, dict[str, Any]] = {

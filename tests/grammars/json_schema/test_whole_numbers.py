@@ -15,7 +15,8 @@ from constrained.automaton import compile_grammar
 from grammars.errors import UnsatisfiableConstraint
 from grammars.json_schema import lower_schema
 from tests.grammars.json_schema.official_suite import VOCABULARY
-from tests.grammars.json_schema.test_random_schemas import Judges, accepts
+from tests.grammars.json_schema.test_random_schemas import Judges
+from tests.support.reading import accepts
 
 PARTS: list[dict[str, Any]] = [
     {"enum": [True, 3.0]},
