@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import constrained
 from constrained.models import load, traced_pass
 from constrained.models.hugging_face import HuggingFaceModel
 from constrained.models.traced_pass import TRACE_AFTER
 from tests.support import families
-from tests.support.tiny_models import llama, random_llama
+from tests.support.tiny_models import random_llama
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer
 
 
@@ -138,6 +139,12 @@ def test_a_trace_is_made_when_passes_have_taken_a_while() -> None:
     for _ in range(100):
         model.traces.spent(inputs, TRACE_AFTER / 90)
     assert made
+    made.clear()
+    with TorchDispatchMode():  # as a counter of operations
+        model.traces.spent(inputs, TRACE_AFTER)
+    assert not made
+    model.traces.spent(inputs, 0.0)
+    assert made
     other = load(random_llama(), small_bpe_tokenizer())
     assert isinstance(other, HuggingFaceModel)
     assert other.capabilities
@@ -147,10 +154,9 @@ def test_a_trace_is_made_when_passes_have_taken_a_while() -> None:
         other.traces.spent(inputs, 1.0)
 
 
-def test_heads_that_share_keys_are_read_as_before(caplog: pytest.LogCaptureFixture) -> None:
+def test_heads_that_share_keys_are_read_as_before() -> None:
     """Their attention takes another way for one token than for several: the trace has one of them."""
-    caplog.set_level("DEBUG", "constrained.models.traced_pass")
-    model = llama()
+    model = load(random_llama(), small_bpe_tokenizer())
     assert isinstance(model, HuggingFaceModel)
     assert model.capabilities
     assert model.traces is not None
