@@ -190,7 +190,7 @@ uint32_t InterleaveStore::shortest(const View& view, Turn turn, ScalarPrefixId h
     if (alone && turn == Turn::After) return kInfinite;
     const uint32_t low = std::max(state.low, 1u);
     const uint32_t high = alone ? std::min(state.high, 1u) : state.high;
-    if (state.required > high || low > high) return kInfinite;
+    if (state.required > high || low > high || state.required_bytes == kInfinite) return kInfinite;
     const bool implied = low == 1 && state.obligations != 0;  // whatever discharges them is an entry
     const uint32_t extra = low > state.required && !implied ? low - state.required : 0;
     const uint32_t rest = state.obligations == 0 ? fill(view, extra, head) : cover(view, extra, high - state.required, head);
@@ -201,7 +201,7 @@ uint32_t InterleaveStore::shortest(const View& view, Turn turn, ScalarPrefixId h
 /// Minimum length of the required alternatives and `extra` more entries, with separators.
 uint32_t InterleaveStore::fill(const View& view, uint32_t extra, ScalarPrefixId head) const {
     const Definition& interleave = definitions_[view.state.interleave];
-    if (view.state.required_bytes == kInfinite || extra == 0) return view.state.required_bytes;
+    if (extra == 0) return view.state.required_bytes;
     std::vector<uint32_t> lengths;  // of candidates for the extra entries
     uint64_t total = view.state.required_bytes;
     uint32_t missing = extra;

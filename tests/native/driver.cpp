@@ -32,6 +32,12 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
+/// An input that covered something, and what it cost.
+struct Kept {
+    Bytes input;
+    uint64_t blocks;
+};
+
 constexpr size_t kPairs = 1 << 16;
 constexpr size_t kLongest = 1 << 13;
 constexpr int kPatience = 60;  // processor seconds that one input may take
@@ -39,10 +45,12 @@ constexpr int kPatience = 60;  // processor seconds that one input may take
 uint8_t hits[kPairs];
 uint8_t covered[kPairs];  // bit i: the pair ran about 2^i times in some input
 uintptr_t last_block = 0;
+uint64_t blocks = 0;  // that the input ran
 
 }  // namespace
 
 extern "C" void __sanitizer_cov_trace_pc() {
+    ++blocks;
     const auto block = reinterpret_cast<uintptr_t>(__builtin_return_address(0)) * 0x9e3779b97f4a7c15ULL >> 48;
     uint8_t& count = hits[block ^ last_block];
     if (count != UINT8_MAX) ++count;
@@ -95,14 +103,14 @@ void allow(int seconds) {
 
 bool run(const Bytes& input) {
     std::memset(hits, 0, sizeof hits);
-    last_block = 0;
+    last_block = blocks = 0;
     allow(kPatience);
     LLVMFuzzerTestOneInput(input.data(), input.size());
     allow(0);
     return harvest();
 }
 
-Bytes mutate(Bytes input, const std::vector<Bytes>& corpus, std::mt19937& random) {
+Bytes mutate(Bytes input, const std::vector<Kept>& corpus, std::mt19937& random) {
     const auto below = [&](size_t count) { return count ? random() % count : 0; };
     for (size_t changes = 1 + below(6); changes-- > 0;) {
         const size_t at = below(input.size() + 1);
@@ -117,7 +125,7 @@ Bytes mutate(Bytes input, const std::vector<Bytes>& corpus, std::mt19937& random
             case 2: input.insert(here, static_cast<uint8_t>(random())); break;
             case 3: input.erase(here, here + static_cast<ptrdiff_t>(std::min(input.size() - at, 1 + below(8)))); break;
             case 4: {  // another input from some place on
-                const Bytes& other = corpus[below(corpus.size())];
+                const Bytes& other = corpus[below(corpus.size())].input;
                 input.resize(at);
                 input.insert(input.end(), other.begin() + static_cast<ptrdiff_t>(std::min(other.size(), below(other.size() + 1))), other.end());
                 break;
@@ -158,16 +166,17 @@ int main(int count, char** arguments) {
         std::printf("%zu inputs ran\n", files.size());
         return 0;
     }
-    std::vector<Bytes> corpus{{}};
+    std::vector<Kept> corpus{{}};
     if (!corpus_folder.empty()) {
         std::filesystem::create_directories(corpus_folder);
-        for (const auto& entry : std::filesystem::directory_iterator(corpus_folder)) corpus.push_back(read(entry.path()));
+        for (const auto& entry : std::filesystem::directory_iterator(corpus_folder)) corpus.push_back({read(entry.path()), 0});
     }
     Notebook notebook(state);
-    for (Bytes& input : corpus) {
+    for (auto& [input, cost] : corpus) {
         if (input.size() > kLongest) input.resize(kLongest);
         notebook.note(input);
         run(input);
+        cost = blocks;
     }
     std::mt19937 random(seed);
     const auto begun = std::chrono::steady_clock::now();
@@ -180,10 +189,12 @@ int main(int count, char** arguments) {
         std::fflush(stdout);
     };
     for (double next_report = 30; elapsed() < seconds;) {
-        // Every other time one of the latest: they cover what was not understood yet.
-        const size_t latest = std::min<size_t>(corpus.size(), 64);
-        const size_t from = random() % 2 ? corpus.size() - 1 - random() % latest : random() % corpus.size();
-        Bytes input = mutate(corpus[from], corpus, random);
+        // Every other time of the latest: they cover what was not understood yet. Of three the one that costs least: a few inputs
+        // would take most of the time, and what they cover is covered by smaller ones too.
+        const size_t among = random() % 2 ? std::min<size_t>(corpus.size(), 64) : corpus.size();
+        const auto draw = [&] { return corpus.size() - 1 - random() % among; };
+        const auto cheaper = [&](size_t one, size_t other) { return corpus[one].blocks < corpus[other].blocks ? one : other; };
+        Bytes input = mutate(corpus[cheaper(draw(), cheaper(draw(), draw()))].input, corpus, random);
         notebook.note(input);
         ++runs;
         if (run(input)) {
@@ -191,7 +202,7 @@ int main(int count, char** arguments) {
                 std::ofstream(corpus_folder + "/" + std::to_string(seed) + "-" + std::to_string(runs), std::ios::binary)
                     .write(reinterpret_cast<const char*>(input.data()), static_cast<std::streamsize>(input.size()));
             }
-            corpus.push_back(std::move(input));
+            corpus.push_back({std::move(input), blocks});
         }
         if (elapsed() > next_report) report(), next_report += 30;
     }
