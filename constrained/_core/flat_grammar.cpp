@@ -12,10 +12,17 @@ std::vector<AnyId> list(const std::vector<AnyId>& made, const std::vector<int32_
     return parts;
 }
 
-/// The concatenation of a list, from the right, so that shared tails stay shared.
-RegexId concat(RegexStore& regexes, const std::vector<RegexId>& parts) {
-    RegexId last = RegexStore::kEpsilon;
-    for (size_t i = parts.size(); i-- > 0;) last = regexes.concat(parts[i], last);
+constexpr uint64_t kMaxCopiedParts = 1'000'000;
+
+/// The nodes of a list one behind the other, made from the right, so that shared tails stay shared. Sequences in the list are written
+/// out: nodes that share their parts would double its length again and again.
+template <class AnyId, class Store, class Join>
+AnyId row(Store& store, const std::vector<AnyId>& parts, uint64_t copied_before, AnyId empty, Join&& join) {
+    AnyId last = empty;
+    for (size_t i = parts.size(); i-- > 0;) {
+        last = join(parts[i], last);
+        if (store.copied_parts() - copied_before > kMaxCopiedParts) throw TooLarge("its sequences have too many parts when they are written out");
+    }
     return last;
 }
 
@@ -51,12 +58,14 @@ InterleaveStore::Definition interleave(const std::vector<ExprId>& made, std::spa
 std::vector<RegexId> read_regexes(const FlatRegexes& flat, RegexStore& regexes) {
     std::vector<RegexId> made;
     made.reserve(flat.nodes.size());
+    const uint64_t copied = regexes.copied_parts();
     const auto read = [&](const FlatNode& node) -> RegexId {
         const auto& [op, a, b, c] = node;
         switch (op) {
             case Op::Literal: return regexes.literal(std::span(flat.data).subspan(a, b));
             case Op::Chars: return regexes.chars(code_points(std::span(flat.args).subspan(a, size_t{2} * b)));
-            case Op::Concat: return concat(regexes, list(made, flat.args, node));
+            case Op::Concat:
+                return row(regexes, list(made, flat.args, node), copied, RegexStore::kEpsilon, [&](RegexId left, RegexId right) { return regexes.concat(left, right); });
             case Op::Union: return regexes.union_of(list(made, flat.args, node));
             case Op::Intersection: return regexes.intersect_unsimplified(list(made, flat.args, node));
             case Op::Complement: return regexes.complement(made[a]);
@@ -76,19 +85,6 @@ std::vector<RegexId> read_regexes(const FlatRegexes& flat, RegexStore& regexes) 
 
 namespace {
 
-constexpr uint64_t kMaxCopiedParts = 1'000'000;
-
-/// The sequence of a list, from the right as above. A sequence in the list is written out: nodes that share their parts would
-/// double its length again and again.
-ExprId sequence(RuleExprStore& exprs, const std::vector<ExprId>& parts, uint64_t copied_before) {
-    ExprId last = RuleExprStore::kEpsilon;
-    for (size_t i = parts.size(); i-- > 0;) {
-        last = exprs.sequence(parts[i], last);
-        if (exprs.copied_parts() - copied_before > kMaxCopiedParts) throw TooLarge("its sequences have too many parts when they are written out");
-    }
-    return last;
-}
-
 /// The expression of each node.
 std::vector<ExprId> read_exprs(const FlatGrammar& flat, RuleExprStore& exprs, const std::function<ExprId(int32_t)>& terminal) {
     std::vector<ExprId> made;
@@ -99,7 +95,8 @@ std::vector<ExprId> read_exprs(const FlatGrammar& flat, RuleExprStore& exprs, co
         switch (op) {
             case Op::Terminal: return terminal(a);
             case Op::Call: return exprs.call(a);
-            case Op::Sequence: return sequence(exprs, list(made, flat.args, node), copied);
+            case Op::Sequence:
+                return row(exprs, list(made, flat.args, node), copied, RuleExprStore::kEpsilon, [&](ExprId left, ExprId right) { return exprs.sequence(left, right); });
             case Op::Choice: return exprs.choice(list(made, flat.args, node));
             case Op::Loop: return exprs.loop(made[a], b, bound(b, c));
             case Op::Interleave: return exprs.interleave(interleave(made, std::span(flat.args).subspan(a)));

@@ -185,6 +185,7 @@ RegexId RegexStore::concat(RegexId left, RegexId right) {
     if (nodes_[left.value].kind != Kind::Concat) return prepend(left, right);
     std::vector<RegexId> chain;  // left parts, outermost first
     for (; nodes_[left.value].kind == Kind::Concat; left = {nodes_[left.value].b}) chain.push_back({nodes_[left.value].a});
+    copied_parts_ += chain.size();
     right = prepend(left, right);
     for (size_t i = chain.size(); i-- > 0;) right = prepend(chain[i], right);
     return right;

@@ -66,6 +66,8 @@ public:
         return node.kind == Kind::Union || node.kind == Kind::Intersection ? node.b : 1;
     }
 
+    /// How many parts of concatenations were written again, in front of what follows a concatenation, so far.
+    uint64_t copied_parts() const { return copied_parts_; }
     /// All parts of the expression, each as often as it occurs; saturates.
     uint32_t parts(RegexId id) const { return nodes_[id.value].parts; }
 
@@ -304,6 +306,7 @@ private:
 
     ByteSet alphabet_;
     Work& work_;
+    uint64_t copied_parts_ = 0;
     ChunkedArray<Node> nodes_;
     InternTable index_;
     std::vector<RegexId> children_;

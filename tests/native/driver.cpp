@@ -1,7 +1,7 @@
 // A small coverage-guided driver for compilers without libFuzzer.
 //
-//     fuzz [--seconds N] [--seed S] [--corpus FOLDER] [--state FILE]     mutates until the time is up
-//     fuzz FILE...                                                       runs each file once
+//     fuzz [--seconds N] [--seed S] [--corpus FOLDER] [--state FILE] [--patience SECONDS]     mutates until the time is up
+//     fuzz FILE... [--patience SECONDS]                                                       runs each file once
 //
 // GCC calls `__sanitizer_cov_trace_pc` in every block of the code under test; pairs of blocks, with how often they ran
 // in powers of two, are what an input covers, as in AFL (Zalewski 2014). The input that runs is always in the state
@@ -40,8 +40,8 @@ struct Kept {
 
 constexpr size_t kPairs = 1 << 16;
 constexpr size_t kLongest = 1 << 13;
-constexpr int kPatience = 60;  // processor seconds that one input may take
 
+int patience = 60;  // processor seconds that one input may take
 uint8_t hits[kPairs];
 uint8_t covered[kPairs];  // bit i: the pair ran about 2^i times in some input
 uintptr_t last_block = 0;
@@ -104,7 +104,7 @@ void allow(int seconds) {
 bool run(const Bytes& input) {
     std::memset(hits, 0, sizeof hits);
     last_block = blocks = 0;
-    allow(kPatience);
+    allow(patience);
     LLVMFuzzerTestOneInput(input.data(), input.size());
     allow(0);
     return harvest();
@@ -156,6 +156,7 @@ int main(int count, char** arguments) {
         if (name.starts_with("--") && i + 1 == count) return std::fprintf(stderr, "fuzz: %s needs a value\n", name.c_str()), 2;
         if (name == "--seconds") seconds = std::atof(arguments[++i]);
         else if (name == "--seed") seed = static_cast<uint32_t>(std::atoll(arguments[++i]));
+        else if (name == "--patience") patience = std::atoi(arguments[++i]);
         else if (name == "--corpus") corpus_folder = arguments[++i];
         else if (name == "--state") state = arguments[++i];
         else files.push_back(name);
