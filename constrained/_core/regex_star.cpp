@@ -13,6 +13,7 @@ namespace {
 constexpr size_t kFewStates = 256;  // of a language that is explored exhaustively
 constexpr size_t kFewFactors = 4;   // of one character
 constexpr uint32_t kNested = 8;     // explorations, one inside of another
+constexpr uint64_t kManyParts = 1 << 25;  // of the expressions whose derivatives one exploration takes, all together
 
 /// Counts one of them while it runs.
 class Nested {
@@ -134,9 +135,12 @@ bool RegexStore::prefix_free(RegexId part) {
     const auto [at, fresh] = prefix_free_.try_emplace(part.value, false);
     if (!fresh) return at->second;
     std::vector<RegexId> seen{part};
+    uint64_t read = 0;
     for (size_t i = 0; i < seen.size(); ++i) {
         if (seen.size() > kFewStates || (nullable(seen[i]) && seen[i] != kEpsilon)) return false;
         const ByteSet possible = first(seen[i]);
+        read += possible.count() * parts(seen[i]);
+        if (read > kManyParts) return false;
         for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte)) {
             const RegexId next = step(seen[i], static_cast<uint8_t>(byte));
             if (std::find(seen.begin(), seen.end(), next) == seen.end()) seen.push_back(next);
@@ -234,10 +238,13 @@ bool RegexStore::literal_in_star(RegexId id, RegexId part) {
     const Nested nested(explorations_);
     const RegexId loop = repeat(part, 0, kInfinite);
     std::vector<std::pair<RegexId, RegexId>> seen{{id, loop}};
+    uint64_t read = 0;
     for (size_t i = 0; i < seen.size(); ++i) {
         const auto [mine, theirs] = seen[i];
         if (seen.size() > kFewStates || (nullable(mine) && theirs != loop)) return false;
         const ByteSet possible = first(mine);
+        read += possible.count() * (uint64_t{parts(mine)} + parts(theirs));
+        if (read > kManyParts) return false;
         for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte)) {
             const RegexId other = step(theirs, static_cast<uint8_t>(byte));
             if (other == kEmptyLanguage) return false;
