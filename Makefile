@@ -39,7 +39,7 @@ $(VENV)/.run: $(BIN)/python $(SOURCES)
 
 $(VENV)/.dev: $(BIN)/python $(SOURCES)
 	@echo "==> installing what the tests need into $(VENV), and compiling the C++ core; some minutes the first time"
-	$(BIN)/python -m pip install -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install -c constraints.txt --config-settings=cmake.define.CONSTRAINED_REPLAY=ON -e '.[dev]'
 	# It runs with the client of the tests, but says that it needs an older one: without its requirements.
 	$(BIN)/python -m pip install --quiet -c constraints.txt --no-deps instructor
 	@touch $@ $(VENV)/.run

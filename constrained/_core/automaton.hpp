@@ -85,6 +85,7 @@ private:
     bool may_be_nearer(uint32_t state, uint8_t byte);
     const TokenSet* within_budget(uint32_t state, uint32_t budget) final;
     std::pair<uint8_t, uint32_t> step_nearer(uint32_t state) final;
+    bool lengths_are_least() const final { return true; }
     // Where values must differ, each value is a set of its own.
     uint32_t longest_spelled() const final { return exprs_.tracks_distinct() ? kLongText / 16 : kLongText; }
     uint32_t step_cost(uint32_t state, uint32_t length) const final;

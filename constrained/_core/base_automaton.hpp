@@ -68,7 +68,7 @@ public:
     }
     void fill_mask_within(uint32_t state, uint32_t budget, uint32_t* out);
     /// Whether the last `fill_mask_within` may have left out tokens after which the budget suffices. For one thread.
-    bool mask_may_lack() const { return padded() || fuel_left_ == 0; }
+    bool mask_may_lack() const { return fuel_left_ == 0; }
     /// Whether `fill_mask_within` may differ from `fill_mask`, which must have been called for the state.
     bool limit_may_exclude(uint32_t state, uint32_t budget) const {
         return budget == 0 || heads_[state].max_remaining > budget - 1;
@@ -269,8 +269,9 @@ protected:
     // its cost does not depend on earlier calls. One is about a microsecond.
     /// Fuel for reading the next byte of a completion of this length.
     virtual uint32_t step_cost(uint32_t, uint32_t) const { return 1; }
-    /// Whether lengths may be longer than the texts are: then no bound in bytes shows that a completion takes too many tokens, and
-    /// counts are those of canonical completions, whose tokens need no such bound.
+    /// Whether no completion has fewer bytes than the length of its state: then a bound in bytes shows that it takes too many tokens.
+    virtual bool lengths_are_least() const { return false; }
+    /// Whether lengths count bytes that are never written. Counts are those of canonical completions then.
     virtual bool padded() const { return false; }
     /// How often each byte that may follow counts towards `CountingBounds::bytes`.
     virtual uint32_t counting_cost(uint32_t) const { return kPlainCost; }

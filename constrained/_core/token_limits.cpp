@@ -321,7 +321,8 @@ void BaseAutomaton::add_canonical_tokens(uint32_t state, uint32_t budget, uint32
 bool BaseAutomaton::completes_within(uint32_t state, uint32_t budget) {
     const uint32_t length = heads_[state].length;
     if (length <= budget) return true;
-    return length <= uint64_t{budget} * shard_->trie.longest() && affordable(state) && completion(state) <= budget;
+    if (lengths_are_least() && length > uint64_t{budget} * shard_->trie.longest()) return false;
+    return affordable(state) && completion(state) <= budget;
 }
 
 /// Whether the fuel of the current mask suffices to spell the canonical completion. Every byte costs the same in every

@@ -10,9 +10,16 @@ import pytest
 from tests.tools.fuzz_corpus import LONGEST, written
 
 ROOT = Path(__file__).parents[2]
-INPUTS = sorted((Path(__file__).parent / "inputs").iterdir())
+LONG = {"lexer-proof"}
+"""These take seconds."""
+INPUTS = [
+    pytest.param(path, id=path.name, marks=[pytest.mark.ci] if path.name in LONG else [])
+    for path in sorted((Path(__file__).parent / "inputs").iterdir())
+]
 FUZZER = max(ROOT.glob("build/*/tests/native/fuzz"), key=lambda path: path.stat().st_mtime, default=None)
-needs_fuzzer = pytest.mark.skipif(FUZZER is None, reason="the native fuzzer is not built: make fuzz-native")
+needs_fuzzer = pytest.mark.skipif(
+    FUZZER is None, reason="the native fuzzer is not built: make fuzz-native, or a developer's installation"
+)
 
 SCHEMAS = (
     {"type": "object", "properties": {"a": {"type": "integer", "minimum": 3}}, "required": ["a"]},
@@ -28,7 +35,7 @@ def run(files: list[Path], folder: Path) -> None:
 
 
 @needs_fuzzer
-@pytest.mark.parametrize("path", INPUTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", INPUTS)
 def test_what_a_fuzzer_found_keeps_the_laws(path: Path, tmp_path: Path) -> None:
     run([path], tmp_path)
 
