@@ -15,6 +15,7 @@
 #include "lexer_automaton.hpp"
 #include "numpy_mask.hpp"
 #include "unique_automaton.hpp"
+#include "grammars/_core/gil.hpp"
 #include "spec/_core/automaton_table.hpp"
 
 namespace nb = nanobind;
@@ -114,7 +115,7 @@ auto with_lazy_rules_for_draft(Ask&& ask) {
         } catch (const core::MissingRules& error) {
             missing = error;
         }
-        const nb::gil_scoped_acquire acquired;
+        const native::AcquiredGil acquired;
         missing.automaton->supply_rules(missing.rules);
     }
 }
@@ -241,7 +242,7 @@ void construct(A* self, std::shared_ptr<Shard> shard, nb::object rules, nb::str 
     }
     if (reader.marked() && !shard->marks) throw MarkedGrammar("a grammar with marks needs a shard for them");
     {
-        const nb::gil_scoped_release released;
+        const native::ReleasedGil released;
         {
             const std::lock_guard guard(shard->lock);
             reader.grammar.terminals = core::read_regexes(reader.regexes, shard->regexes);
@@ -354,7 +355,7 @@ void define_base_automaton(nb::module_& m) {
             "forks",
             [](BaseAutomaton& self, uint32_t state) {
                 check(self, state);
-                const nb::gil_scoped_release released;
+                const native::ReleasedGil released;
                 return self.forks(state);
             },
             "state"_a, "Levels of open rules at which several ways to read the text go on, at most: few in a text that can be read in one way.")
@@ -364,14 +365,14 @@ void define_base_automaton(nb::module_& m) {
         .def_prop_ro(
             "last_work",
             [](BaseAutomaton& self) {
-                const nb::gil_scoped_release released;
+                const native::ReleasedGil released;
                 return self.last_work();
             },
             "Steps of the last call of an automaton of this shard that did not find its answer in a memo: a count, not a time.")
         .def_prop_ro(
             "outgrown",
             [](BaseAutomaton& self) {
-                const nb::gil_scoped_release released;
+                const native::ReleasedGil released;
                 return self.outgrown();
             },
             "Whether a new text should have a new automaton of the same grammar, because this one's memory can only grow.")
@@ -387,7 +388,7 @@ void define_base_automaton(nb::module_& m) {
             [](BaseAutomaton& self) {
                 BaseAutomaton::Size size;
                 {
-                    const nb::gil_scoped_release released;
+                    const native::ReleasedGil released;
                     size = self.size();
                 }
                 nb::dict out;
@@ -472,7 +473,7 @@ NB_MODULE(_core, m) {
                 for (const uint32_t id : ids) {
                     if (id >= self.end()) throw nb::index_error("not a mask id of this vocabulary");
                 }
-                const nb::gil_scoped_release released;
+                const native::ReleasedGil released;
                 for (size_t i = 0; i < ids.size(); ++i) {
                     if (!self.copy(ids[i], out + i * self.words())) return false;
                 }
@@ -497,11 +498,11 @@ NB_MODULE(_core, m) {
                 if (table_file) {
                     // The last view may be destroyed without the GIL.
                     keeper = std::shared_ptr<const void>(new TableArray(*table_file), [](const TableArray* held) {
-                        const nb::gil_scoped_acquire acquired;
+                        const native::AcquiredGil acquired;
                         delete held;
                     });
                 }
-                const nb::gil_scoped_release released;
+                const native::ReleasedGil released;
                 core::TableFile tables = table_file ? core::TableFile({table_file->data(), table_file->size()}, keeper) : core::VocabularyTables::build(tokens, eos);
                 if (table_file && !core::VocabularyTables::built_from(tables, tokens, eos)) throw core::BadTableFile("of other tokens");
                 new (self) Vocabulary(std::move(tables), memory_limit, shards);
@@ -555,7 +556,7 @@ NB_MODULE(_core, m) {
             [](Vocabulary& self) {
                 Vocabulary::Size size;
                 {
-                    const nb::gil_scoped_release released;
+                    const native::ReleasedGil released;
                     size = self.size();
                 }
                 nb::dict out;
@@ -575,7 +576,7 @@ NB_MODULE(_core, m) {
         .def_prop_ro(
             "full",
             [](Shard& self) {
-                const nb::gil_scoped_release released;
+                const native::ReleasedGil released;
                 return self.full();
             },
             "Whether new automata should use a new shard.");
@@ -617,7 +618,7 @@ NB_MODULE(_core, m) {
                 std::vector<int32_t> rows;
                 for (const nb::handle token : tokens) rows.push_back(reader.node_index(token));
                 {
-                    const nb::gil_scoped_release released;
+                    const native::ReleasedGil released;
                     {
                         const std::lock_guard guard(shard->lock);
                         reader.grammar.terminals = core::read_regexes(reader.regexes, shard->regexes);

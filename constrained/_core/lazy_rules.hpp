@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "automaton.hpp"
+#include "grammars/_core/gil.hpp"
 #include "ir_reader.hpp"
 
 namespace core {
@@ -24,9 +25,9 @@ public:
 
     /// Builds the bodies of `rules` and adds them to the automaton; one thread at a time.
     void supply_rules(Automaton& automaton, const std::vector<uint32_t>& rules) {
-        const nanobind::gil_scoped_release waiting;
+        const native::ReleasedGil waiting;
         const std::lock_guard guard(lock_);
-        const nanobind::gil_scoped_acquire acquired;
+        const native::AcquiredGil acquired;
         nanobind::list names;
         for (const uint32_t rule : rules) names.append(names_[rule]);
         const nanobind::list bodies = nanobind::cast<nanobind::list>(source_.attr("bodies")(names));
@@ -34,7 +35,7 @@ public:
         for (const nanobind::handle body : bodies) reader.read_body(body);
         names_.insert(names_.end(), reader.names().begin(), reader.names().end());
         {
-            const nanobind::gil_scoped_release released;
+            const native::ReleasedGil released;
             Shard& shard = automaton.shard();
             {
                 const std::lock_guard shard_guard(shard.lock);
@@ -59,7 +60,7 @@ auto with_lazy_rules(Ask&& ask) {
     for (;;) {
         MissingRules missing;
         {
-            const nanobind::gil_scoped_release released;
+            const native::ReleasedGil released;
             try {
                 return ask();
             } catch (const MissingRules& error) {

@@ -4,6 +4,7 @@
 
 #include "deferral_analysis.hpp"
 #include "equal_parts.hpp"
+#include "gil.hpp"
 #include "json_text.hpp"
 #include "plain.hpp"
 
@@ -44,7 +45,7 @@ NB_MODULE(_core, m) {
         "count_json_values",
         [](const nb::bytes& text, size_t numbers, size_t most) {
             const std::string_view bytes(text.c_str(), text.size());
-            const nb::gil_scoped_release release;
+            const native::ReleasedGil released;
             return schemas::count_values(bytes, numbers, most);
         },
         "text"_a, "numbers"_a, "most"_a,

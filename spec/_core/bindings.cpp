@@ -10,6 +10,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "drafter.hpp"
+#include "grammars/_core/gil.hpp"
 #include "gumbel.hpp"
 #include "prior.hpp"
 
@@ -25,7 +26,7 @@ std::shared_ptr<AutomatonView> automaton_view(nb::capsule table, std::shared_ptr
     }
     const auto* found = static_cast<const AutomatonTable*>(table.data());
     std::shared_ptr<void> owner(new nb::object(std::move(table)), [](void* object) {
-        const nb::gil_scoped_acquire acquired;
+        const native::AcquiredGil acquired;
         delete static_cast<nb::object*>(object);
     });
     return std::make_shared<AutomatonView>(*found, std::move(owner), std::move(retokenizer));
@@ -62,7 +63,7 @@ void define_scores(nb::module_& m) {
                 if (ids->size() != scores.size()) throw nb::value_error("ids and scores have different lengths");
                 check_ids(*ids);
             }
-            const nb::gil_scoped_release released;
+            const native::ReleasedGil released;
             return gumbel_candidates(span_of(scores), scale, ids ? ids->data() : nullptr, {seed, sequence, purpose, position}, count);
         },
         "scores"_a, "scale"_a, "ids"_a.none(), "seed"_a, "sequence"_a, "purpose"_a, "position"_a, "count"_a,
@@ -202,7 +203,7 @@ NB_MODULE(_core, m) {
                 const std::lock_guard<std::mutex> held(self.lock);
                 return constraint.bytes();
             },
-            "constraint"_a, nb::call_guard<nb::gil_scoped_release>(), "Bytes of memory of a constraint's tables, about.")
+            "constraint"_a, nb::call_guard<native::ReleasedGil>(), "Bytes of memory of a constraint's tables, about.")
         .def(
             "dump_tables",
             [](Memory& self) {
@@ -238,14 +239,14 @@ NB_MODULE(_core, m) {
             [](Memory& self, const Retokenizer& retokenizer, uint32_t order, const std::string& opening, const WordCounts& words) {
                 teach_slots(self, retokenizer, order, opening, words);
             },
-            "retokenizer"_a, "order"_a, "opening"_a, "words"_a, nb::call_guard<nb::gil_scoped_release>(),
+            "retokenizer"_a, "order"_a, "opening"_a, "words"_a, nb::call_guard<native::ReleasedGil>(),
             "Words that follow a JSON text that ends in a slot, and how often; rarest first. See spec.prior.")
         .def(
             "teach_ngrams",
             [](Memory& self, const Retokenizer& retokenizer, const std::string& text, size_t first, const WordCounts& words) {
                 teach_ngrams(self, retokenizer, text, first, words);
             },
-            "retokenizer"_a, "text"_a, "first"_a, "words"_a, nb::call_guard<nb::gil_scoped_release>(),
+            "retokenizer"_a, "text"_a, "first"_a, "words"_a, nb::call_guard<native::ReleasedGil>(),
             "Words that follow a text whose first word ends at byte `first`, and how often; rarest first. See spec.prior.");
 
     nb::class_<Tree>(m, "Tree", "A draft tree; see spec.drafts.DraftTreeProtocol.")
@@ -269,7 +270,7 @@ NB_MODULE(_core, m) {
                std::shared_ptr<ConstraintMemory> constraint_memory, uint32_t start, std::vector<uint32_t> prompt, uint32_t sources,
                bool is_json, std::vector<uint32_t> eos_ids, bool chain_drafts) {
                 check(automaton->retokenizer(), prompt);
-                const nb::gil_scoped_release released;
+                const native::ReleasedGil released;
                 new (self) Drafter(std::move(automaton), std::move(memory), std::move(constraint_memory), start, prompt, sources,
                                    is_json, std::move(eos_ids), chain_drafts);
             },
@@ -278,7 +279,7 @@ NB_MODULE(_core, m) {
             "`sources` has bit i for source i; `eos_ids` are never drafted; `chain_drafts`: one child per node.")
         .def(
             "draft", [](Drafter& self, size_t nodes, size_t depth) { return self.draft(nodes, depth); }, "nodes"_a,
-            "depth"_a = size_t{1} << 30, nb::call_guard<nb::gil_scoped_release>(), "The best tree with up to `nodes` nodes.")
+            "depth"_a = size_t{1} << 30, nb::call_guard<native::ReleasedGil>(), "The best tree with up to `nodes` nodes.")
         .def(
             "set_openings",
             [](Drafter& self, std::vector<std::vector<uint32_t>> openings) { self.set_openings(std::move(openings)); },
@@ -295,7 +296,7 @@ NB_MODULE(_core, m) {
         .def(
             "commit",
             [](Drafter& self, uint32_t token) {
-                const nb::gil_scoped_release released;
+                const native::ReleasedGil released;
                 self.commit(token);
             },
             "token"_a, "Appends a token, which must not be EOS, to the text.")
