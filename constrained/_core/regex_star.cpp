@@ -130,14 +130,14 @@ bool RegexStore::stays(RegexId id, RegexId part) {
     }
 }
 
-/// Explores the states: none that is nullable may have a continuation.
+/// Explores the states: none that is nullable may have a continuation. Where emptiness needs a search, nothing is shown.
 bool RegexStore::prefix_free(RegexId part) {
     const auto [at, fresh] = prefix_free_.try_emplace(part.value, false);
     if (!fresh) return at->second;
     std::vector<RegexId> seen{part};
     uint64_t read = 0;
     for (size_t i = 0; i < seen.size(); ++i) {
-        if (seen.size() > kFewStates || (nullable(seen[i]) && seen[i] != kEpsilon)) return false;
+        if (seen.size() > kFewStates || needs_search(seen[i]) || (nullable(seen[i]) && seen[i] != kEpsilon)) return false;
         const ByteSet possible = first(seen[i]);
         read += possible.count() * parts(seen[i]);
         if (read > kManyParts) return false;
@@ -232,7 +232,8 @@ bool RegexStore::contains(RegexId whole, RegexId id, uint32_t& steps) {
     return loops && outer.kind == Kind::Repeat && outer.b == 0 && outer.c == kInfinite && subset_of_star(id, {outer.a});
 }
 
-/// As `subset_of_star`, by exploring the derivatives of both languages in parallel.
+/// As `subset_of_star`, by exploring the derivatives of both languages in parallel. Where emptiness needs a search, nothing is shown:
+/// searches have limits of their own, which depend on who asks.
 bool RegexStore::literal_in_star(RegexId id, RegexId part) {
     if (explorations_ == kNested) return false;
     const Nested nested(explorations_);
@@ -241,7 +242,7 @@ bool RegexStore::literal_in_star(RegexId id, RegexId part) {
     uint64_t read = 0;
     for (size_t i = 0; i < seen.size(); ++i) {
         const auto [mine, theirs] = seen[i];
-        if (seen.size() > kFewStates || (nullable(mine) && theirs != loop)) return false;
+        if (seen.size() > kFewStates || needs_search(mine) || needs_search(theirs) || (nullable(mine) && theirs != loop)) return false;
         const ByteSet possible = first(mine);
         read += possible.count() * (uint64_t{parts(mine)} + parts(theirs));
         if (read > kManyParts) return false;
