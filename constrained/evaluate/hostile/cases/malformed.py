@@ -14,6 +14,16 @@ schema(
     "a lone surrogate in a const", {"const": "a\ud800"}, accepted=("a\ud800",)
 )  # JSON can write it as \ud800
 schema("a lone surrogate in a name", {"type": "object", "properties": {"\udfff": True}})
+schema(
+    "lone surrogates in names that depend on each other",
+    {
+        "type": "object",
+        "dependentRequired": {"\udfff": ["a"]},
+        "properties": {"\udfff": {"not": {"type": "null"}}},
+    },
+    accepted=({}, {"\udfff": 1, "a": 2}),
+    rejected=({"\udfff": 1}, {"\udfff": None, "a": 2}),
+)
 schema("a lone surrogate in a pattern", {"type": "string", "pattern": "\ud83d"}, UNSATISFIABLE)
 schema(
     "a lone surrogate in a description", {"type": "null", "description": "\ud83d"}, WALKED, accepted=(None,)
