@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from constrained.automaton import DEAD, LexerAutomaton, TokenAutomaton, compile, trial
 from constrained.automaton.bitmask import unpack_ids
-from constrained.constraint import gbnf, json_schema, lark, regex
+from constrained.chat.reply import reply_constraint
+from constrained.constraint import Constraint, after, gbnf, json_schema, lark, regex, structural_tag
 from constrained.errors import ConstraintTooLarge
 from tests.support.finite import byte_vocabulary
 
@@ -88,6 +90,43 @@ def test_grammars_behind_a_lexer_are_tried() -> None:
     automaton = compile(lark('start: "a"+'), byte_vocabulary())
     assert isinstance(automaton, LexerAutomaton)
     assert automaton.needs_trial
+
+
+DEAR = """
+    root ::= s
+    s ::= "a" s x | "a" y x | "b" | "b" y y
+    x ::= s "a" x x | "a"
+    y ::= s x | "a" | "a" y y | "b" x
+"""
+"""A mask of it takes millions of steps after some letters."""
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        gbnf,
+        lambda text: after("</think>", gbnf(text)),
+        lambda text: reply_constraint(content=gbnf(text)),
+        lambda text: structural_tag(
+            {"type": "structural_tag", "format": {"type": "grammar", "grammar": text}}
+        ),
+        lambda text: structural_tag(
+            {
+                "type": "structural_tag",
+                "format": {
+                    "type": "tag",
+                    "begin": "<a>",
+                    "content": {"type": "grammar", "grammar": text},
+                    "end": "</a>",
+                },
+            }
+        ),
+    ],
+    ids=["alone", "after a marker", "in a reply", "as a structural tag", "inside a tag"],
+)
+def test_a_grammar_inside_another_constraint_is_tried_as_well(around: Callable[[str], Constraint]) -> None:
+    with pytest.raises(ConstraintTooLarge, match="the masks of the constraint take too long"):
+        compile(around(DEAR), byte_vocabulary("aa", "ab", "ba", "bb", "aab", "bba", "aaaa", "abab", "bbbbbb"))
 
 
 def test_a_search_that_gives_up_leaves_tokens_out_and_raises_nothing() -> None:
