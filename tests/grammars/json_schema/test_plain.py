@@ -221,6 +221,15 @@ WRONG: list[Any] = [
     {"type": "object", "minProperties": 3, "maxProperties": 2},
     {"type": "object", "minProperties": 2, "properties": {"a": True}, "additionalProperties": False},
     {"type": "object", "minProperties": 1, "additionalProperties": {"$ref": "#"}},
+    {"type": "array", "items": {"$dynamicRef": 5}},
+    {"$ref": "#/elsewhere", "elsewhere": {"minLength": None}},
+    {"type": "object", "properties": {"a": {"$ref": "#/const/0"}}, "const": [{"not": {"pattern": []}}]},
+    {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "$ref": "#n",
+        "$defs": {"x": {"$id": "#n", "maxItems": "x"}},
+    },
+    {"$schema": "https://json-schema.org/draft/2019-09/schema", "$recursiveRef": {}},
 ]
 
 

@@ -35,5 +35,11 @@ case("a key twice", lambda: json_schema('{"type": "null", "type": "string"}'), I
 schema("a type of no name", {"type": "nothing"}, INVALID)
 schema("types by the thousand", {"type": ["null", "string"] * 1_000}, INVALID)
 schema("properties that are a list", {"properties": []}, INVALID)
+schema("a $dynamicRef that is a number", {"items": {"$dynamicRef": 5}}, INVALID)
+schema(
+    "a malformed schema behind a reference",
+    {"$ref": "#/elsewhere", "elsewhere": {"minLength": None}},
+    INVALID,
+)
 schema("an enum of nothing", {"enum": []}, UNSATISFIABLE)
 schema("false", False, UNSATISFIABLE)
