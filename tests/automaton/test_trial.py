@@ -148,6 +148,7 @@ def test_the_page_on_security_names_the_limits_of_the_core() -> None:
     rows = dict(re.findall(r"^\| ([a-z][^|`]+) \| ([\d,]+) steps? \|", SECURITY.read_text(), re.MULTILINE))
     assert rows["one mask, or one count of tokens, in the trial"] == f"{trial.WORK_LIMIT:,}"
     assert rows["the same in the longer text of an ambiguous grammar"] == f"{trial._LONG_LIMIT:,}"
+    assert rows[f"the first {trial._LONG_LEAST} bytes of that longer text, together"] == f"{trial._ALL:,}"
     source = (SECURITY.parent / "constrained/_core/regex.hpp").read_text()
     dive = re.search(r"kDive = ([\d']+);", source)
     assert dive is not None

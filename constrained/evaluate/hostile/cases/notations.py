@@ -102,6 +102,11 @@ s ::= "a" s x | "a" y x | "b" | "b" y y
 x ::= s "a" x x | "a"
 y ::= s x | "a" | "a" y y | "b" x
 """
+_LOOSE = """
+root ::= part | part* | [a-z] | ""
+part ::= root | "😀" | ([\\n-] | . | root "\\n" part "+"){10,20} | ""
+"""
+grammar("characters that go on in many ways", _LOOSE, TOO_LARGE)
 case(
     "a grammar of many ways behind free text",
     lambda: structural_tag(
