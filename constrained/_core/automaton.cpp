@@ -274,7 +274,7 @@ void Automaton::follow(const Item& left, const LexiconEntry& entry, const Bounda
     const Trie& trie = shard_->trie;
     std::vector<std::pair<uint32_t, uint32_t>>& work = follow_work_;  // (trie node to read, state before it)
     work.clear();  // a previous call may have thrown
-    std::vector<std::pair<uint32_t, uint32_t>>& seen = follow_seen_;  // of boundaries inside states with many items, ascending
+    PlaceSet& seen = follow_seen_;  // of boundaries inside states with many items
     seen.clear();
     const Behind behind = this->behind(left);
     if (behind.least != kInfinite) worst = kInfinite;
@@ -326,12 +326,7 @@ void Automaton::follow(const Item& left, const LexiconEntry& entry, const Bounda
                     const uint8_t byte = trie.byte(child);
                     if (!first(rest.state)[byte]) continue;
                     const uint32_t state = state_before(rest, child, depth(node) - 1);
-                    if (!first(state)[byte]) continue;
-                    const std::pair place{child, state};
-                    const auto at = std::ranges::lower_bound(seen, place);
-                    if (at != seen.end() && *at == place) continue;
-                    seen.insert(at, place);
-                    work.push_back(place);
+                    if (first(state)[byte] && seen.insert(child, state)) work.emplace_back(child, state);
                 }
             }
         }

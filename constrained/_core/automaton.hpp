@@ -13,6 +13,7 @@
 #include <string>
 
 #include "base_automaton.hpp"
+#include "place_set.hpp"
 
 namespace core {
 
@@ -130,7 +131,8 @@ private:
     std::vector<uint32_t> mask_parts_, parts_;  // of `cached_masks_`; of the mask that is looked up
     uint32_t first_mask_ = 0;  // the lowest mask id when `cached_masks_` was cleared
     std::vector<Item> next_, closure_items_;                  // of `byte_next` and of `closure`
-    std::vector<std::pair<uint32_t, uint32_t>> follow_work_, follow_seen_, together_work_;  // of `follow`
+    std::vector<std::pair<uint32_t, uint32_t>> follow_work_, together_work_;  // of `follow`
+    PlaceSet follow_seen_;                                                     // of `follow`
     std::vector<uint32_t> exits_;                             // of `follow`
     std::vector<uint32_t> levels_;                            // first trie node of each depth, see `depth`
 };

@@ -345,8 +345,7 @@ def _counted(
 ) -> CountedAutomaton:
     """The automaton of a grammar with texts of a limited number of tokens."""
     relaxed = compile_grammar(grammar.relaxed, vocabulary, constraint=constraint, memory_limit=memory_limit)
-    if relaxed.needs_trial or constraint._easily_ambiguous:
-        try_out(relaxed)
+    _try_out(relaxed, constraint)
     texts = [
         (text, compile_grammar(text.grammar, vocabulary, memory_limit=memory_limit)) for text in grammar.texts
     ]
@@ -440,6 +439,15 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
         )
     if missing:
         return SpelledAutomaton(automaton, vocabulary, constraint)
-    if automaton.needs_trial or constraint._easily_ambiguous:
-        try_out(automaton)
+    _try_out(automaton, constraint)
     return automaton
+
+
+def _try_out(automaton: TokenAutomaton | UniqueAutomaton | LexerAutomaton, constraint: Constraint) -> None:
+    """Follows a few texts of an automaton that may be costly, and of each part that may be."""
+    parts = constraint._ambiguous_parts
+    if automaton.needs_trial or any(part is constraint for part in parts):
+        try_out(automaton)
+    for part in parts:
+        if part is not constraint:  # its texts may be far from the first token, as behind free text
+            try_out(compile_grammar(part.grammar, automaton.vocabulary))

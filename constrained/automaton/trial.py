@@ -41,6 +41,9 @@ _LONG = 160
 """Bytes of the longer text, at least; as many tokens at most."""
 _LONG_LIMIT = 500_000
 """Steps that a mask, or a count, of the longer text may take: where it takes so many here, it takes more in longer ones."""
+_LONG_LEAST = _LONG // 4
+"""Bytes of the longer text that have to be read within `_ALL` steps: where they are not, each byte takes so many that the next hundreds
+take far more."""
 _LONG_NEAR_LIMIT = 16
 _DRAWN = 32
 """Tokens of which the longer text takes the shortest."""
@@ -69,13 +72,7 @@ def try_out(automaton: CompiledAutomaton, limit: int = WORK_LIMIT) -> None:
             automaton.limit_work(limit)
             trial.follow_long(random.Random(_TEXTS))
     except _core.TooLarge:
-        written = b"".join(automaton.vocabulary.tokens[token] for token in trial.text)[-_SHOWN:]
-        place = f"after the text {written.decode(errors='replace')!r}" if trial.text else "at the start"
-        raise ConstraintTooLarge(
-            "the masks of the constraint take too long",
-            Problem(place, f"the next one takes more than {limit:,} steps"),
-            action="simplify it: fewer conditions that overlap, shorter counts, fewer ways to read one text",
-        ) from None
+        raise trial.refusal(f"the next one takes more than {limit:,} steps") from None
     finally:
         automaton.limit_work(None)
 
@@ -136,6 +133,18 @@ class _Trial:
             self.text.append(min(drawn, key=lambda token: len(tokens[token])))
             size += len(tokens[self.text[-1]])
             state = automaton.next(state, self.text[-1])
+        if size < _LONG_LEAST and self.work - work >= _ALL:
+            raise self.refusal(f"those before it take more than {_ALL:,} steps together")
+
+    def refusal(self, reason: str) -> ConstraintTooLarge:
+        """The error that names the text so far."""
+        written = b"".join(self.automaton.vocabulary.tokens[token] for token in self.text)[-_SHOWN:]
+        place = f"after the text {written.decode(errors='replace')!r}" if self.text else "at the start"
+        return ConstraintTooLarge(
+            "the masks of the constraint take too long",
+            Problem(place, reason),
+            action="simplify it: fewer conditions that overlap, shorter counts, fewer ways to read one text",
+        )
 
     def _count(self) -> None:
         self.work += self.automaton.last_work

@@ -78,6 +78,10 @@ class ReplyConstraint(Constraint):
             *tools,
         )
 
+    @property
+    def _ambiguous_parts(self) -> tuple[Constraint, ...]:
+        return () if self.content is None else self.content._ambiguous_parts
+
     @cached_property
     def special_tokens(self) -> tuple[str, ...]:
         """The special tokens with which calls are written, those around reasoning and content, and those of the content."""

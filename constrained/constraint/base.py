@@ -37,9 +37,9 @@ class Constraint:
     is_json: bool = False
 
     @property
-    def _easily_ambiguous(self) -> bool:
-        """Whether its notation has rules that may derive a text in many ways: see `constrained.automaton.trial`."""
-        return False
+    def _ambiguous_parts(self) -> tuple[Constraint, ...]:
+        """Its parts, itself perhaps, whose notation has rules that may derive a text in many ways: see `constrained.automaton.trial`."""
+        return ()
 
     @property
     def special_tokens(self) -> tuple[str, ...]:

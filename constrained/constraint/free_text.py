@@ -244,6 +244,10 @@ class _AfterMarkerConstraint(Constraint):
     content: Constraint
 
     @property
+    def _ambiguous_parts(self) -> tuple[Constraint, ...]:
+        return self.content._ambiguous_parts
+
+    @property
     def special_tokens(self) -> tuple[str, ...]:
         return self.content.special_tokens
 

@@ -23,8 +23,8 @@ class _GrammarConstraint(Constraint):
     start: str | None
 
     @property
-    def _easily_ambiguous(self) -> bool:
-        return True
+    def _ambiguous_parts(self) -> tuple[Constraint, ...]:
+        return (self,)
 
     @cached_property
     def key(self) -> str:

@@ -36,8 +36,8 @@ class _LarkConstraint(Constraint):
     """Special tokens of the text that this one is a part of."""
 
     @property
-    def _easily_ambiguous(self) -> bool:
-        return True
+    def _ambiguous_parts(self) -> tuple[Constraint, ...]:
+        return (self,)
 
     @cached_property
     def key(self) -> str:

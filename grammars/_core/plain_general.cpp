@@ -30,13 +30,18 @@ bool PlainLowering::may_be_one_rule(PyObject* schema) {
 nb::object PlainLowering::general() {
     if (asked_) return general_;
     asked_ = true;
-    const auto rule_of = [this](nb::handle schema, const std::string& pointer) -> nb::object {
-        const ExprNode node = may_be_one_rule(schema.ptr()) ? plain_value(schema.ptr(), {pointer}) : kNone;
+    // Names with a lone surrogate have no UTF-8: the walk has no rules of them.
+    const auto rule_of = [this](nb::handle schema, nb::handle place) -> nb::object {
+        const auto text = utf8(place.ptr());
+        const std::string pointer(text.value_or(""));
+        const ExprNode node = text && may_be_one_rule(schema.ptr()) ? plain_value(schema.ptr(), {pointer}) : kNone;
         const int32_t rule = node < 0 ? kNone : out_.only_called(node);
         return rule == kNone ? nb::none() : nb::object(nb::str(rules_[rule].name.data(), rules_[rule].name.size()));
     };
-    const auto has_rule = [this](nb::handle schema, const std::string& pointer) {
-        return plain_value(schema.ptr(), {pointer}) >= 0 && rule_at_.contains(pointer);
+    const auto has_rule = [this](nb::handle schema, nb::handle place) {
+        const auto text = utf8(place.ptr());
+        const std::string pointer(text.value_or(""));
+        return text && plain_value(schema.ptr(), {pointer}) >= 0 && rule_at_.contains(pointer);
     };
     general_.attr("attach")(nb::cpp_function(rule_of), nb::cpp_function(has_rule));
     return general_;
@@ -49,7 +54,9 @@ ExprNode PlainLowering::general_value(const std::string& pointer) {
     if (ended_) return kNone;
     if (found.ptr() == Py_False) return kNever;
     const nb::object expr = found[0], name = found[1];
-    const int32_t rule = name.is_none() ? kNone : number_of(nb::cast<std::string>(name));
+    const auto text = name.is_none() ? "" : utf8(name.ptr());
+    if ((ended_ = !text)) return kNone;
+    const int32_t rule = name.is_none() ? kNone : number_of(std::string(*text));
     if (expr.is_none()) return out_.call(rule);
     const ExprNode node = out_.expr_leaf(out_.leaf(expr));
     if (rule != kNone) out_.suffices(node, rule);
@@ -75,7 +82,9 @@ int32_t PlainLowering::number_of(const std::string& name) {
 /// conjoins. False if one is missing.
 bool PlainLowering::take_general_bodies() {
     for (const auto [name, body] : nb::cast<nb::dict>(general_.attr("rules"))) {
-        Rule& rule = rules_[number_of(nb::cast<std::string>(name))];
+        const auto text = utf8(name.ptr());
+        if (!text) return false;
+        Rule& rule = rules_[number_of(std::string(*text))];
         if (rule.general) rule.body = out_.expr_leaf(out_.leaf(body));
     }
     return std::ranges::none_of(rules_, [](const Rule& rule) { return rule.body == kNone; });

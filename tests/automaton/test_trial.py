@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from constrained.automaton import DEAD, LexerAutomaton, TokenAutomaton, compile, trial
 from constrained.automaton.bitmask import unpack_ids
-from constrained.constraint import gbnf, json_schema, lark, regex
+from constrained.chat.reply import reply_constraint
+from constrained.constraint import Constraint, after, gbnf, json_schema, lark, regex, structural_tag
 from constrained.errors import ConstraintTooLarge
 from tests.support.finite import byte_vocabulary
 
@@ -90,6 +92,43 @@ def test_grammars_behind_a_lexer_are_tried() -> None:
     assert automaton.needs_trial
 
 
+DEAR = """
+    root ::= s
+    s ::= "a" s x | "a" y x | "b" | "b" y y
+    x ::= s "a" x x | "a"
+    y ::= s x | "a" | "a" y y | "b" x
+"""
+"""A mask of it takes millions of steps after some letters."""
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        gbnf,
+        lambda text: after("</think>", gbnf(text)),
+        lambda text: reply_constraint(content=gbnf(text)),
+        lambda text: structural_tag(
+            {"type": "structural_tag", "format": {"type": "grammar", "grammar": text}}
+        ),
+        lambda text: structural_tag(
+            {
+                "type": "structural_tag",
+                "format": {
+                    "type": "tag",
+                    "begin": "<a>",
+                    "content": {"type": "grammar", "grammar": text},
+                    "end": "</a>",
+                },
+            }
+        ),
+    ],
+    ids=["alone", "after a marker", "in a reply", "as a structural tag", "inside a tag"],
+)
+def test_a_grammar_inside_another_constraint_is_tried_as_well(around: Callable[[str], Constraint]) -> None:
+    with pytest.raises(ConstraintTooLarge, match="the masks of the constraint take too long"):
+        compile(around(DEAR), byte_vocabulary("aa", "ab", "ba", "bb", "aab", "bba", "aaaa", "abab", "bbbbbb"))
+
+
 def test_a_search_that_gives_up_leaves_tokens_out_and_raises_nothing() -> None:
     """After one "a" as many must follow as make a multiple of 2 * 3 * 5 * 7 * 11 * 13."""
     schema = {
@@ -109,6 +148,7 @@ def test_the_page_on_security_names_the_limits_of_the_core() -> None:
     rows = dict(re.findall(r"^\| ([a-z][^|`]+) \| ([\d,]+) steps? \|", SECURITY.read_text(), re.MULTILINE))
     assert rows["one mask, or one count of tokens, in the trial"] == f"{trial.WORK_LIMIT:,}"
     assert rows["the same in the longer text of an ambiguous grammar"] == f"{trial._LONG_LIMIT:,}"
+    assert rows[f"the first {trial._LONG_LEAST} bytes of that longer text, together"] == f"{trial._ALL:,}"
     source = (SECURITY.parent / "constrained/_core/regex.hpp").read_text()
     dive = re.search(r"kDive = ([\d']+);", source)
     assert dive is not None

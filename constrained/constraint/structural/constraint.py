@@ -43,6 +43,10 @@ class _StructuralTagConstraint(Constraint):
     def _read(self) -> f.StructuralFormat:
         return read_definition(json.loads(self._text))
 
+    @property
+    def _ambiguous_parts(self) -> tuple[Constraint, ...]:
+        return tuple(part for one in f.contents(self._read) for part in one.constraint._ambiguous_parts)
+
     @cached_property
     def grammar(self) -> Grammar:
         from constrained.constraint.structural.rules import grammar_of

@@ -212,3 +212,21 @@ def named(form: StructuralFormat) -> Iterator[str | Token]:
             for pattern, content in rules:
                 yield pattern
                 yield from named(content)
+
+
+def contents(form: StructuralFormat) -> Iterator[Content]:
+    """The constraints inside a format."""
+    match form:
+        case Content():
+            yield form
+        case RepeatFormat(content=content) | Tag(content=content):
+            yield from contents(content)
+        case SequenceFormat(elements=parts) | OrFormat(elements=parts):
+            for part in parts:
+                yield from contents(part)
+        case TagsWithSeparator(tags=tags) | TriggeredTags(tags=tags):
+            for tag in tags:
+                yield from contents(tag)
+        case Dispatch(rules=rules):
+            for _, content in rules:
+                yield from contents(content)

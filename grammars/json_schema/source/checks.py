@@ -10,13 +10,14 @@ _CHECKS: dict[str, str] = {
     **dict.fromkeys(
         ("$id", "$ref", "$schema", "$comment", "$anchor", "title", "description", "pattern", "format"), "text"
     ),
+    **dict.fromkeys(("$dynamicRef", "$dynamicAnchor", "$recursiveRef"), "text"),
     **dict.fromkeys(("contentMediaType", "contentEncoding"), "text"),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), "number"),
     **dict.fromkeys(
         ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), "count"
     ),
     **dict.fromkeys(("minContains", "maxContains"), "count"),
-    **dict.fromkeys(("uniqueItems", "readOnly", "writeOnly", "deprecated"), "flag"),
+    **dict.fromkeys(("uniqueItems", "readOnly", "writeOnly", "deprecated", "$recursiveAnchor"), "flag"),
     "multipleOf": "positive",
     "type": "types",
     "enum": "list",

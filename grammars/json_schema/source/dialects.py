@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -62,6 +62,21 @@ class SchemaDialect:
 
         return specification_with(self.uri)
 
+    def declares_schema(self, way: Sequence[str | int]) -> bool:
+        """Whether keywords declare that there is a schema at the end of a way down from a schema."""
+        kinds, at = self._kinds, 0
+        while at < len(way):
+            kind = kinds.get(str(way[at]), "any")
+            if kind == "schema or list":
+                at += 2 if at + 1 < len(way) and isinstance(way[at + 1], int) else 1
+            elif kind == "schema":
+                at += 1
+            elif kind in ("schema list", "schemas by name", "dependencies"):
+                at += 2
+            else:
+                return False
+        return at == len(way)
+
     def identifier_of(self, schema: Mapping[str, Any]) -> str | None:
         """The URI reference by which a schema object is a resource of its own; None for all other objects.
 
@@ -86,13 +101,16 @@ class SchemaDialect:
         return {name: function for name, function in self.handlers.items() if function is not annotation}
 
     @cached_property
+    def _kinds(self) -> dict[str, str]:
+        return keyword_value_kinds(self.name, self.handlers)
+
+    @cached_property
     def native_keywords(self) -> Keywords:
         """The table of keywords for the native code."""
         # Other libraries may keep this module alive beyond the end of the interpreter; native objects must be gone by then.
         atexit.register(self.__dict__.pop, "native_keywords", None)
-        checks = keyword_value_kinds(self.name, self.handlers)
         return Keywords(
-            checks,
+            self._kinds,
             frozenset(self.assertion_keywords),
             k.SCALAR_KEYWORDS,
             self.id_keyword,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -174,6 +175,7 @@ class SchemaDocument:
         self._dynamic: dict[str, dict[str, SchemaNode]] = {}
         self._registry = registry
         self._check = check
+        self._checked: set[str] = set()
         self.root = self._document(schema, dialect, "#", "")
 
     def release(self) -> None:
@@ -267,6 +269,7 @@ class SchemaDocument:
         anchored = self._identified().get(f"{target}#{fragment}")
         if anchored is None:
             raise self._dangling(node, reference)
+        self._check_target(anchored)
         return anchored
 
     def _dangling(self, node: SchemaNode, reference: str) -> InvalidConstraint:
@@ -288,6 +291,7 @@ class SchemaDocument:
     def _descend(self, start: SchemaNode, fragment: str, node: SchemaNode, reference: str) -> SchemaNode:
         current = start
         tokens: list[str | int] = []
+        way: list[str | int] = []
         value = start.value
         for raw in fragment[1:].split("/"):
             token: str | int = unescape(raw)
@@ -296,6 +300,7 @@ class SchemaDocument:
             elif not (isinstance(value, dict) and token in value):
                 raise self._dangling(node, reference)
             tokens.append(token)
+            way.append(token)
             value = value[token]
             if isinstance(value, dict) and start.dialect.id_keyword in value:
                 current = self.child(current, *tokens)  # the base URI may change here
@@ -304,7 +309,20 @@ class SchemaDocument:
             current = self.child(current, *tokens)
         if not isinstance(current.value, (dict, bool)):
             raise self._dangling(node, reference)
+        if not start.dialect.declares_schema(way):
+            self._check_target(current)
         return current
+
+    def _check_target(self, node: SchemaNode) -> None:
+        """Checks a schema that a reference names: with the document only those were checked that keywords of its dialect declare."""
+        if node.pointer in self._checked:
+            return
+        self._checked.add(node.pointer)
+        try:
+            self._check(node.value, node.dialect)
+        except InvalidConstraint as error:
+            problems = [replace(one, place=node.pointer + one.place[1:]) for one in error.problems]
+            raise InvalidConstraint(error.summary, problems, action=error.action) from None
 
     def dynamic_anchors(self) -> Mapping[str, Mapping[str, SchemaNode]]:
         """The schemas that declare dynamic anchors, by URI of their resource and name of the anchor."""

@@ -19,6 +19,10 @@ from grammars.json_schema.text.numbers import Bounds
 
 MAX_PLACES = 400
 """Most decimal places of a step; the least positive 64-bit float has 324."""
+MAX_REQUIRED_DIGITS = 32
+"""Most free digits that a bound may require, where more states than `MAX_STATES` come of them."""
+MAX_STATES = 1 << 14
+"""Each of the required digits has a state for each remainder: near a token limit a mask visits most of them."""
 
 _MINUS, _POINT, _ZEROS = ir.literal("-"), ir.literal("."), ir.repeat(ir.literal("0"))
 _NO_FRACTION = ir.optional(ir.concat(_POINT, ir.repeat(ir.literal("0"), 1)))
@@ -36,7 +40,7 @@ def multiples_of(steps: tuple[Decimal, ...], bounds: Bounds, integers_only: bool
         `ir.EMPTY_SET` if there are none.
 
     Raises:
-        ConstraintTooLarge: the least common multiple of the steps has too many digits.
+        ConstraintTooLarge: the least common multiple of the steps has too many digits, or a bound beside it has.
     """
     return _Multiples(
         least_common_multiple([*steps, *([Decimal(1)] if integers_only else [])]), integers_only
@@ -173,6 +177,14 @@ class _Multiples:
 
     def with_prefix(self, text: str, low: int, high: int | None) -> ir.Regex:
         """A prefix, then `low` to `high` more digits."""
+        if low > MAX_REQUIRED_DIGITS and low * self.modulus > MAX_STATES:
+            raise ConstraintTooLarge(
+                "a bound beside multipleOf has too many digits",
+                Problem(
+                    "multipleOf", f"more than {MAX_REQUIRED_DIGITS} digits have to follow", float(self.step)
+                ),
+                action="use bounds nearer to zero, or a simpler step",
+            )
         form: Literal["whole", "number"] = "whole" if self.integers_only or self.zeros else "number"
         rest = ir.DecimalMultiple(self.modulus, int(text) % self.modulus, low, high, self.places, form)
         return ir.concat(ir.literal(text), rest)

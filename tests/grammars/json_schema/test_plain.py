@@ -221,6 +221,15 @@ WRONG: list[Any] = [
     {"type": "object", "minProperties": 3, "maxProperties": 2},
     {"type": "object", "minProperties": 2, "properties": {"a": True}, "additionalProperties": False},
     {"type": "object", "minProperties": 1, "additionalProperties": {"$ref": "#"}},
+    {"type": "array", "items": {"$dynamicRef": 5}},
+    {"$ref": "#/elsewhere", "elsewhere": {"minLength": None}},
+    {"type": "object", "properties": {"a": {"$ref": "#/const/0"}}, "const": [{"not": {"pattern": []}}]},
+    {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "$ref": "#n",
+        "$defs": {"x": {"$id": "#n", "maxItems": "x"}},
+    },
+    {"$schema": "https://json-schema.org/draft/2019-09/schema", "$recursiveRef": {}},
 ]
 
 
@@ -366,6 +375,42 @@ def test_items_that_are_compared_end_the_walk(monkeypatch: pytest.MonkeyPatch) -
     assert walked is not None
     assert same(walked, general)
     assert "#/properties/a/uniqueItems" in [entry.pointer for entry in lower_schema(schema).report]
+
+
+LONE: Any = "\ud800"
+"""A lone surrogate: JSON has it, UTF-8 has not."""
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "dependentRequired": {LONE: ["a"]}},
+        {"dependentSchemas": {f"é{LONE}": {"required": ["b"]}}},
+        {"if": {"properties": {LONE: {"type": "object"}}}, "then": {"type": "object"}},
+        {
+            "oneOf": [{"properties": {LONE: {"const": i}}, "required": [LONE]} for i in range(2)],
+            "type": "object",
+        },
+        {
+            "properties": {LONE: {"not": {"type": "string"}}},
+            "minProperties": 1,
+            "additionalProperties": False,
+        },
+        {
+            "properties": {
+                "a": {"allOf": [{"properties": {LONE: {"items": {"minItems": 1}}}}, {"type": "object"}]}
+            }
+        },
+    ],
+    ids=json.dumps,
+)
+def test_names_without_utf_8_end_the_walk(
+    schema: Any, order: PropertyOrder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walked, general = both(schema, monkeypatch, property_order=order)
+    assert isinstance(general, ir.Grammar)
+    assert walked is None or same(walked, general)
 
 
 @pytest.mark.parametrize("schema", WRONG, ids=json.dumps)

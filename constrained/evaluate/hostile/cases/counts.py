@@ -104,6 +104,17 @@ schema(
     accepted=("a" * 50_000,),
     rejected=("a",),
 )
+schema(
+    "multipleOf 999999999999999989 from 1e300 on",
+    {"type": "integer", "multipleOf": 999_999_999_999_999_989, "minimum": 10**300},
+    TOO_LARGE,
+)
+schema(
+    "multipleOf 7 from 1e300 on",
+    {"type": "integer", "multipleOf": 7, "minimum": 10**300},
+    accepted=(7 * 10**300,),
+    rejected=(7, 7 * 10**300 + 1),
+)
 schema("a bound of 4,000 digits", {"type": "integer", "minimum": 10**4000}, INVALID)
 schema(
     "multipleOf 999999999999999989",

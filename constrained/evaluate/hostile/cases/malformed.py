@@ -14,6 +14,16 @@ schema(
     "a lone surrogate in a const", {"const": "a\ud800"}, accepted=("a\ud800",)
 )  # JSON can write it as \ud800
 schema("a lone surrogate in a name", {"type": "object", "properties": {"\udfff": True}})
+schema(
+    "lone surrogates in names that depend on each other",
+    {
+        "type": "object",
+        "dependentRequired": {"\udfff": ["a"]},
+        "properties": {"\udfff": {"not": {"type": "null"}}},
+    },
+    accepted=({}, {"\udfff": 1, "a": 2}),
+    rejected=({"\udfff": 1}, {"\udfff": None, "a": 2}),
+)
 schema("a lone surrogate in a pattern", {"type": "string", "pattern": "\ud83d"}, UNSATISFIABLE)
 schema(
     "a lone surrogate in a description", {"type": "null", "description": "\ud83d"}, WALKED, accepted=(None,)
@@ -25,5 +35,11 @@ case("a key twice", lambda: json_schema('{"type": "null", "type": "string"}'), I
 schema("a type of no name", {"type": "nothing"}, INVALID)
 schema("types by the thousand", {"type": ["null", "string"] * 1_000}, INVALID)
 schema("properties that are a list", {"properties": []}, INVALID)
+schema("a $dynamicRef that is a number", {"items": {"$dynamicRef": 5}}, INVALID)
+schema(
+    "a malformed schema behind a reference",
+    {"$ref": "#/elsewhere", "elsewhere": {"minLength": None}},
+    INVALID,
+)
 schema("an enum of nothing", {"enum": []}, UNSATISFIABLE)
 schema("false", False, UNSATISFIABLE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from constrained.constraint import choice, lark, substring_of, tag
+from constrained.constraint import choice, lark, structural_tag, substring_of, tag
 from constrained.evaluate.hostile.case import (
     INVALID,
     TOO_LARGE,
@@ -95,6 +95,33 @@ grammar(
     WALKED,
     (b"a", b"ab" * 50),
     (b"", b"c"),
+)
+_DEAR = """
+root ::= s
+s ::= "a" s x | "a" y x | "b" | "b" y y
+x ::= s "a" x x | "a"
+y ::= s x | "a" | "a" y y | "b" x
+"""
+_LOOSE = """
+root ::= part | part* | [a-z] | ""
+part ::= root | "😀" | ([\\n-] | . | root "\\n" part "+"){10,20} | ""
+"""
+grammar("characters that go on in many ways", _LOOSE, TOO_LARGE)
+case(
+    "a grammar of many ways behind free text",
+    lambda: structural_tag(
+        {
+            "type": "structural_tag",
+            "format": {
+                "type": "triggered_tags",
+                "triggers": ["<tool>"],
+                "tags": [
+                    {"begin": "<tool>", "content": {"type": "grammar", "grammar": _DEAR}, "end": "</tool>"}
+                ],
+            },
+        }
+    ),
+    TOO_LARGE,
 )
 grammar(
     "a hundred ambiguous parts",
