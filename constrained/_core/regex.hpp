@@ -66,6 +66,12 @@ public:
         return node.kind == Kind::Union || node.kind == Kind::Intersection ? node.b : 1;
     }
 
+    /// Whether texts begin with a number of which the remainder by a large modulus is told apart: hardly any residual comes twice.
+    bool many_remainders(RegexId id) const {
+        const Node& node = nodes_[split_head(id).first.value];
+        return node.kind == Kind::DecimalMultiple && multiples_[node.a].modulus > kManyRemainders;
+    }
+
     /// How many parts of concatenations were written again, in front of what follows a concatenation, so far.
     uint64_t copied_parts() const { return copied_parts_; }
     /// All parts of the expression, each as often as it occurs; saturates.
@@ -218,6 +224,7 @@ private:
     static constexpr uint16_t kManyHeads = 256;
     static constexpr uint32_t kWhole = 0;  // the partition with one class
     static constexpr uint32_t kManyCopies = 4;  // see `intricate`
+    static constexpr uint64_t kManyRemainders = 1 << 16;
     static constexpr uint32_t kStepsOfFuel = 256;  // of work, for which a search burns one more unit of fuel
     static constexpr size_t kPatience = 1000;  // derivatives that `search` visits before it accepts any completion
     static constexpr uint32_t kContainSteps = 256;  // pairs of expressions that `contains` compares

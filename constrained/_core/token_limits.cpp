@@ -25,6 +25,7 @@ namespace core {
 
 namespace {
 
+constexpr uint32_t kNewResiduals = 15;  // `step_cost` of a byte after which each digit makes a residual that hardly comes again
 constexpr size_t kFewPlaces = 16;  // at most so small a share of the trie's nodes is reached path by path
 
 /// How many of ascending numbers are below a bound. Most often they are few.
@@ -472,11 +473,15 @@ bool Automaton::needs_search(uint32_t id) const {
 
 /// Every item is read; where there are many, each is made anew behind each of the others, and where a number of them is
 /// demanded, the rest is counted for each. A step of an item reads every alternative of its residual, and joining stacks goes down to their ends. Where values must differ, every step makes
-/// expressions and continuations of its own, and the more values are needed, the more are excluded.
+/// expressions and continuations of its own, and the more values are needed, the more are excluded. Of a number with many remainders
+/// every step makes residuals that stay.
 uint32_t Automaton::step_cost(uint32_t id, uint32_t length) const {
     const uint64_t many = state_of(id).items_count, counted = exprs_.demanding() && many > kFewItems ? 4 * many : 0;
     uint32_t cost = 1 + static_cast<uint32_t>(std::min<uint64_t>(many * many / 128 + counted, kMaskFuel)) + (exprs_.tracks_distinct() ? length / 32 : 0);
-    for (const Item& item : items(id)) cost += shard_->regexes.width(item.residual) / 32 + gss_.height(item.after) / 32;
+    for (const Item& item : items(id)) {
+        cost += shard_->regexes.width(item.residual) / 32 + gss_.height(item.after) / 32;
+        if (shard_->regexes.many_remainders(item.residual)) cost += kNewResiduals;
+    }
     return cost;
 }
 
