@@ -42,14 +42,19 @@ std::span<const int32_t> code_points(std::span<const int32_t> ranges) {
 
 InterleaveStore::Definition interleave(const std::vector<ExprId>& made, std::span<const int32_t> args) {
     InterleaveStore::Definition found;
+    const auto alternative = [](int32_t slot) {
+        if (slot < 0 || slot >= InterleaveStore::kMaxAlternatives) throw std::invalid_argument("malformed grammar: a slot");
+        return static_cast<uint32_t>(slot);
+    };
+    if (args[2] < 0 || args[2] >= 1 << InterleaveStore::kMaxObligations) throw std::invalid_argument("malformed grammar: obligations");
     found.low = args[0], found.high = bound(args[0], args[1]);
     found.obligations = args[2], found.ordered = args[3] != 0, found.separator = made[args[4]];
     const std::span<const int32_t> entries = args.subspan(7, size_t{5} * args[5]), required = args.subspan(7 + entries.size(), args[6]);
     for (size_t i = 0; i < entries.size(); i += 5) {
-        const uint32_t alternative = entries[i + 2] < 0 ? InterleaveStore::kRepeatable : static_cast<uint32_t>(entries[i + 2]);
-        found.entries.push_back({made[entries[i]], made[entries[i + 1]], alternative, static_cast<uint32_t>(entries[i + 3]), entries[i + 4] != 0});
+        const uint32_t slot = entries[i + 2] == -1 ? InterleaveStore::kRepeatable : alternative(entries[i + 2]);
+        found.entries.push_back({made[entries[i]], made[entries[i + 1]], slot, static_cast<uint32_t>(entries[i + 3]), entries[i + 4] != 0});
     }
-    found.required.assign(required.begin(), required.end());
+    for (const int32_t slot : required) found.required.push_back(alternative(slot));
     return found;
 }
 

@@ -154,7 +154,7 @@ private:
     std::vector<ExprId> children_;
     std::vector<Move> moves_;
     std::vector<Rule> rules_;
-    InterleaveStore interleaves_;
+    InterleaveStore interleaves_{work_};
     std::vector<InterleaveId> read_interleaves_;  // before any entry
     uint64_t copied_parts_ = 0;
     bool has_nullable_entries_ = false;

@@ -18,6 +18,11 @@ class _Stranger(ir.Regex):
     __slots__ = ()
 
 
+def _bag(*, slot: int = 0, required: int = 0, obligations: int = 1) -> ir.Interleave:
+    entry = ir.InterleaveEntry(_TERMINAL, ir.EPSILON, slot, obligations)
+    return ir.Interleave((entry,), (required,), obligations, 1, None, ir.terminal(","), False)
+
+
 @pytest.mark.parametrize(
     "node",
     [
@@ -56,6 +61,12 @@ def test_what_is_no_regular_expression(node: ir.Regex) -> None:
         pytest.param(ir.Choice((_TERMINAL, _A)), id="a regular expression as a part"),  # type: ignore[arg-type]
         pytest.param(ir.Loop(_TERMINAL, 3, 1), id="at least three, at most one"),
         pytest.param(ir.Loop(_TERMINAL, -1, None), id="fewer than none"),
+        pytest.param(_bag(slot=2**31 - 1), id="a slot beyond all counts"),
+        pytest.param(_bag(slot=-2), id="a negative slot"),
+        pytest.param(_bag(required=2**31 - 1), id="a required slot beyond all counts"),
+        pytest.param(_bag(required=-1), id="a required slot that is none"),
+        pytest.param(_bag(obligations=1 << 30), id="a set of obligations that no table holds"),
+        pytest.param(_bag(obligations=-1), id="negative obligations"),
     ],
 )
 def test_what_is_no_rule(body: ir.Expr) -> None:
@@ -137,3 +148,16 @@ def test_a_sequence_may_stand_twice_in_another_one() -> None:
         body = ir.Sequence((body, body))
     automaton = TokenAutomaton(ir.Grammar({"start": body}, "start"), byte_vocabulary())
     assert automaton.shortest_completion(automaton.start) == 2 * 2**10
+
+
+def test_the_shortest_entries_beside_many_obligations_are_work() -> None:
+    bits, extra = 9, 40
+    entries = tuple(
+        ir.InterleaveEntry(ir.terminal(f"{i:02d}"), ir.terminal("b"), i, 1 << i % bits) for i in range(12)
+    )
+    other = ir.InterleaveEntry(ir.terminal("z"), ir.terminal("b"))
+    bag = ir.Interleave((*entries, other), (), (1 << bits) - 1, extra, None, ir.terminal(","), False)
+    automaton = TokenAutomaton(ir.Grammar({"start": bag}, "start"), byte_vocabulary())
+    assert automaton.shortest_completion(automaton.start) == bits * 4 + (extra - bits) * 3 - 1
+    automaton.next(automaton.start, ord("z"))
+    assert automaton.last_work > 3_000
