@@ -161,3 +161,16 @@ def test_the_shortest_entries_beside_many_obligations_are_work() -> None:
     assert automaton.shortest_completion(automaton.start) == bits * 4 + (extra - bits) * 3 - 1
     automaton.next(automaton.start, ord("z"))
     assert automaton.last_work > 3_000
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_long_chain_of_rules_is_measured_once(backwards: bool) -> None:
+    count = 20_000
+    rules = {"r0": ir.terminal("a")} | {
+        f"r{i}": ir.sequence(ir.terminal("b"), ir.call(f"r{i - 1}")) for i in range(1, count)
+    }
+    if backwards:
+        rules = dict(reversed(rules.items()))
+    automaton = TokenAutomaton(ir.Grammar(rules, f"r{count - 1}"), byte_vocabulary())
+    assert automaton.last_work < 10 * count
+    assert automaton.shortest_completion(automaton.start) == count
