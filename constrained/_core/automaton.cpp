@@ -8,6 +8,7 @@ Automaton::Automaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, u
     : BaseAutomaton(std::move(shard), limit),
       values_(shard_->regexes) {
     const std::lock_guard guard(shard_->lock);
+    const Work::Counted counted(shard_->work, kReadingWork, "reading its rules");
     states_.push();  // kDead
     states_.push();  // kFinished
     push_fixed_states();
@@ -25,7 +26,7 @@ bool Automaton::looks_costly(const FlatGrammar& grammar) const {
     return std::ranges::any_of(grammar.nodes, [&](const FlatNode& node) {
         if (node.op != Op::Terminal) return false;
         const RegexId terminal = grammar.terminals[node.a];
-        return shard_->regexes.width(terminal) > kManyParts || shard_->regexes.intricate(terminal);
+        return shard_->regexes.width(terminal) > kManyParts || shard_->regexes.parts(terminal) > kManyShared || shard_->regexes.intricate(terminal);
     });
 }
 

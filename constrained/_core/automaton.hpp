@@ -32,6 +32,7 @@ public:
     }
 
 private:
+    static constexpr uint32_t kManyShared = 1u << 20;  // parts: an expression has so many only if it has most of them in several places
     static constexpr uint32_t kManyParts = 2048, kLongCompletion = 2048;  // beyond them a constraint is tried first
     // In `follow`, states with at most this many items are stepped as a whole, where at most `kFewBelow` tokens lie below.
     static constexpr uint32_t kFewItems = 4, kFewBelow = BoundaryTrie::kFewBelow;

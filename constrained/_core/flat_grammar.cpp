@@ -13,6 +13,7 @@ std::vector<AnyId> list(const std::vector<AnyId>& made, const std::vector<int32_
 }
 
 constexpr uint64_t kMaxCopiedParts = 1'000'000;
+constexpr uint32_t kPartsInStep = 8;  // of a union or an intersection that is read, in a step of work
 
 /// The nodes of a list one behind the other, made from the right, so that shared tails stay shared. Sequences in the list are written
 /// out: nodes that share their parts would double its length again and again.
@@ -41,21 +42,27 @@ std::span<const int32_t> code_points(std::span<const int32_t> ranges) {
 }
 
 InterleaveStore::Definition interleave(const std::vector<ExprId>& made, std::span<const int32_t> args) {
+    const auto alternative = [](int32_t slot) {
+        if (slot < 0 || slot >= InterleaveStore::kMaxAlternatives) throw std::invalid_argument("malformed grammar: a slot");
+        return static_cast<uint32_t>(slot);
+    };
+    if (args[2] < 0 || args[2] >= 1 << InterleaveStore::kMaxObligations) throw std::invalid_argument("malformed grammar: obligations");
     InterleaveStore::Definition found;
     found.low = args[0], found.high = bound(args[0], args[1]);
     found.obligations = args[2], found.ordered = args[3] != 0, found.separator = made[args[4]];
     const std::span<const int32_t> entries = args.subspan(7, size_t{5} * args[5]), required = args.subspan(7 + entries.size(), args[6]);
     for (size_t i = 0; i < entries.size(); i += 5) {
-        const uint32_t alternative = entries[i + 2] < 0 ? InterleaveStore::kRepeatable : static_cast<uint32_t>(entries[i + 2]);
-        found.entries.push_back({made[entries[i]], made[entries[i + 1]], alternative, static_cast<uint32_t>(entries[i + 3]), entries[i + 4] != 0});
+        const uint32_t slot = entries[i + 2] == -1 ? InterleaveStore::kRepeatable : alternative(entries[i + 2]);
+        found.entries.push_back({made[entries[i]], made[entries[i + 1]], slot, static_cast<uint32_t>(entries[i + 3]), entries[i + 4] != 0});
     }
-    found.required.assign(required.begin(), required.end());
+    for (const int32_t slot : required) found.required.push_back(alternative(slot));
     return found;
 }
 
 }  // namespace
 
-std::vector<RegexId> read_regexes(const FlatRegexes& flat, RegexStore& regexes) {
+std::vector<RegexId> read_regexes(const FlatRegexes& flat, RegexStore& regexes, uint64_t limit) {
+    const Work::Counted counted(regexes.work(), limit, "reading its regular expressions");
     std::vector<RegexId> made;
     made.reserve(flat.nodes.size());
     const uint64_t copied = regexes.copied_parts();
@@ -79,6 +86,7 @@ std::vector<RegexId> read_regexes(const FlatRegexes& flat, RegexStore& regexes) 
     for (const FlatNode& node : flat.nodes) {
         made.push_back(read(node));
         regexes.check_size(made.back());
+        regexes.work().spend(1 + regexes.width(made.back()) / kPartsInStep);
     }
     return made;
 }

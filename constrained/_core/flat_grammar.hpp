@@ -33,8 +33,11 @@ struct FlatGrammar {
     bool padded = false;  // some mark is `Mark::Padding`
 };
 
-/// The language of each node.
-std::vector<RegexId> read_regexes(const FlatRegexes& flat, RegexStore& regexes);
+/// Steps of work that reading the regular expressions of a grammar may take, and reading its rules up to the first state.
+constexpr uint64_t kReadingWork = 10'000'000;
+
+/// The language of each node. Throws TooLarge if that takes more work than `limit`.
+std::vector<RegexId> read_regexes(const FlatRegexes& flat, RegexStore& regexes, uint64_t limit = kReadingWork);
 
 /// Reads the rules into `exprs`. Throws TooLarge if deciding the emptiness of a terminal takes more than `fuel` steps.
 void read_grammar(const FlatGrammar& flat, RegexStore& regexes, RuleExprStore& exprs, uint32_t fuel);

@@ -23,6 +23,8 @@ class InterleaveStore {
 public:
     static constexpr uint32_t kRepeatable = UINT32_MAX;  ///< the alternative of an entry that may occur any number of times
     static constexpr uint32_t kMaxDistinct = 256;  ///< maximum number of distinct heads in one search
+    static constexpr int32_t kMaxObligations = 12;         ///< tables are as long as there are sets of them
+    static constexpr int32_t kMaxAlternatives = 1 << 20;  ///< each state has a bit for each
 
     struct Entry {
         ExprId head, body;  // the head is not nullable
@@ -58,6 +60,9 @@ public:
         Entry,  ///< after a separator: an entry must follow
         After,  ///< after an entry: a separator or the end may follow
     };
+
+    /// `work`: counts the sets of obligations for which the shortest entries are found.
+    explicit InterleaveStore(Work& work) : work_(work) {}
 
     /// Required for distinct heads.
     void set_values(JsonValues* values) { values_ = values; }
@@ -134,6 +139,7 @@ private:
         return hash_words(open, hash);
     }
     static constexpr uint32_t kManyEntries = 16, kSeveralObligations = 4;  // see `demanding`
+    static constexpr uint32_t kCellsOfStep = 64;  // of a table of lengths, that are a step of work
     static constexpr uint32_t kNoState = UINT32_MAX, kUnknownRest = UINT32_MAX - 1;
     /// Minimum lengths of a state with obligations, all entries with their separators.
     struct Covers {
@@ -174,6 +180,7 @@ private:
     const Covers& covers(InterleaveId id) const;
     void cover_repeatedly(const State& state, std::span<const Entry> entries, std::span<uint32_t> lengths) const;
 
+    Work& work_;
     std::vector<Definition> definitions_;
     std::vector<State> states_;
     std::vector<uint32_t> words_;

@@ -19,95 +19,76 @@ uint32_t packed(uint32_t value, uint32_t mask) {
     return result;
 }
 
+/// The lengths of sets of obligations, each with the cheapest of these entries before the others.
+void add_entries(std::span<const Choice> choices, const uint32_t* before, uint32_t* with, uint32_t sets) {
+    for (const auto& [obligations, length] : choices) {
+        for (uint32_t set = 0; set < sets; ++set) with[set] = std::min(with[set], add_lengths(before[set & ~obligations], length));
+    }
+}
+
 /// Lengths by sets of obligations, before one more alternative -> with it. `optional`: it may be left out.
 void add_alternative(std::span<const Choice> choices, bool optional, const uint32_t* before, uint32_t* with, uint32_t sets) {
-    for (uint32_t set = 0; set < sets; ++set) {
-        uint32_t least = optional ? before[set] : kInfinite;
-        for (const auto& [obligations, length] : choices) least = std::min(least, add_lengths(before[set & ~obligations], length));
-        with[set] = least;
-    }
+    for (uint32_t set = 0; set < sets; ++set) with[set] = optional ? before[set] : kInfinite;
+    add_entries(choices, before, with, sets);
 }
 
 }  // namespace
 
-/// As `fill` with remaining obligations and at most `room` more entries: dynamic programming over (discharged obligations,
-/// entries), one alternative at a time.
+/// As `fill` with remaining obligations and at most `room` more entries: dynamic programming over (entries, discharged
+/// obligations), one alternative at a time.
 uint32_t InterleaveStore::cover(const View& view, uint32_t extra, uint32_t room, ScalarPrefixId head) const {
     const State& state = view.state;
     const Definition& interleave = definitions_[state.interleave];
-    const uint32_t most = static_cast<uint32_t>(
-        std::min<uint64_t>(uint64_t{extra} + std::popcount(state.obligations), room));
+    const std::vector<Entry>& entries = interleave.entries;
+    const uint32_t due = state.obligations, sets = 1u << std::popcount(due);
+    const auto most = static_cast<uint32_t>(std::min<uint64_t>(uint64_t{extra} + std::popcount(due), room));
     if (most < extra) return kInfinite;
     if (most > kMaxDistinct) throw TooLarge("too many entries with obligations are required");
-    const uint32_t sets = std::bit_floor(interleave.obligations) * 2;
-    std::vector<uint32_t> best(size_t{sets} * (most + 1), kInfinite);
-    const auto cell = [&](std::vector<uint32_t>& table, uint32_t obligations, uint32_t count) -> uint32_t& {
-        return table[size_t{obligations} * (most + 1) + count];
+    std::vector<uint32_t> best(size_t{sets} * (most + 1), kInfinite), before(sets);  // a row for each number of entries that are not required
+    best[0] = 0;
+    const auto row = [&](uint32_t count) { return &best[size_t{sets} * count]; };
+    const auto useful = [&](const Entry& entry) { return extra > 0 || (entry.obligations & due) != 0; };
+    std::vector<Choice> choices;
+    const auto choose = [&](const Entry& entry, uint32_t length) {
+        if (length != kInfinite) choices.push_back({packed(entry.obligations, due), with_separator(interleave, length)});
     };
-    cell(best, 0, 0) = 0;
-    const auto add = [&](const std::vector<uint32_t>& from, std::vector<uint32_t>& to, uint32_t obligations, uint32_t length, uint32_t more) {
-        for (uint32_t held = 0; held < sets; ++held) {
-            if (held & ~state.obligations) continue;
-            for (uint32_t count = 0; count + more <= most; ++count) {
-                const uint32_t before = from[size_t{held} * (most + 1) + count];
-                uint32_t& there = cell(to, held | (obligations & state.obligations), count + more);
-                there = std::min(there, add_lengths(before, length));
+    const auto spend = [&] { work_.spend(1 + uint64_t{sets} * (most + 1) * choices.size() / kCellsOfStep); };
+    size_t begin = 0;
+    for (size_t end; begin < entries.size() && entries[begin].alternative != kRepeatable; begin = end) {
+        const uint32_t alternative = entries[begin].alternative;
+        const bool required = has(interleave.required_words.data(), alternative);
+        bool matters = required;  // one that discharges nothing makes a text longer, where no number of entries is demanded
+        for (end = begin; end < entries.size() && entries[end].alternative == alternative; ++end) matters |= useful(entries[end]);
+        if (!matters || !has(view.open, alternative)) continue;
+        choices.clear();
+        for (size_t i = begin; i < end; ++i) choose(entries[i], entries[i].length);
+        spend();
+        if (required) {
+            for (uint32_t count = 0; count <= most; ++count) {
+                std::copy_n(row(count), sets, before.data());
+                add_alternative(choices, false, before.data(), row(count), sets);
             }
-        }
-    };
-    std::vector<uint32_t> free;
-    for (size_t i = 0; i < interleave.entries.size();) {
-        const uint32_t alternative = interleave.entries[i].alternative;
-        size_t end = i;
-        while (end < interleave.entries.size() && interleave.entries[end].alternative == alternative) ++end;
-        if (alternative == kRepeatable) {
-            for (; i < end; ++i) {
-                if (!interleave.entries[i].distinct) free.push_back(static_cast<uint32_t>(i));
-            }
-        } else if (const bool required = has(interleave.required_words.data(), alternative); has(view.open, alternative)) {
-            // Where no number of entries is demanded, an optional one that discharges nothing makes a text longer.
-            const bool useful = required || extra > 0 || std::any_of(interleave.entries.begin() + i, interleave.entries.begin() + end, [&](const Entry& entry) {
-                return entry.obligations & state.obligations;
-            });
-            if (!useful) {
-                i = end;
-                continue;
-            }
-            const std::vector<uint32_t> before = best;
-            if (required) std::fill(best.begin(), best.end(), kInfinite);
-            for (size_t j = i; j < end; ++j) {
-                const Entry& entry = interleave.entries[j];
-                if (entry.length != kInfinite) add(before, best, entry.obligations, with_separator(interleave, entry.length), !required);
-            }
-        }
-        i = end;
-    }
-    // Repeatable entries may occur once per obligation and once per extra entry.
-    for (uint32_t round = 0; round < most; ++round) {
-        const std::vector<uint32_t> before = best;
-        for (const uint32_t i : free) {
-            const Entry& entry = interleave.entries[i];
-            if (entry.length != kInfinite) add(before, best, entry.obligations, with_separator(interleave, entry.length), 1);
+        } else {
+            for (uint32_t count = most; count-- > 0;) add_entries(choices, row(count), row(count + 1), sets);
         }
     }
-    for (const auto& group : interleave.distinct) {
-        if (most == 0) break;
-        const bool useful = extra > 0 || std::ranges::any_of(group, [&](uint32_t i) { return (interleave.entries[i].obligations & state.obligations) != 0; });
-        if (!useful) continue;
+    choices.clear();
+    for (; begin < entries.size(); ++begin) {
+        if (!entries[begin].distinct) choose(entries[begin], entries[begin].length);
+    }
+    spend();
+    for (uint32_t count = 0; count < most; ++count) add_entries(choices, row(count), row(count + 1), sets);
+    for (const auto& group : interleave.distinct) {  // each of its values may be the head of one entry
+        if (most == 0 || std::ranges::none_of(group, [&](uint32_t i) { return useful(entries[i]); })) continue;
         for (const uint32_t key : distinct_lengths(state, group[0], most, head)) {
-            const std::vector<uint32_t> before = best;
-            for (const uint32_t i : group) {
-                const Entry& entry = interleave.entries[i];
-                const uint32_t length = add_lengths(key, entry.body_length);
-                if (length != kInfinite) add(before, best, entry.obligations, with_separator(interleave, length), 1);
-            }
+            choices.clear();
+            for (const uint32_t i : group) choose(entries[i], add_lengths(key, entries[i].body_length));
+            spend();
+            for (uint32_t count = most; count-- > 0;) add_entries(choices, row(count), row(count + 1), sets);
         }
     }
     uint32_t least = kInfinite;
-    for (uint32_t obligations = 0; obligations < sets; ++obligations) {
-        if ((obligations & state.obligations) != state.obligations) continue;
-        for (uint32_t count = extra; count <= most; ++count) least = std::min(least, cell(best, obligations, count));
-    }
+    for (uint32_t count = extra; count <= most; ++count) least = std::min(least, row(count)[sets - 1]);
     return least;
 }
 
@@ -188,6 +169,7 @@ const InterleaveStore::Covers& InterleaveStore::covers(InterleaveId id) const {
         stages.push_back(std::move(stage));
     }
 
+    work_.spend(1 + (stages.size() + entries.size()) * sets / kCellsOfStep);
     std::vector<uint32_t> behind((stages.size() + 1) * sets);  // by stage: the lengths of this one and those behind it
     cover_repeatedly(view.state, std::span(entries).subspan(begin), {&behind[stages.size() * sets], sets});
     for (size_t i = stages.size(); i-- > 0;) add_alternative(stages[i].choices, !stages[i].required, &behind[(i + 1) * sets], &behind[i * sets], sets);

@@ -39,7 +39,7 @@ public:
             Shard& shard = automaton.shard();
             {
                 const std::lock_guard shard_guard(shard.lock);
-                reader.grammar.terminals = read_regexes(reader.regexes, shard.regexes);
+                reader.grammar.terminals = read_regexes(reader.regexes, shard.regexes, Work::kUnlimited);
             }
             automaton.add_rules(reader.grammar, rules);
         }

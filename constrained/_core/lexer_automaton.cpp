@@ -23,6 +23,7 @@ LexerAutomaton::LexerAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar& 
       basic_lexer_(tokens.basic_lexer),
       fuel_(fuel) {
     const std::lock_guard guard(shard_->lock);
+    const Work::Counted counted(shard_->work, kReadingWork, "reading its rules");
     const auto count = static_cast<uint32_t>(tokens.ranks.size());
     if (tokens.regexes.size() != count || tokens.inherits_rank_from.size() != count || tokens.shortest.size() != count) {
         throw std::invalid_argument("malformed grammar: tokens");

@@ -119,14 +119,14 @@ uint32_t TokenLexicon::depth(uint32_t node) {
 
 /// The nodes of a subtree at which texts leave C*: the base reads them, and C* does not. None of them is below another one.
 const std::vector<uint32_t>& TokenLexicon::exits_below(uint32_t top, RegexId base, RegexId part) {
-    const auto [known, fresh] = exits_below_.try_emplace(uint64_t{top} << 32 | base.value);
-    if (!fresh) return known->second;
+    const uint64_t key = uint64_t{top} << 32 | base.value;
+    if (const auto known = exits_below_.find(key); known != exits_below_.end()) return known->second;
     struct Pair {
         uint32_t node;
         RegexId base, loop;
     };
     std::vector<Pair> work{{top, base, regexes_.repeat(part, 0, kInfinite)}};
-    std::vector<uint32_t>& exits = known->second;
+    std::vector<uint32_t> exits;  // not kept before it is whole: a step may be the one too many
     while (!work.empty()) {
         const auto [node, read, loop] = work.back();
         work.pop_back();
@@ -143,7 +143,7 @@ const std::vector<uint32_t>& TokenLexicon::exits_below(uint32_t top, RegexId bas
     }
     bytes_ += 4 * exits.capacity() + 48;
     subtree_bytes_ += 4 * exits.capacity() + 48;
-    return exits;
+    return exits_below_.emplace(key, std::move(exits)).first->second;
 }
 
 /// Whether the residual reads the tokens of the subtree as the base does, which is the residual without its exclusions: then a

@@ -186,6 +186,7 @@ RegexId RegexStore::concat(RegexId left, RegexId right) {
     std::vector<RegexId> chain;  // left parts, outermost first
     for (; nodes_[left.value].kind == Kind::Concat; left = {nodes_[left.value].b}) chain.push_back({nodes_[left.value].a});
     copied_parts_ += chain.size();
+    work_.spend(chain.size() / 2);  // parts that are found again, most often
     right = prepend(left, right);
     for (size_t i = chain.size(); i-- > 0;) right = prepend(chain[i], right);
     return right;
@@ -332,10 +333,13 @@ RegexId RegexStore::intersect(std::vector<RegexId> parts) {
     }
     for (const RegexId excluded : flat) {
         if (nodes_[excluded.value].kind != Kind::Complement) continue;
+        uint64_t compared = 0;
         for (const RegexId part : flat) {
             uint32_t steps = kContainSteps;
             if (part != excluded && contains({nodes_[excluded.value].a}, part, steps)) return kEmptyLanguage;
+            compared += kContainSteps - steps;
         }
+        work_.spend(compared / kComparedInStep);
     }
     return add_list(Kind::Intersection, flat);
 }
@@ -403,9 +407,11 @@ RegexId RegexStore::without_exclusions(RegexId id) {
             return left == RegexId{node.a} ? id : concat(left, {node.b});
         }
         case Kind::Union: {
+            const auto [known, fresh] = without_exclusions_.try_emplace(id.value, id);
+            if (!fresh) return known->second;
             std::vector<RegexId> parts(children(node).begin(), children(node).end());
             for (RegexId& part : parts) part = without_exclusions(part);
-            return union_of(std::move(parts));
+            return without_exclusions_[id.value] = union_of(std::move(parts));
         }
         default: return id;
     }

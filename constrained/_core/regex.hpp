@@ -228,6 +228,7 @@ private:
     static constexpr uint32_t kStepsOfFuel = 256;  // of work, for which a search burns one more unit of fuel
     static constexpr size_t kPatience = 1000;  // derivatives that `search` visits before it accepts any completion
     static constexpr uint32_t kContainSteps = 256;  // pairs of expressions that `contains` compares
+    static constexpr uint32_t kComparedInStep = 16;  // such pairs, in a step of work
     static constexpr size_t kDive = 20'000;    // derivatives that it visits before it gives up; a wide one counts more than once:
     static constexpr uint32_t kFewParts = 4;   // one for each so many parts
 
@@ -338,7 +339,10 @@ private:
     ChunkedArray<uint32_t> moves_;
     std::unordered_map<uint64_t, Relaxed> relaxed_;
     std::unordered_map<uint32_t, bool> prefix_free_;
-    std::unordered_map<uint64_t, bool> subset_of_star_;
+    // By what is asked, of unions and intersections: several ways through an expression may lead to one of them.
+    std::unordered_map<uint64_t, bool> subset_of_star_, stays_;
+    std::unordered_map<uint64_t, uint32_t> completion_;
+    std::unordered_map<uint32_t, RegexId> without_exclusions_;
     uint32_t explorations_ = 0;  // of `literal_in_star`, one inside of another
     std::deque<ByteSet> first_;  // references stay valid
     std::array<uint32_t, 256> first_of_head_;

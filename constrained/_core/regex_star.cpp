@@ -3,6 +3,7 @@
 // Free strings, excluded keys, and patterns that may match anywhere read any text of C* and decide only where C* is left, at
 // the closing quote. The tokens that stay inside C* are the same for all of them.
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "regex.hpp"
@@ -70,11 +71,13 @@ RegexId RegexStore::behind_star(RegexId rest, RegexId part) {
 /// The C of all loops C* that texts of the language may begin with, of those that `completion` looks at.
 std::vector<RegexId> RegexStore::loops(RegexId id) const {
     std::vector<RegexId> found, work{id};
+    std::unordered_set<uint32_t> seen;  // unions and intersections below the first one
     while (!work.empty()) {
         const RegexId head = split_head(work.back()).first;
         const Node& node = nodes_[head.value];
         work.pop_back();
         if (node.kind == Kind::Union || node.kind == Kind::Intersection) {
+            if (head != id && !seen.insert(head.value).second) continue;
             work.insert(work.end(), children(node).begin(), children(node).end());
         } else if (node.kind == Kind::Repeat && node.c == kInfinite && !nullable({node.a})) {
             if (std::ranges::find(found, RegexId{node.a}) == found.end()) found.push_back({node.a});
@@ -95,12 +98,15 @@ uint32_t RegexStore::completion(RegexId id, RegexId part) {
         const uint32_t head = completion({node.a}, part);
         return head == kInfinite ? head : add_lengths(head, min_length({node.b}));
     }
+    if (node.kind != Kind::Union && node.kind != Kind::Intersection) return kInfinite;
+    const uint64_t key = uint64_t{id.value} << 32 | part.value;
+    const auto [known, fresh] = completion_.try_emplace(key, kInfinite);
+    if (!fresh) return known->second;
     if (node.kind == Kind::Union) {
         uint32_t least = kInfinite;
         for (uint32_t i = 0; i < node.b; ++i) least = std::min(least, completion(children_[node.a + i], part));
-        return least;
+        return completion_[key] = least;
     }
-    if (node.kind != Kind::Intersection) return kInfinite;
     uint32_t total = 0, longest = 0;
     bool looped = false, last = false;
     for (uint32_t i = 0; i < node.b; ++i) {
@@ -115,7 +121,8 @@ uint32_t RegexStore::completion(RegexId id, RegexId part) {
         if (!stays(child, part) && std::exchange(last, true)) return kInfinite;
         looped = true;
     }
-    return looped ? add_lengths(total, add_lengths(longest, min_length(part))) : kInfinite;
+    if (looped) completion_[key] = add_lengths(total, add_lengths(longest, min_length(part)));
+    return completion_[key];
 }
 
 /// Whether a text of the language followed by one of C* is a text of the language, decided by form.
@@ -125,7 +132,12 @@ bool RegexStore::stays(RegexId id, RegexId part) {
     switch (node.kind) {
         case Kind::Repeat: return RegexId{node.a} == part && node.c == kInfinite;
         case Kind::Union:
-        case Kind::Intersection: return std::ranges::all_of(children(node), [&](RegexId child) { return stays(child, part); });
+        case Kind::Intersection: {
+            const auto [known, fresh] = stays_.try_emplace(uint64_t{id.value} << 32 | part.value, false);
+            if (!fresh) return known->second;
+            const bool all = std::ranges::all_of(children(node), [&](RegexId child) { return stays(child, part); });
+            return stays_[uint64_t{id.value} << 32 | part.value] = all;
+        }
         default: return false;
     }
 }

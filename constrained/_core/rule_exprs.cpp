@@ -1,7 +1,10 @@
 #include "rule_exprs.hpp"
 
 #include <algorithm>
+#include <queue>
 #include <unordered_set>
+
+#include "predecessors.hpp"
 
 namespace core {
 
@@ -233,8 +236,9 @@ void RuleExprStore::set_rules(std::vector<ExprId> bodies, std::span<const LazyRu
     for (const ExprId body : bodies) rules_.push_back({body});
     declare_lazy_rules(lazy_rules);
     // Least fixed point of the minimum lengths. Children have smaller ids than parents, and callers usually precede the
-    // rules they call, so visiting the rules backwards needs two rounds for most grammars.
-    for (bool changed = true; changed;) {
+    // rules they call, so visiting the rules backwards needs two rounds for most grammars; long chains of rules need one for each.
+    bool changed = true;
+    for (int round = 0; changed && round < kRounds; ++round) {
         changed = false;
         for (Node& node : nodes_) {
             if (node.kind == Kind::Interleave) interleaves_.measure({node.a}, [&](ExprId part) { return min_length(part); });
@@ -245,10 +249,68 @@ void RuleExprStore::set_rules(std::vector<ExprId> bodies, std::span<const LazyRu
             if (length < rules_[i].min_length) rules_[i].min_length = length, changed = true;
         }
     }
+    if (changed) measure_chains();
     for (const InterleaveId start : read_interleaves_) {
         for (const InterleaveStore::Entry& entry : interleaves_.definition(start).entries) has_nullable_entries_ |= nullable(entry.head);
     }
     find_left_recursion();
+}
+
+/// The rest of the rounds, only for what a rule of which a shorter text was found is part of: parts before the wholes, which have higher ids.
+void RuleExprStore::measure_chains() {
+    std::vector<std::pair<uint32_t, uint32_t>> uses, bodies;  // a part and a whole; a body and its rule
+    std::vector<uint32_t> call_of(rules_.size(), kEmptyLanguage.value);
+    for (uint32_t id = 0; id < nodes_.size(); ++id) {
+        const Node& node = nodes_[id];
+        switch (node.kind) {
+            case Kind::Call:
+                if (node.a < rules_.size()) call_of[node.a] = id;
+                break;
+            case Kind::Sequence: uses.insert(uses.end(), {{node.a, id}, {node.b, id}}); break;
+            case Kind::Loop: uses.emplace_back(node.a, id); break;
+            case Kind::Choice:
+                for (uint32_t i = 0; i < node.b; ++i) uses.emplace_back(children_[node.a + i].value, id);
+                break;
+            case Kind::Interleave: {
+                const InterleaveStore::Definition& definition = interleaves_.definition({node.a});
+                uses.emplace_back(definition.separator.value, id);
+                for (const InterleaveStore::Entry& entry : definition.entries) uses.insert(uses.end(), {{entry.head.value, id}, {entry.body.value, id}});
+                break;
+            }
+            default: break;
+        }
+    }
+    for (uint32_t rule = 0; rule < rules_.size(); ++rule) {
+        if (has_body(rule)) bodies.emplace_back(rules_[rule].body.value, rule);
+    }
+    const Predecessors wholes(uses, nodes_.size()), rules_of(bodies, nodes_.size());
+    std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> due;
+    std::vector<bool> waits(nodes_.size());
+    const auto ask = [&](uint32_t id) {
+        if (!waits[id]) waits[id] = true, due.push(id);
+    };
+    const auto found = [&](uint32_t rule, uint32_t length) {
+        rules_[rule].min_length = length;
+        ask(call_of[rule]);
+    };
+    for (uint32_t rule = 0; rule < rules_.size(); ++rule) {
+        if (rules_[rule].min_length != kInfinite) ask(call_of[rule]);
+    }
+    while (!due.empty()) {
+        const uint32_t id = due.top();
+        due.pop();
+        waits[id] = false;
+        Node& node = nodes_[id];
+        if (node.kind == Kind::Interleave) interleaves_.measure({node.a}, [&](ExprId part) { return min_length(part); });
+        const uint32_t length = length_of(node);
+        work_.spend(1 + wholes.of(id).size());
+        if (length == node.min_length) continue;
+        node.min_length = length;
+        for (const uint32_t whole : wholes.of(id)) ask(whole);
+        for (const uint32_t rule : rules_of.of(id)) {
+            if (length < rules_[rule].min_length) found(rule, length);
+        }
+    }
 }
 
 /// Strongly connected components (Tarjan 1972) of the relation "may begin with a call of". A component is left-recursive if

@@ -120,6 +120,7 @@ public:
 private:
     enum class Kind : uint8_t { EmptyLanguage, Epsilon, Terminal, Call, Sequence, Choice, Loop, Interleave, Consumed };
     static constexpr uint32_t kNoMoves = UINT32_MAX;
+    static constexpr int kRounds = 16;  // of measuring all rules
     static constexpr uint32_t kLongReach = 64;  // longer tokens are read with their heads
     struct Node {
         Kind kind;
@@ -146,6 +147,7 @@ private:
     ExprId with_first(ExprId id, ExprId first);
     uint32_t length_of(const Node& node) const;
     uint32_t min_length_after(const Node& node, ScalarPrefixId head) const;
+    void measure_chains();
     void find_left_recursion();
 
     Work& work_;
@@ -154,7 +156,7 @@ private:
     std::vector<ExprId> children_;
     std::vector<Move> moves_;
     std::vector<Rule> rules_;
-    InterleaveStore interleaves_;
+    InterleaveStore interleaves_{work_};
     std::vector<InterleaveId> read_interleaves_;  // before any entry
     uint64_t copied_parts_ = 0;
     bool has_nullable_entries_ = false;

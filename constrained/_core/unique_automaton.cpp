@@ -18,6 +18,7 @@ UniqueAutomaton::UniqueAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar
     : BaseAutomaton(shard, limit), inner_(std::make_unique<Automaton>(std::move(shard), grammar, fuel, limit)),
       mark_tables_(shard_->vocabulary->mark_tables()), padded_(grammar.padded) {
     const std::lock_guard guard(shard_->lock);
+    const Work::Counted counted(shard_->work, kReadingWork, "reading its rules");
     states_.push();  // kDead
     states_.push();  // kFinished
     push_fixed_states();

@@ -18,13 +18,15 @@ def productive_rules(rules: Mapping[str, ir.Expr], known_productive: Iterable[st
     """
     productive = set(known_productive)
     known: set[int] = set()  # ids of productive nodes; only grows
+    order = tuple(reversed(tuple(rules)))  # most rules stand before those they call
     changed = True
     while changed:
         changed = False
-        for name in reversed(tuple(rules)):
+        for name in order:
             if name not in productive and _derives(rules[name], productive, known):
                 productive.add(name)
                 changed = True
+        order = order[::-1]
     return productive
 
 

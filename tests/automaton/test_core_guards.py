@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from constrained.automaton import TokenAutomaton, compile
+from constrained.automaton import TokenAutomaton, compile, trial
 from constrained.constraint import regex
 from constrained.errors import ConstraintTooLarge
 from grammars import ir
@@ -16,6 +16,18 @@ _TERMINAL = ir.Terminal(_A)
 
 class _Stranger(ir.Regex):
     __slots__ = ()
+
+
+def _bag(*, slot: int = 0, required: int = 0, obligations: int = 1) -> ir.Interleave:
+    entry = ir.InterleaveEntry(_TERMINAL, ir.EPSILON, slot, obligations)
+    return ir.Interleave((entry,), (required,), obligations, 1, None, ir.terminal(","), False)
+
+
+def _both(inner: ir.Regex, one: ir.Regex, other: ir.Regex, levels: int) -> ir.Regex:
+    """An expression with two ways through each level, which share all that is below."""
+    for _ in range(levels):
+        inner = ir.Union((ir.Concat((inner, one)), ir.Concat((inner, other))))
+    return inner
 
 
 @pytest.mark.parametrize(
@@ -56,6 +68,12 @@ def test_what_is_no_regular_expression(node: ir.Regex) -> None:
         pytest.param(ir.Choice((_TERMINAL, _A)), id="a regular expression as a part"),  # type: ignore[arg-type]
         pytest.param(ir.Loop(_TERMINAL, 3, 1), id="at least three, at most one"),
         pytest.param(ir.Loop(_TERMINAL, -1, None), id="fewer than none"),
+        pytest.param(_bag(slot=2**31 - 1), id="a slot beyond all counts"),
+        pytest.param(_bag(slot=-2), id="a negative slot"),
+        pytest.param(_bag(required=2**31 - 1), id="a required slot beyond all counts"),
+        pytest.param(_bag(required=-1), id="a required slot that is none"),
+        pytest.param(_bag(obligations=1 << 30), id="a set of obligations that no table holds"),
+        pytest.param(_bag(obligations=-1), id="negative obligations"),
     ],
 )
 def test_what_is_no_rule(body: ir.Expr) -> None:
@@ -137,3 +155,70 @@ def test_a_sequence_may_stand_twice_in_another_one() -> None:
         body = ir.Sequence((body, body))
     automaton = TokenAutomaton(ir.Grammar({"start": body}, "start"), byte_vocabulary())
     assert automaton.shortest_completion(automaton.start) == 2 * 2**10
+
+
+def test_ways_through_a_rule_that_double_at_each_level_are_refused_when_it_is_read() -> None:
+    body: ir.Expr = _TERMINAL
+    for _ in range(40):
+        body = ir.Choice((ir.Sequence((body, ir.terminal("x"))), ir.Sequence((body, ir.terminal("y")))))
+    with pytest.raises(ConstraintTooLarge, match="reading its rules takes too many steps"):
+        TokenAutomaton(ir.Grammar({"start": body}, "start"), byte_vocabulary())
+
+
+def test_ways_through_an_expression_that_double_at_each_level_are_gone_through_once() -> None:
+    letters = ir.repeat(ir.chars([(97, 99)]))
+    tail = letters
+    for _ in range(40):
+        tail = ir.Union((ir.Concat((ir.literal("ab"), tail)), ir.Concat((ir.literal("ac"), tail))))
+    both = ir.Intersection((ir.Concat((letters, tail)), ir.Concat((letters, ir.literal("b"), letters))))
+    automaton = TokenAutomaton(ir.Grammar({"start": ir.Terminal(both)}, "start"), byte_vocabulary())
+    automaton.fill_mask(automaton.start, automaton.new_mask())
+    assert automaton.shortest_completion(automaton.start) == 80
+
+
+def test_an_expression_whose_derivatives_double_is_tried_first() -> None:
+    shared = _both(
+        ir.concat(ir.repeat(ir.chars([(97, 99)])), ir.literal("x")), ir.literal("p"), ir.literal("q"), 24
+    )
+    automaton = TokenAutomaton(ir.Grammar({"start": ir.Terminal(shared)}, "start"), byte_vocabulary())
+    assert automaton.needs_trial
+    with pytest.raises(ConstraintTooLarge):
+        trial.try_out(automaton)
+
+
+def test_a_long_rest_that_each_byte_writes_again_is_work() -> None:
+    rest: ir.Regex = ir.Concat((ir.chars([(97, 98)]), ir.chars([(99, 100)])))
+    for _ in range(14):
+        rest = ir.Concat((rest, rest))
+    heads = ir.Union(tuple(ir.Concat((ir.literal(bytes([i, 97])), rest)) for i in range(33, 97)))
+    automaton = TokenAutomaton(
+        ir.Grammar({"start": ir.Terminal(ir.repeat(heads))}, "start"), byte_vocabulary()
+    )
+    automaton.fill_mask(automaton.start, automaton.new_mask())
+    assert automaton.last_work > 64 * 2**14
+
+
+def test_the_shortest_entries_beside_many_obligations_are_work() -> None:
+    bits, extra = 9, 40
+    entries = tuple(
+        ir.InterleaveEntry(ir.terminal(f"{i:02d}"), ir.terminal("b"), i, 1 << i % bits) for i in range(12)
+    )
+    other = ir.InterleaveEntry(ir.terminal("z"), ir.terminal("b"))
+    bag = ir.Interleave((*entries, other), (), (1 << bits) - 1, extra, None, ir.terminal(","), False)
+    automaton = TokenAutomaton(ir.Grammar({"start": bag}, "start"), byte_vocabulary())
+    assert automaton.shortest_completion(automaton.start) == bits * 4 + (extra - bits) * 3 - 1
+    automaton.next(automaton.start, ord("z"))
+    assert automaton.last_work > 3_000
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_long_chain_of_rules_is_measured_once(backwards: bool) -> None:
+    count = 20_000
+    rules = {"r0": ir.terminal("a")} | {
+        f"r{i}": ir.sequence(ir.terminal("b"), ir.call(f"r{i - 1}")) for i in range(1, count)
+    }
+    if backwards:
+        rules = dict(reversed(rules.items()))
+    automaton = TokenAutomaton(ir.Grammar(rules, f"r{count - 1}"), byte_vocabulary())
+    assert automaton.last_work < 10 * count
+    assert automaton.shortest_completion(automaton.start) == count

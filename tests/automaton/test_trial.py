@@ -149,7 +149,11 @@ def test_the_page_on_security_names_the_limits_of_the_core() -> None:
     assert rows["one mask, or one count of tokens, in the trial"] == f"{trial.WORK_LIMIT:,}"
     assert rows["the same in the longer text of an ambiguous grammar"] == f"{trial._LONG_LIMIT:,}"
     assert rows[f"the first {trial._LONG_LEAST} bytes of that longer text, together"] == f"{trial._ALL:,}"
-    source = (SECURITY.parent / "constrained/_core/regex.hpp").read_text()
-    dive = re.search(r"kDive = ([\d']+);", source)
-    assert dive is not None
-    assert rows["a search for a text of an intersection"] == dive[1].replace("'", ",")
+    for file, name, row in (
+        ("regex.hpp", "kDive", "a search for a text of an intersection"),
+        ("flat_grammar.hpp", "kReadingWork", "reading the regular expressions of a constraint, or its rules"),
+    ):
+        source = (SECURITY.parent / "constrained/_core" / file).read_text()
+        limit = re.search(rf"{name} = ([\d']+);", source)
+        assert limit is not None
+        assert rows[row] == limit[1].replace("'", ",")

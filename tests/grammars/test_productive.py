@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 
 from grammars import ir
+from grammars.transform import productive
 from grammars.transform.productive import productive_rules, prune_unproductive
 from tests.support import strategies as some
 
@@ -69,3 +71,24 @@ def test_a_rule_that_needs_itself_derives_nothing() -> None:
     kept = prune_unproductive(grammar)
     assert kept is not None
     assert list(kept.rules) == ["start"]
+
+
+@pytest.mark.parametrize("callers_first", [False, True])
+def test_a_chain_of_rules_is_gone_through_a_few_times(
+    callers_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    derives = productive._derives
+
+    def count(root: ir.Expr, known_productive: set[str], known: set[int]) -> bool:
+        asked.append(root)
+        return derives(root, known_productive, known)
+
+    monkeypatch.setattr(productive, "_derives", count)
+    rules = {"r0": ir.terminal("a")} | {
+        f"r{i}": ir.sequence(ir.terminal("b"), ir.call(f"r{i - 1}")) for i in range(1, 200)
+    }
+    if callers_first:
+        rules = dict(reversed(rules.items()))
+    assert productive.productive_rules(rules) == set(rules)
+    assert len(asked) <= 2 * len(rules)
