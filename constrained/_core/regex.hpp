@@ -67,9 +67,13 @@ public:
     }
 
     /// Whether texts begin with a number of which the remainder by a large modulus is told apart: hardly any residual comes twice.
-    bool many_remainders(RegexId id) const {
+    /// Of alternatives the first few are looked at.
+    bool many_remainders(RegexId id, bool deeper = true) const {
         const Node& node = nodes_[split_head(id).first.value];
-        return node.kind == Kind::DecimalMultiple && multiples_[node.a].modulus > kManyRemainders;
+        if (node.kind == Kind::DecimalMultiple) return multiples_[node.a].modulus > kManyRemainders;
+        if (!deeper || (node.kind != Kind::Union && node.kind != Kind::Intersection)) return false;
+        const auto few = children(node).first(std::min(node.b, kFewParts));
+        return std::ranges::any_of(few, [&](RegexId part) { return many_remainders(part, false); });
     }
 
     /// How many parts of concatenations were written again, in front of what follows a concatenation, so far.

@@ -25,7 +25,7 @@ namespace core {
 
 namespace {
 
-constexpr uint32_t kNewResiduals = 15;  // `step_cost` of a byte after which each digit makes a residual that hardly comes again
+constexpr uint32_t kNewResiduals = 63;  // `step_cost` of a byte after which each digit makes a residual that hardly comes again
 constexpr size_t kFewPlaces = 16;  // at most so small a share of the trie's nodes is reached path by path
 
 /// How many of ascending numbers are below a bound. Most often they are few.
