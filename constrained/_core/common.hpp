@@ -36,11 +36,14 @@ using ContinuationId = Id<struct ContinuationTag>;    ///< what follows a termin
 
 constexpr uint32_t kInfinite = UINT32_MAX;  ///< no upper bound; also the minimum length of an empty language
 
+constexpr uint32_t kLongest = kInfinite - 1;  ///< of minimum lengths: longer ones are counted as this
+
+/// A finite length; one that does not fit is `kLongest`.
+constexpr uint32_t bounded_length(uint64_t length) { return length < kLongest ? static_cast<uint32_t>(length) : kLongest; }
+
 /// Saturating sum: `kInfinite` plus anything is `kInfinite`.
 constexpr uint32_t add_lengths(uint32_t a, uint32_t b) {
-    if (a == kInfinite || b == kInfinite) return kInfinite;
-    const uint64_t sum = uint64_t{a} + b;
-    return sum >= kInfinite ? kInfinite - 1 : static_cast<uint32_t>(sum);
+    return a == kInfinite || b == kInfinite ? kInfinite : bounded_length(uint64_t{a} + b);
 }
 
 /// A compilation budget ran out.

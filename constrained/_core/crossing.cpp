@@ -40,7 +40,7 @@ std::optional<Automaton::Crossing> Automaton::crossing(const Item& item, const L
         }
     }
     const uint32_t whole = gss_.min_length(after);
-    return Crossing{entry, *body, after, tracked || whole >= kInfinite - 1 ? kInfinite : whole - inside};
+    return Crossing{entry, *body, after, tracked || whole >= kLongest ? kInfinite : whole - inside};
 }
 
 }  // namespace core

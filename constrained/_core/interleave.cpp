@@ -62,11 +62,13 @@ void InterleaveStore::measure(InterleaveId start, const std::function<uint32_t(E
 
 void InterleaveStore::count_required(State& state, const uint32_t* open) const {
     const Definition& interleave = definitions_[state.interleave];
-    state.required = state.required_bytes = 0;
+    state.required = 0, state.required_bytes = 0;
     for (const uint32_t alternative : interleave.required) {
         if (!has(open, alternative)) continue;
         ++state.required;
-        if (!interleave.cheapest.empty()) state.required_bytes = add_lengths(state.required_bytes, with_separator(interleave, interleave.cheapest[alternative]));
+        if (interleave.cheapest.empty() || state.required_bytes == kNoText) continue;
+        const uint32_t length = with_separator(interleave, interleave.cheapest[alternative]);
+        state.required_bytes = length == kInfinite ? kNoText : state.required_bytes + length;
     }
 }
 
@@ -114,7 +116,7 @@ bool InterleaveStore::after(View& view, uint32_t index, std::vector<uint32_t>& o
     if (entry.alternative != kRepeatable && has(interleave.required_words.data(), entry.alternative)) {
         --state.required;
         const uint32_t length = with_separator(interleave, interleave.cheapest[entry.alternative]);
-        if (state.required_bytes != kInfinite && length != kInfinite) state.required_bytes -= length;
+        if (state.required_bytes != kNoText) state.required_bytes -= length;
     }
     if (entry.alternative == kRepeatable && !interleave.ordered) return true;
     open.assign(view.open, view.open + words);
@@ -151,7 +153,7 @@ InterleaveId InterleaveStore::consume_entry(InterleaveId id, uint32_t entry, Sca
 uint32_t InterleaveStore::length(InterleaveId id, Turn turn) const {
     if (!covers_together(id)) return shortest(view(id), turn, JsonValues::kUntracked);
     const uint32_t whole = covers(id).whole;
-    return turn == Turn::After || whole == kInfinite ? whole : whole - definition(id).separator_length;
+    return turn == Turn::After ? whole : without_separator(definition(id), whole);
 }
 
 uint32_t InterleaveStore::length_after(InterleaveId id, uint32_t entry, ScalarPrefixId head) const {
@@ -190,18 +192,17 @@ uint32_t InterleaveStore::shortest(const View& view, Turn turn, ScalarPrefixId h
     if (alone && turn == Turn::After) return kInfinite;
     const uint32_t low = std::max(state.low, 1u);
     const uint32_t high = alone ? std::min(state.high, 1u) : state.high;
-    if (state.required > high || low > high || state.required_bytes == kInfinite) return kInfinite;
+    if (state.required > high || low > high || state.required_bytes == kNoText) return kInfinite;
     const bool implied = low == 1 && state.obligations != 0;  // whatever discharges them is an entry
     const uint32_t extra = low > state.required && !implied ? low - state.required : 0;
     const uint32_t rest = state.obligations == 0 ? fill(view, extra, head) : cover(view, extra, high - state.required, head);
-    if (turn == Turn::After || rest == kInfinite || alone) return rest;
-    return rest - interleave.separator_length;
+    return turn == Turn::After || alone ? rest : without_separator(interleave, rest);
 }
 
 /// Minimum length of the required alternatives and `extra` more entries, with separators.
 uint32_t InterleaveStore::fill(const View& view, uint32_t extra, ScalarPrefixId head) const {
     const Definition& interleave = definitions_[view.state.interleave];
-    if (extra == 0) return view.state.required_bytes;
+    if (extra == 0) return bounded_length(view.state.required_bytes);
     std::vector<uint32_t> lengths;  // of candidates for the extra entries
     uint64_t total = view.state.required_bytes;
     uint32_t missing = extra;
@@ -211,7 +212,7 @@ uint32_t InterleaveStore::fill(const View& view, uint32_t extra, ScalarPrefixId 
             if (interleave.distinct.empty()) {
                 for (const uint32_t length : lengths) total += with_separator(interleave, length);
                 total += uint64_t{missing} * with_separator(interleave, interleave.shortest_repeatable);
-                return static_cast<uint32_t>(std::min<uint64_t>(total, kInfinite - 1));
+                return bounded_length(total);
             }
             if (missing > kMaxDistinct) throw TooLarge("too many entries beside distinct ones are required");
             lengths.insert(lengths.end(), missing, interleave.shortest_repeatable);
@@ -229,14 +230,14 @@ uint32_t InterleaveStore::fill(const View& view, uint32_t extra, ScalarPrefixId 
             if (extra > kMaxDistinct) throw TooLarge("too many distinct entries are required");
             const auto heads = values_->shortest_sum(interleave.entries[group[0]].language, view.state.seen, extra, head);
             if (!heads) return kInfinite;
-            return static_cast<uint32_t>(std::min<uint64_t>(total + *heads + uint64_t{extra} * with_separator(interleave, body), kInfinite - 1));
+            return bounded_length(total + *heads + uint64_t{extra} * with_separator(interleave, body));
         }
         for (const uint32_t length : distinct_lengths(view.state, group[0], extra, head)) lengths.push_back(add_lengths(length, body));
     }
     if (lengths.size() < extra) return kInfinite;
     std::nth_element(lengths.begin(), lengths.begin() + (extra - 1), lengths.end());
     for (uint32_t i = 0; i < extra; ++i) total += with_separator(interleave, lengths[i]);
-    return static_cast<uint32_t>(std::min<uint64_t>(total, kInfinite - 1));
+    return bounded_length(total);
 }
 
 /// Whether `fills` knows the lengths after all entries of a state: no obligations, and no heads that must differ.
@@ -245,7 +246,7 @@ bool InterleaveStore::fills_together(InterleaveId id) const {
     const Definition& interleave = definitions_[state.interleave];
     if (interleave.ordered && state.low <= state.required + 1) return false;  // no entry is demanded that is not required
     return state.obligations == 0 && interleave.distinct.empty() && interleave.separator_length != kInfinite &&
-           state.required_bytes != kInfinite;
+           state.required_bytes != kNoText;
 }
 
 const InterleaveStore::Fills& InterleaveStore::fills(InterleaveId id) const {
@@ -294,7 +295,7 @@ void InterleaveStore::fill_in_order(const View& view) const {
         }
         const uint64_t missing = extra - cheapest.size();
         const bool possible = state.low - 1 <= high && (missing == 0 || further != kInfinite);
-        rest = possible ? static_cast<uint32_t>(std::min<uint64_t>(state.required_bytes + sum + missing * further, kInfinite - 1)) : kInfinite;
+        rest = possible ? bounded_length(state.required_bytes + sum + missing * further) : kInfinite;
         const uint32_t length = with_separator(interleave, interleave.cheapest[alternative]);
         if (length >= further) continue;
         cheapest.push_back(length);
@@ -315,15 +316,13 @@ uint32_t InterleaveStore::filled_after(InterleaveId id, uint32_t index) const {
     if (interleave.ordered) return alternative == kRepeatable ? kUnknownRest : fills(id).after[alternative];
     const bool counted = alternative != kRepeatable && has(interleave.required_words.data(), alternative);
     const uint32_t high = state.high == kInfinite ? kInfinite : state.high - 1;
-    uint32_t required = state.required, bytes = state.required_bytes, low = state.low > 0 ? state.low - 1 : 0;
-    if (counted) {
-        --required;
-        if (interleave.cheapest[alternative] != kInfinite) bytes -= with_separator(interleave, interleave.cheapest[alternative]);
-    }
+    uint32_t required = state.required, low = state.low > 0 ? state.low - 1 : 0;
+    uint64_t bytes = state.required_bytes;
+    if (counted) --required, bytes -= with_separator(interleave, interleave.cheapest[alternative]);
     if (required == 0 && low == 0) return 0;
     low = std::max(low, 1u);
     if (required > high || low > high) return kInfinite;
-    if (low <= required) return bytes;
+    if (low <= required) return bounded_length(bytes);
     const uint32_t extra = low - required;
     const Fills& fills = this->fills(id);
     const uint32_t place = alternative == kRepeatable ? kNoPlace : fills.place[alternative];
@@ -332,7 +331,7 @@ uint32_t InterleaveStore::filled_after(InterleaveId id, uint32_t index) const {
     uint64_t total = bytes + fills.sums[std::min(taken, known)];
     if (taken > known) total += (taken - known) * uint64_t{fills.repeatable};
     if (place < extra) total -= fills.sums[place + 1] - fills.sums[place];
-    return static_cast<uint32_t>(std::min<uint64_t>(total, kInfinite - 1));
+    return bounded_length(total);
 }
 
 /// Lengths of the `count` shortest heads of an entry that differ from those seen and from each other.

@@ -127,7 +127,7 @@ private:
         ValueSetId seen;           // values of the distinct heads so far
         uint32_t at;           // offset of the open alternatives in `words_`
         uint32_t required;       // number of open required alternatives
-        uint32_t required_bytes; // their minimum length, with separators
+        uint64_t required_bytes; // their minimum length, with separators; `kNoText` if one of them cannot be written
     };
     struct View {
         State state;
@@ -140,6 +140,7 @@ private:
     }
     static constexpr uint32_t kManyEntries = 16, kSeveralObligations = 4;  // see `demanding`
     static constexpr uint32_t kCellsOfStep = 64;  // of a table of lengths, that are a step of work
+    static constexpr uint64_t kNoText = UINT64_MAX;
     static constexpr uint32_t kNoState = UINT32_MAX, kUnknownRest = UINT32_MAX - 1;
     /// Minimum lengths of a state with obligations, all entries with their separators.
     struct Covers {
@@ -162,6 +163,10 @@ private:
     /// Length of an entry and its separator.
     static uint32_t with_separator(const Definition& interleave, uint32_t length) {
         return add_lengths(length, interleave.separator_length == kInfinite ? 0 : interleave.separator_length);
+    }
+    /// The same of what begins with an entry: it has a separator less.
+    static uint32_t without_separator(const Definition& interleave, uint32_t length) {
+        return length >= kLongest ? length : length - interleave.separator_length;
     }
     View view(InterleaveId id) const { return {states_[id.value], words_.data() + states_[id.value].at}; }
     bool after(View& view, uint32_t entry, std::vector<uint32_t>& open) const;

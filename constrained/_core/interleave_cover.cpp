@@ -98,7 +98,7 @@ bool InterleaveStore::covers_together(InterleaveId id) const {
     const State& state = states_[id.value];
     const Definition& interleave = definitions_[state.interleave];
     return state.obligations != 0 && state.low <= 1 && !interleave.ordered && interleave.separator_length != kInfinite &&
-           state.high > uint64_t{state.required} + std::popcount(state.obligations) && state.required_bytes != kInfinite;
+           state.high > uint64_t{state.required} + std::popcount(state.obligations) && state.required_bytes != kNoText;
 }
 
 /// By set of obligations: the minimum length of these repeatable entries that discharge it.
@@ -151,7 +151,7 @@ const InterleaveStore::Covers& InterleaveStore::covers(InterleaveId id) const {
         std::vector<Choice> choices;
     };
     std::vector<Stage> stages;     // the alternatives that may discharge something
-    uint32_t base = view.state.required_bytes;  // of the required alternatives that do not
+    uint64_t base = view.state.required_bytes;  // of the required alternatives that do not
     size_t begin = 0;
     for (size_t end; begin < entries.size() && entries[begin].alternative != kRepeatable; begin = end) {
         const uint32_t alternative = entries[begin].alternative;
@@ -173,15 +173,16 @@ const InterleaveStore::Covers& InterleaveStore::covers(InterleaveId id) const {
     std::vector<uint32_t> behind((stages.size() + 1) * sets);  // by stage: the lengths of this one and those behind it
     cover_repeatedly(view.state, std::span(entries).subspan(begin), {&behind[stages.size() * sets], sets});
     for (size_t i = stages.size(); i-- > 0;) add_alternative(stages[i].choices, !stages[i].required, &behind[(i + 1) * sets], &behind[i * sets], sets);
-    covers_.whole = add_lengths(base, behind[sets - 1]);
+    const auto with_others = [](uint64_t others, uint32_t length) { return length == kInfinite ? kInfinite : bounded_length(others + length); };
+    covers_.whole = with_others(base, behind[sets - 1]);
 
     const auto left = [&](const Entry& entry) { return packed(due & ~entry.obligations, due); };
     for (size_t i = 0; i < entries.size(); ++i) {
         const Entry& entry = entries[i];
         if (left(entry) == 0) continue;
         const bool counted = entry.alternative != kRepeatable && has(interleave.required_words.data(), entry.alternative);
-        const uint32_t others = base - (counted ? with_separator(interleave, interleave.cheapest[entry.alternative]) : 0);
-        after[i] = add_lengths(others, behind[left(entry)]);
+        const uint64_t others = base - (counted ? with_separator(interleave, interleave.cheapest[entry.alternative]) : 0);
+        after[i] = with_others(others, behind[left(entry)]);
     }
     std::vector<uint32_t> ahead(sets, kInfinite), next(sets);  // the lengths of the stages before one
     ahead[0] = 0;
@@ -195,7 +196,7 @@ const InterleaveStore::Covers& InterleaveStore::covers(InterleaveId id) const {
                 least = std::min(least, add_lengths(ahead[part], rest[all & ~part]));
                 if (part == 0) break;
             }
-            after[j] = add_lengths(base, least);
+            after[j] = with_others(base, least);
         }
         add_alternative(stages[i].choices, !stages[i].required, ahead.data(), next.data(), sets);
         ahead.swap(next);

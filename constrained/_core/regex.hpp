@@ -289,10 +289,10 @@ private:
     bool stays(RegexId id, RegexId part);
     RegexId behind_star(RegexId rest, RegexId part);
     /// So many copies of what has up to `inner` copies itself.
-    static uint32_t copies(uint32_t count, uint32_t inner) { return static_cast<uint32_t>(std::min<uint64_t>(uint64_t{count} * std::max(inner, 1u), kInfinite - 1)); }
+    static uint32_t copies(uint32_t count, uint32_t inner) { return bounded_length(uint64_t{count} * std::max(inner, 1u)); }
     /// Bytes that so many copies have at least, without a search.
     static uint32_t copies_bytes(const Node& part, uint32_t copies) {
-        return static_cast<uint32_t>(std::min<uint64_t>(uint64_t{copies} * std::max(part.least, 1u), kInfinite - 1));
+        return bounded_length(uint64_t{copies} * std::max(part.least, 1u));
     }
     uint32_t max_length(RegexId id) const { return nodes_[id.value].max_length; }
     bool subset_of_star(RegexId id, RegexId part);

@@ -56,7 +56,7 @@ uint32_t RuleExprStore::length_of(const Node& node) const {
             const uint64_t part = nodes_[node.a].min_length;
             if (node.b == 0) return 0;
             if (part == kInfinite) return kInfinite;
-            return static_cast<uint32_t>(std::min<uint64_t>(part * node.b, kInfinite - 1));
+            return bounded_length(part * node.b);
         }
         case Kind::Interleave: return interleaves_.length({node.a}, static_cast<InterleaveStore::Turn>(node.b));
         case Kind::Consumed:
