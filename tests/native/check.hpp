@@ -16,12 +16,15 @@
 
 namespace fuzz {
 
+constexpr uint64_t kMostWork = 20'000'000;  // steps that an input may take: where nothing is remembered each call takes all of its own
+
 /// Follows random tokens from the start and checks every state on the way, then the shortest way to the end.
 template <class Automaton>
 class Checker {
 public:
-    explicit Checker(Automaton& automaton)
-        : automaton_(automaton), shard_(automaton.shard()), row_(shard_.masks.words()), within_(row_) {
+    /// `work`: steps that the input has taken.
+    Checker(Automaton& automaton, uint64_t& work)
+        : automaton_(automaton), work_(work), shard_(automaton.shard()), row_(shard_.masks.words()), within_(row_) {
         for (uint32_t token = 0; token < shard_.size; ++token) {
             const auto bytes = shard_.tokens[token];
             if (bytes.size() == 1) single_[bytes[0]] = token;
@@ -30,7 +33,7 @@ public:
 
     void walk(Input& input, int steps) {
         uint32_t state = automaton_.start();
-        while (steps-- > 0 && !input.done()) {
+        while (steps-- > 0 && !input.done() && !tired()) {
             const std::vector<uint32_t> allowed = check(state, input);
             if (allowed.empty()) break;
             state = automaton_.next(state, allowed[input.below(allowed.size())]);
@@ -41,7 +44,13 @@ public:
 private:
     static bool holds(const std::vector<uint32_t>& row, uint32_t token) { return row[token / 32] >> (token % 32) & 1; }
 
-    /// The text tokens that the state allows.
+    /// Counts the last call. Whether the input has taken all of its steps.
+    bool tired() {
+        work_ += automaton_.last_work();
+        return work_ > kMostWork;
+    }
+
+    /// The text tokens that the state allows, as far as they were checked.
     std::vector<uint32_t> check(uint32_t state, Input& input) {
         LAW(automaton_.has_state(state) && state != Automaton::kDead);
         automaton_.fill_mask(state, row_.data());
@@ -59,6 +68,7 @@ private:
         std::vector<uint32_t> allowed;
         bool nearer = accepts;
         for (uint32_t token = 0; token < shard_.size; ++token) {
+            if (tired()) return allowed;
             const size_t collections = automaton_.collections();
             const uint32_t after = automaton_.next(state, token);
             LAW((after != Automaton::kDead) == holds(row_, token));
@@ -78,6 +88,7 @@ private:
             allowed.push_back(token);
             if (nearer && allowed.size() % 4) continue;  // a completion costs its length
             const uint32_t rest = automaton_.shortest_completion(after);
+            if (tired()) return allowed;
             const bool fits = budget > 0 && rest <= budget - 1;
             if (!huge) LAW(holds(within_, token) == fits || (fits && may_lack));
             nearer |= rest < left;
@@ -112,12 +123,14 @@ private:
         uint32_t left = automaton_.shortest_completion(state);
         if (left > 50) return;
         while (!automaton_.accepts(state)) {
+            if (tired()) return;
             automaton_.fill_mask_within(state, left + 1, row_.data());
             uint32_t best = Automaton::kDead, least = left;
             for (uint32_t token = 0; token < shard_.size; ++token) {
                 if (!holds(row_, token)) continue;
                 const uint32_t after = automaton_.next(state, token);
                 const uint32_t rest = automaton_.shortest_completion(after);
+                if (tired()) return;
                 if (rest < least) best = after, least = rest;
             }
             LAW(best != Automaton::kDead);
@@ -130,6 +143,7 @@ private:
     }
 
     Automaton& automaton_;
+    uint64_t& work_;
     core::Shard& shard_;
     std::vector<uint32_t> row_, within_;
     std::array<uint32_t, 256> single_{};

@@ -38,10 +38,10 @@ void keep(std::vector<std::unique_ptr<A>>& kept, std::unique_ptr<A> automaton) {
 }
 
 template <class A>
-void walk(const std::vector<std::unique_ptr<A>>& kept, fuzz::Input& input) {
+void walk(const std::vector<std::unique_ptr<A>>& kept, fuzz::Input& input, uint64_t& work) {
     for (const auto& automaton : kept) {
         try {
-            for (uint32_t walks = 1 + input.below(3); walks-- > 0;) fuzz::Checker<A>(*automaton).walk(input, kSteps);
+            for (uint32_t walks = 1 + input.below(3); walks-- > 0;) fuzz::Checker<A>(*automaton, work).walk(input, kSteps);
         } catch (const core::TooMuchWork&) {
         }
     }
@@ -59,7 +59,8 @@ void run_written(std::span<const uint8_t> bytes) {
     } catch (const std::invalid_argument&) {
     } catch (const core::TooLarge&) {
     }
-    walk(kept, input);
+    uint64_t work = 0;
+    walk(kept, input, work);
 }
 
 /// Arrays whose items differ, or of which two are equal.
@@ -73,7 +74,8 @@ void run_distinct(std::span<const uint8_t> bytes) {
     } catch (const std::invalid_argument&) {
     } catch (const core::TooLarge&) {
     }
-    walk(kept, input);
+    uint64_t work = 0;
+    walk(kept, input, work);
 }
 
 }  // namespace
@@ -92,6 +94,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::vector<Open> shards(vocabulary->shards);
     std::vector<std::unique_ptr<Automaton>> kept;  // a grammar must not disturb those before it
     std::vector<std::unique_ptr<LexerAutomaton>> lexed;
+    uint64_t work = 0;
     for (uint32_t turn = 1 + input.below(3); turn-- > 0;) {
         Open& open = shards[input.below(shards.size())];
         if (!open.shard || open.shard->full()) open = {std::make_shared<core::Shard>(vocabulary), {}};
@@ -108,8 +111,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         } catch (const std::invalid_argument&) {
         } catch (const core::TooLarge&) {
         }
-        walk(kept, input);
-        walk(lexed, input);
+        walk(kept, input, work);
+        walk(lexed, input, work);
     }
     return 0;
 }
