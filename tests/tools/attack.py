@@ -7,8 +7,8 @@ python -m tests.tools.attack --cost                what their requests cost the 
 With --cost the requests of each attack are sent one after the other, and the processor time of the server's own process is printed
 for each. It says nothing about waiting, and hardly depends on what else the machine does, as latencies do.
 
-With --floor the same attacks on a trivial FastAPI application follow, each beside the one on the server: it says how much of a
-latency is the machine's and the framework's.
+With --control each attack is followed by the same one on a trivial FastAPI application beside the server, whose innocent client is
+measured again: what it waits for then is the machine, which the server shares with the attackers, their victim and their traffic.
 
 Prints for each attack the latency of the innocent client before and during it, the resident memory of the server, how the
 attackers were answered, and whether the server still answers afterwards. Latencies are side by side in one run, so that
@@ -58,7 +58,7 @@ model = ScriptedModel(vocabulary, '{"a": 1, "b": 2, "c": [1, 2, 3]}', context=40
 serve(model, ServerSettings(name="scripted"), port=0, on_ready=lambda url: print(url, file=sys.stderr, flush=True))
 """
 
-FLOOR = """
+OTHER = """
 import asyncio, json, sys
 import numpy as np
 import uvicorn
@@ -104,8 +104,7 @@ class Server(uvicorn.Server):
 Server(uvicorn.Config(app, port=0, log_level="critical", http="h11")).run()
 """
 """A server of a few lines that does little: parses bodies, and for each token some arithmetic over as many numbers. It has no
-constraints and no limits but the size of a body. What its innocent client waits for under attack, this machine, Python and FastAPI
-make it wait."""
+constraints and no limits but the size of a body."""
 
 Attack = Callable[["Target", int], Awaitable[str]]
 
@@ -297,8 +296,8 @@ async def elsewhere(target: Target, seconds: float, *which: str) -> Any:
     return json.loads(text)
 
 
-async def attacked(target: Target, name: str, seconds: float) -> str:
-    """Runs one attack; what happened, as a row of a table."""
+async def attacked(target: Target, name: str, seconds: float, victim: Target | None = None) -> str:
+    """Runs one attack, on the target or on another victim; what happened, as a row of a table."""
     before, _ = await elsewhere(target, seconds / 2, "innocent")
     most = 0
 
@@ -311,13 +310,13 @@ async def attacked(target: Target, name: str, seconds: float) -> str:
     start = resident(target.process)
     watching = asyncio.create_task(watch())
     outcomes, (during, answers) = await asyncio.gather(
-        elsewhere(target, seconds + 2, name), elsewhere(target, seconds, "innocent")
+        elsewhere(victim or target, seconds + 2, name), elsewhere(target, seconds, "innocent")
     )
     watching.cancel()
     _, last = await innocent(target, 1)
     return " | ".join(
         [
-            name,
+            name if victim is None else f"{name}, of another server",
             *(f"{_quantile(times, q) * 1e3:.0f}" for times in (before, during) for q in (0.5, 0.99)),
             f"{_quantile(during, 0.99) / _quantile(before, 0.99):.1f}",
             f"{start >> 20} / {most >> 20}",
@@ -378,7 +377,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("attacks", nargs="*", help=f"some of {', '.join(ATTACKS)} [default: all]")
     parser.add_argument("--seconds", type=float, default=20.0, help="of each attack")
-    parser.add_argument("--floor", action="store_true", help="attack a trivial FastAPI application, too")
+    parser.add_argument("--control", action="store_true", help="attack another server beside this one, too")
     parser.add_argument("--cost", type=int, nargs="?", const=24, help="of so many requests of each attack")
     parser.add_argument(
         "--url", help="attack this server, or be its innocent client, and print what came of it"
@@ -401,14 +400,14 @@ def main() -> None:
             for name in options.attacks or [name for name in ATTACKS if name != "slow heads"]:
                 print(asyncio.run(cost(target, name, options.cost)), flush=True)
         return
-    with served() as target, served(FLOOR) if options.floor else contextlib.nullcontext() as floor:
+    with served() as target, served(OTHER) if options.control else contextlib.nullcontext() as other:
         print(
             "attack | before p50, p99, ms | during p50, p99, ms | p99 ratio | MiB before / at most | attackers | innocent"
         )
         for name in options.attacks or ATTACKS:
             print(asyncio.run(attacked(target, name, options.seconds)), flush=True)
-            if floor is not None:
-                print("floor:", asyncio.run(attacked(floor, name, options.seconds)), flush=True)
+            if other is not None:
+                print(asyncio.run(attacked(target, name, options.seconds, other)), flush=True)
 
 
 if __name__ == "__main__":
