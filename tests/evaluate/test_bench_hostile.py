@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from constrained.cli import main
-from constrained.evaluate.hostile import Limits, Rows, measure, measure_all, table, tally
+from constrained.evaluate.hostile import (
+    Limits,
+    Rows,
+    exceeds,
+    measure,
+    measure_all,
+    quantiles,
+    run,
+    table,
+    tally,
+)
+from constrained.evaluate.hostile.case import Case, schema_case
 from constrained.evaluate.hostile.cases import CASES
 from constrained.evaluate.hostile.measure import OK, RAISED, REFUSED, STOPPED, Measured
 from constrained.evaluate.masks import workload
@@ -90,7 +103,11 @@ def test_memory_is_limited() -> None:
 def test_every_engine_has_its_column_and_a_missing_one_is_named() -> None:
     told: list[Rows] = []
     rows, skipped = measure_all(
-        [WALKED, "false"], ["constrained", "no.such:Engine"], DATA, LIMITS, on_rows=told.append
+        {name: CASES[name] for name in (WALKED, "false")},
+        ["constrained", "no.such:Engine"],
+        DATA,
+        LIMITS,
+        on_rows=told.append,
     )
     assert [list(one) for one in told] == [[WALKED], ["false"]]
     assert list(skipped) == ["no.such:Engine"]
@@ -114,3 +131,44 @@ def test_the_command_prints_the_table(
     assert f"| `{WALKED}` |" in capsys.readouterr().out
     assert bench("--case", "nothing") == 2
     assert "there is no case 'nothing'" in capsys.readouterr().err
+
+
+def test_real_schemas_have_quantiles_and_lines_only_for_what_exceeds_the_goals(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(workload, "load_bench_vocabulary", lambda name: (BYTES, DATA))
+    schemas = {"small": {"type": "integer"}, "nothing": False, "slow": {"type": "string"}}
+    rows = [{"id": name, "schema": schema, "tests": []} for name, schema in schemas.items()]
+    rows.append({"id": "tag", "schema": {"type": "structural_tag", "format": {}}, "tests": []})
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    slow = schema_case(schemas["slow"]).source()
+    measured = measure
+
+    def as_told(case: Case, *arguments: Any) -> Measured:
+        found = measured(case, *arguments)
+        return replace(found, within=0.06) if case.source() == slow else found
+
+    monkeypatch.setattr(run, "measure", as_told)
+    options = ("--data", str(data), "--engines", "constrained", "--steps", "3")
+    assert not bench("--schemas", "0", *options)
+    lines = capsys.readouterr().out.split("\n")
+    labels = [line.split(" | ")[0] for line in lines if line.startswith("| ") and "ms" not in line]
+    assert [label for label in labels if label != "|"] == [
+        *("| `slow`", "| p50", "| p99", "| p99.9", "| max", "| together")
+    ]
+    assert "2 ok, 1 refused" in lines[-2]
+
+
+def test_quantiles_are_of_the_cases_that_ended_well() -> None:
+    def found(i: int) -> Measured:
+        return Measured(OK, "", i / 1000, i / 500, None, i << 20)
+
+    rows = {str(i): {"one": found(i)} for i in range(100)} | {"bad": {"one": Measured()}}
+    assert quantiles(rows)[0] == "| p50 | 50.0 / 100 / - / 50 |"
+    assert quantiles(rows)[-1] == "| max | 99.0 / 198 / - / 99 |"
+    assert quantiles({"bad": {"one": Measured()}})[0] == "| p50 | - / - / - / - |"
+    assert not exceeds(found(5))
+    assert exceeds(found(99))
+    assert exceeds(Measured(memory=1))
+    assert not exceeds(Measured(REFUSED, "TooLarge"))

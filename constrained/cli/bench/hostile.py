@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from constrained.cli.bench.common import ProgressBar, Quiet, Seed, Vocabulary, bench, split_names
+from constrained.cli.bench.common import (
+    Data,
+    ProgressBar,
+    Quiet,
+    Seed,
+    Vocabulary,
+    bench,
+    data_file,
+    split_names,
+)
 from constrained.cli.exit_status import BadInput, emit
+
+if TYPE_CHECKING:
+    from constrained.evaluate.hostile.case import Case
 
 
 @bench.command(
@@ -17,6 +30,7 @@ Examples:
   constrained bench hostile
   constrained bench hostile --all --engines constrained
   constrained bench hostile --case palindromes --case 'minProperties 2'
+  constrained bench hostile --schemas 600 --engines constrained
 
 The engines other than this library come with: pip install 'constrained-generation[bench]'
 """
@@ -28,6 +42,13 @@ def hostile(
     everything: Annotated[
         bool, typer.Option("--all", help="All cases that the tests have, not only one of each family.")
     ] = False,
+    schemas: Annotated[
+        int | None,
+        typer.Option(
+            "--schemas", metavar="N", min=0, help="So many real schemas instead; 0: all of the data."
+        ),
+    ] = None,
+    data: Data = None,
     engines: Annotated[
         str, typer.Option("--engines", metavar="A,B,C", help="In this order; MODULE:CLASS for your own.")
     ] = "constrained,llguidance,xgrammar",
@@ -47,19 +68,14 @@ def hostile(
     A table in Markdown goes to standard output: time to compile, the worst mask, the worst mask under a budget of tokens
     (milliseconds of processor time), and memory; or the error that refuses the constraint. Each line is written as soon as
     its case is measured.
+
+    Real schemas (--schemas) have a line only if they take more than 1 s to compile, 50 ms for a mask or 256 MiB, or were not
+    followed to the end; quantiles of all of them are below.
     """
-    from constrained.evaluate.hostile import Limits, Rows, measure_all, table, tally
-    from constrained.evaluate.hostile.cases import CASES, FAMILIES
+    from constrained.evaluate.hostile import Limits, Rows, exceeds, measure_all, quantiles, table, tally
     from constrained.evaluate.masks.workload import load_bench_vocabulary
 
-    readable = [name for name, one in CASES.items() if one.notation is not None]
-    names = case or (readable if everything else list(FAMILIES))
-    for name in names:
-        if name not in readable:
-            raise BadInput(
-                f"there is no case {name!r} that engines can read",
-                action=f"name one of {', '.join(FAMILIES)}",
-            )
+    cases = _named(case, everything) if schemas is None else _real(data_file(data), schemas, seed)
     _, tokens = load_bench_vocabulary(vocabulary)
     limits = Limits(time_limit, int(memory_limit * 2**30), steps)
     begun = False
@@ -67,12 +83,37 @@ def hostile(
     def show(rows: Rows) -> None:
         nonlocal begun
         drawn = table(rows)
+        if schemas is not None and not any(exceeds(one) for found in rows.values() for one in found.values()):
+            return
         head = [] if begun else drawn.markdown_head()
         begun = True
         emit("\n".join([*head, *drawn.markdown_lines()]))
 
     with ProgressBar(quiet) as bar:
-        rows, skipped = measure_all(names, split_names(engines, ","), tokens, limits, seed, bar, show)
+        rows, skipped = measure_all(cases, split_names(engines, ","), tokens, limits, seed, bar, show)
+    if schemas is not None:
+        emit("\n".join([*([] if begun else table(rows).markdown_head()), *quantiles(rows)]))
     emit(tally(rows))
     for engine, why in skipped.items():
         print(f"not measured: {engine}: {why}", file=sys.stderr)
+
+
+def _named(names: list[str] | None, everything: bool) -> dict[str, Case]:
+    from constrained.evaluate.hostile.cases import CASES, FAMILIES
+
+    readable = [name for name, one in CASES.items() if one.notation is not None]
+    for name in names or ():
+        if name not in readable:
+            raise BadInput(
+                f"there is no case {name!r} that engines can read",
+                action=f"name one of {', '.join(FAMILIES)}",
+            )
+    return {name: CASES[name] for name in names or (readable if everything else FAMILIES)}
+
+
+def _real(path: Path, count: int, seed: int) -> dict[str, Case]:
+    from constrained.evaluate.hostile.case import schema_case
+    from constrained.evaluate.masks.workload import is_structural_tag, sample
+
+    rows = sample(path, count, seed)
+    return {row["id"]: schema_case(row["schema"]) for row in rows if not is_structural_tag(row["schema"])}

@@ -7,6 +7,6 @@ run.py      several, as a table
 """
 
 from constrained.evaluate.hostile.measure import Limits, Measured, measure
-from constrained.evaluate.hostile.run import Rows, measure_all, table, tally
+from constrained.evaluate.hostile.run import Rows, exceeds, measure_all, quantiles, table, tally
 
-__all__ = ["Limits", "Measured", "Rows", "measure", "measure_all", "table", "tally"]
+__all__ = ["Limits", "Measured", "Rows", "exceeds", "measure", "measure_all", "quantiles", "table", "tally"]

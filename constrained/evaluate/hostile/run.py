@@ -1,4 +1,4 @@
-"""Hostile cases under several engines, one after another, as a table."""
+"""Hostile cases, or real schemas, under several engines, one after another, as a table."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from constrained.evaluate.harness.tables import ReportTable, format_number
 from constrained.evaluate.harness.worker_io import error_text
-from constrained.evaluate.hostile.case import CASES
-from constrained.evaluate.hostile.measure import OK, Limits, Measured, compile_source, measure
+from constrained.evaluate.hostile.case import Case
+from constrained.evaluate.hostile.measure import OK, REFUSED, Limits, Measured, compile_source, measure
 from constrained.evaluate.masks.engines import Engine, load_engine
 from constrained.evaluate.masks.workload import VocabularyData
 
@@ -18,8 +18,14 @@ Rows = Mapping[str, Mapping[str, Measured]]
 """What became of each case under each engine: name of the case -> name of the engine -> figures."""
 
 
+GOALS = Measured(OK, compile=1.0, mask=0.05, within=0.05, memory=256 << 20)
+"""What no constraint should exceed."""
+
+_QUANTILES = (0.5, 0.99, 0.999, 1.0)
+
+
 def measure_all(
-    names: Sequence[str],
+    cases: Mapping[str, Case],
     engines: Sequence[str],
     tokens: VocabularyData,
     limits: Limits,
@@ -27,10 +33,10 @@ def measure_all(
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
     on_rows: Callable[[Rows], None] = lambda rows: None,
 ) -> tuple[Rows, dict[str, str]]:
-    """Measures cases by name under engines by name, case after case.
+    """Measures cases under engines by name, case after case.
 
     Args:
-        names: of `CASES`.
+        cases: by name.
         engines: of `constrained.evaluate.masks.engines`.
         tokens: the vocabulary.
         limits: of each case.
@@ -51,12 +57,12 @@ def measure_all(
             continue
         _warm(loaded[name])
     rows: dict[str, dict[str, Measured]] = {}
-    for done, case in enumerate(names):
+    for done, (case, what) in enumerate(cases.items()):
         rows[case] = {}
         for name, engine in loaded.items():
             gc.collect()
-            progress(name, done, len(names))
-            rows[case][name] = measure(CASES[case], engine, tokens.tokens, limits, seed)
+            progress(name, done, len(cases))
+            rows[case][name] = measure(what, engine, tokens.tokens, limits, seed)
         on_rows({case: rows[case]})
     return rows, skipped
 
@@ -76,7 +82,7 @@ def table(rows: Rows) -> ReportTable:
         for case, found in rows.items()
     ]
     return ReportTable(
-        "hostile constraints: compile / worst mask / worst mask under a budget, ms / memory, MiB",
+        "compile / worst mask / worst mask under a budget, ms / memory, MiB",
         engines,
         lines,
     )
@@ -89,12 +95,54 @@ def tally(rows: Rows) -> str:
     return ReportTable("", engines, [("together", cells)]).markdown_lines()[0]
 
 
+def exceeds(found: Measured) -> bool:
+    """Whether a case was not followed to its end, though it was not refused either, or exceeds one of the `GOALS`."""
+    if found.outcome not in (OK, REFUSED):
+        return True
+    return (
+        any((one or 0.0) > (most or 0.0) for one, most in zip(_times(found), _times(GOALS), strict=True))
+        or found.memory > GOALS.memory
+    )
+
+
+def quantiles(rows: Rows) -> list[str]:
+    """Lines of the table for quantiles of each of its figures, over the cases that ended well."""
+    engines = list(dict.fromkeys(engine for found in rows.values() for engine in found))
+    lines = []
+    for q in _QUANTILES:
+        cells = []
+        for engine in engines:
+            ended = [found[engine] for found in rows.values() if found[engine].outcome == OK]
+            columns = [
+                [found.compile for found in ended],
+                [found.mask for found in ended],
+                [found.within for found in ended],
+            ]
+            times = [_quantile([time for time in column if time is not None], q) for column in columns]
+            cells.append(_figures(times, _quantile([found.memory for found in ended], q)))
+        lines.append(("max" if q == 1 else f"p{q * 100:g}", cells))
+    return ReportTable("", engines, lines).markdown_lines()
+
+
+def _quantile(values: Sequence[float], q: float) -> float | None:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(q * len(ordered)))] if ordered else None
+
+
+def _times(found: Measured) -> tuple[float | None, float | None, float | None]:
+    return found.compile, found.mask, found.within
+
+
+def _figures(times: Sequence[float | None], memory: float | None) -> str:
+    figures = [format_number(time, 1e-3, 1) for time in times]
+    return " / ".join([*figures, format_number(memory, 2**20, 0)])
+
+
 def _cell(found: Measured) -> str:
-    figures = [format_number(value, 1e-3, 1) for value in (found.compile, found.mask, found.within)]
-    shown = " / ".join([*figures, format_number(found.memory / 2**20, 1, 0)])
+    shown = _figures(_times(found), found.memory)
     if found.outcome == OK:
         return shown
-    what = found.outcome if found.outcome != "refused" else found.detail.partition(":")[0]
+    what = found.outcome if found.outcome != REFUSED else found.detail.partition(":")[0]
     if found.compile is None:
         return f"**{what}**" if found.outcome == "stopped" else f"refused: {what}"
     return f"{shown} **{what}, {found.detail.partition(':')[0]}**"
