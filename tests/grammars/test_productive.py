@@ -10,8 +10,15 @@ import pytest
 from hypothesis import given
 
 from grammars import ir
+from grammars.errors import UnsupportedConstraint
+from grammars.transform import interleave as transform_interleave
 from grammars.transform import productive
-from grammars.transform.interleave import interleave_satisfiable
+from grammars.transform.interleave import (
+    interleave,
+    interleave_satisfiable,
+    is_distinct,
+    reject_distinct_entries,
+)
 from grammars.transform.productive import productive_rules, prune_unproductive
 from grammars.visit import children, postorder
 from tests.support import strategies as some
@@ -132,3 +139,21 @@ def test_an_interleave_is_asked_again_only_where_something_was_found(monkeypatch
     for order in (rules, dict(reversed(rules.items()))):
         assert productive_rules(order) == set(rules)
     assert asked <= 4
+
+
+def test_rules_behind_a_lexer_are_searched_for_distinct_entries_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
+    def count(expr: ir.Expr) -> bool:
+        nonlocal asked
+        asked += 1
+        return is_distinct(expr)
+
+    monkeypatch.setattr(transform_interleave, "is_distinct", count)
+    bodies = {f"r{i}": ir.sequence(ir.terminal("b"), ir.call(f"r{i - 1}")) for i in range(1, 200)}
+    reject_distinct_entries(ir.Grammar(bodies, "r1"), "here")
+    assert asked <= sum(1 for body in bodies.values() for _ in postorder(body))
+    distinct = ir.InterleaveEntry(ir.terminal("a"), ir.EPSILON, distinct=True)
+    bodies["r0"] = ir.sequence(ir.terminal("b"), interleave([distinct]))
+    with pytest.raises(UnsupportedConstraint, match="rule r0"):
+        reject_distinct_entries(ir.Grammar(bodies, "r1"), "here")
