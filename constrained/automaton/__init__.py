@@ -46,6 +46,7 @@ from grammars.visit import children, fold
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from constrained.automaton.trial import CompiledAutomaton
     from constrained.constraint import Constraint
     from constrained.vocabulary import Vocabulary
     from constrained.vocabulary.shards import Shard, ShardPool
@@ -444,12 +445,14 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
             action="leave out uniqueItems, or use a vocabulary with a token for each byte",
         )
     if missing:
-        return SpelledAutomaton(automaton, vocabulary, constraint)
+        spelled = SpelledAutomaton(automaton, vocabulary, constraint)
+        _try_out(spelled, constraint)
+        return spelled
     _try_out(automaton, constraint)
     return automaton
 
 
-def _try_out(automaton: TokenAutomaton | UniqueAutomaton | LexerAutomaton, constraint: Constraint) -> None:
+def _try_out(automaton: CompiledAutomaton, constraint: Constraint) -> None:
     """Follows a few texts of an automaton that may be costly, and of each constraint inside that may be.
 
     Texts of these may be far from the first token, as behind free text. One that was tried over the vocabulary before is not tried again.
@@ -473,10 +476,15 @@ def _try_out_part(part: Constraint, vocabulary: Vocabulary) -> None:
     from constrained.constraint.shared_rules import shared_grammar
 
     grammar = shared_grammar(part)
+    missing = vocabulary.unspelled_bytes
+    inner = complete_vocabulary(vocabulary, missing) if missing else vocabulary
+    automaton: CompiledAutomaton
     try:
         automaton = compile_grammar(
-            grammar.relaxed if isinstance(grammar, CountedGrammar) else grammar, vocabulary
+            grammar.relaxed if isinstance(grammar, CountedGrammar) else grammar, inner
         )
+        if missing:
+            automaton = SpelledAutomaton(automaton, vocabulary)
     except UnsatisfiableConstraint:
         return  # no text comes there
     if automaton.needs_trial or part._ambiguous:
