@@ -21,7 +21,7 @@ void JsonValues::collect(Kept& kept) {
     collect_texts(kept.texts);
     collect_sets(kept.sets);
     added_.clear();
-    free_ = Free();
+    free_.fill(Free());
     excluding_.clear();
     spellings_.clear();
     characters_.clear();

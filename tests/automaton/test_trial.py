@@ -31,6 +31,10 @@ AMBIGUOUS = gbnf('root ::= x\nx ::= x x x | "a" | "b"')
 SECURITY = Path(__file__).parents[2] / "SECURITY.md"
 
 
+NAMES = {"^a": {"type": "integer"}, "^b": {"type": "string"}, "^c": {"type": "boolean"}}
+CLOSED: dict[str, Any] = {"type": "object", "additionalProperties": False}
+
+
 def allowed(automaton: TokenAutomaton | LexerAutomaton, state: int) -> set[int]:
     mask = automaton.new_mask()
     automaton.fill_mask(state, mask)
@@ -87,6 +91,8 @@ def test_the_limit_ends_with_the_trial() -> None:
         (regex("[a-z]+(,[a-z]+)*"), False),
         (json_schema({"type": "string", "not": {"pattern": "a.{12}b"}}), True),
         (json_schema({"type": "object", "minProperties": 50}), True),
+        (json_schema({"type": "object", "patternProperties": NAMES, "minProperties": 2}), False),
+        (json_schema({**CLOSED, "patternProperties": NAMES, "minProperties": 9}), True),
         (regex("a{3000}"), True),
     ],
 )
