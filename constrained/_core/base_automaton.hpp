@@ -121,8 +121,8 @@ protected:
     static constexpr size_t kManyStates = 1u << 17, kSomeStates = 1u << 12;  // given out, see `outgrown`
     static constexpr size_t kFewTokens = 64;  // stepped one by one within a budget
     static constexpr uint32_t kLongText = 1u << 16;
-    // Bytes that the search for one spelled completion may try, and those that an exact count of its tokens may.
-    static constexpr uint32_t kSpellingFuel = 1'000'000, kCountingFuel = 1u << 14;
+    // Bytes that the search for one spelled completion may try: of the start, and of other states; and those that an exact count of its tokens may.
+    static constexpr uint32_t kStartFuel = 1'000'000, kSpellingFuel = 100'000, kCountingFuel = 1u << 14;
     static constexpr uint32_t kMaskFuel = 1u << 15;  // bytes of completions that one mask within a budget may spell
 
     struct Item {
@@ -195,12 +195,14 @@ protected:
     void count_exactly_on(std::span<const uint32_t> way);
     bool ends_real_token(uint32_t node) const;
     const Spelled& spelled(uint32_t state, uint32_t fuel = kSpellingFuel);
+    const Spelled& spelled_from(uint32_t state) { return spelled(state, state == start_ ? kStartFuel : kSpellingFuel); }
     const Spelled* known_spelled(uint32_t state) const;
     uint32_t spelled_tokens(uint32_t state);
     bool spell(uint32_t state, uint32_t limit);
     uint32_t fewest_spelled_bytes(uint32_t state);
     bool count_spelled_exactly(uint32_t state);
     void spend_spelling_fuel();
+    void spend_spelling_work(const ByteSet& bytes);
     void add_canonical_tokens(uint32_t state, uint32_t budget, uint32_t* out);
     bool completes_within(uint32_t state, uint32_t budget);
     bool affordable(uint32_t state);

@@ -21,7 +21,7 @@ void JsonValues::collect(Kept& kept) {
     collect_texts(kept.texts);
     collect_sets(kept.sets);
     added_.clear();
-    free_ = Free();
+    free_.fill(Free());
     excluding_.clear();
     spellings_.clear();
     characters_.clear();
@@ -210,33 +210,18 @@ void Gss::collect(Survivors& continuations) {
     frames_ = std::move(kept);
 }
 
-void UniqueValues::collect(Survivors& texts, Survivors& sets) {
-    texts.keep(kNoText.value), texts.keep(kAnyText.value), sets.keep(kNone.value);
-    for (auto id = static_cast<uint32_t>(texts.size()); id-- > 0;) {
-        if (texts.kept(id)) texts.keep(texts_[id].parent);
-    }
-    Survivors values(values_.size());
+void UniqueValues::collect(Survivors& values, Survivors& sets, Survivors& lists) {
+    sets.keep(kNone.value), lists.keep(kEmpty.value), lists.keep(kWhole.value);
     for (auto id = static_cast<uint32_t>(sets.size()); id-- > 1;) {
         if (sets.kept(id)) sets.keep(sets_[id].rest), values.keep(sets_[id].value);
     }
     const auto consists_of_values = [](Kind kind) { return kind == Kind::Array || kind == Kind::Object; };
     for (auto id = static_cast<uint32_t>(values.size()); id-- > 0;) {
         if (!values.kept(id) || !consists_of_values(values_[id].kind)) continue;
-        for (const uint32_t part : words(values_[id])) values.keep(part);
+        for (const uint32_t part : words({id})) values.keep(part);
     }
-    texts.number(), sets.number(), values.number();
-
-    std::vector<Text> kept_texts;
-    text_index_ = InternTable();
-    for (uint32_t id = 0; id < texts.size(); ++id) {
-        if (!texts.kept(id)) continue;
-        Text text = texts_[id];
-        text.parent = texts[text.parent];
-        const auto number = static_cast<uint32_t>(kept_texts.size());
-        kept_texts.push_back(text);
-        if (number > kAnyText.value) text_index_.find_or_insert(combine(text.parent, text.byte), [](uint32_t) { return false; }, [&] { return number; });
-    }
-    texts_ = std::move(kept_texts);
+    sets.number(), lists.number(), values.number();
+    sets_.collect(sets, [&](const Set& set) { return Set{sets[set.rest], values[set.value]}; });
 
     std::vector<Value> kept_values;
     std::vector<uint32_t> kept_words;
@@ -244,7 +229,7 @@ void UniqueValues::collect(Survivors& texts, Survivors& sets) {
     for (uint32_t id = 0; id < values.size(); ++id) {
         if (!values.kept(id)) continue;
         Value value = values_[id];
-        const auto held = words(value);
+        const auto held = words({id});
         value.at = static_cast<uint32_t>(kept_words.size());
         for (const uint32_t word : held) kept_words.push_back(consists_of_values(value.kind) ? values[word] : word);
         const auto number = static_cast<uint32_t>(kept_values.size());
@@ -255,32 +240,80 @@ void UniqueValues::collect(Survivors& texts, Survivors& sets) {
     values_ = std::move(kept_values);
     words_ = std::move(kept_words);
 
-    std::vector<Set> kept_sets;
-    set_index_ = InternTable();
-    for (uint32_t id = 0; id < sets.size(); ++id) {
-        if (!sets.kept(id)) continue;
-        Set set = sets_[id];
-        const auto number = static_cast<uint32_t>(kept_sets.size());
-        if (number > 0) {
-            set = {sets[set.rest], values[set.value]};
-            set_index_.find_or_insert(combine(set.rest, set.value), [](uint32_t) { return false; }, [&] { return number; });
-        }
-        kept_sets.push_back(set);
+    std::vector<List> kept_lists;
+    std::vector<uint32_t> kept_listed;
+    list_index_ = InternTable();
+    for (uint32_t id = 0; id < lists.size(); ++id) {
+        if (!lists.kept(id)) continue;
+        const auto at = static_cast<uint32_t>(kept_listed.size()), number = static_cast<uint32_t>(kept_lists.size());
+        for (const uint32_t value : listed({id})) kept_listed.push_back(values[value]);  // of a set that is kept
+        kept_lists.push_back({at, lists_[id].count});
+        const std::span made(kept_listed.data() + at, lists_[id].count);
+        if (number > kWhole.value) list_index_.find_or_insert(hash_words(made, 0), [](uint32_t) { return false; }, [&] { return number; });
     }
-    sets_ = std::move(kept_sets);
+    lists_ = std::move(kept_lists);
+    listed_ = std::move(kept_listed);
+}
+
+ValueTexts::Kept ValueTexts::mark(Survivors texts, Survivors& values) const {
+    Kept kept{std::move(texts), Survivors(opens_.size()), Survivors(parts_.size()), Survivors(units_.size())};
+    kept.texts.keep(kNoText.value), kept.texts.keep(kAnyText.value), kept.opens.keep(0), kept.parts.keep(0), kept.units.keep(0);
+    for (uint32_t id = 0; id < texts_.size(); ++id) {
+        if (!kept.texts.kept(id)) continue;
+        const Text& text = texts_[id];
+        kept.opens.keep(text.open);
+        if (text.begun == Begun::Value) values.keep(text.units);
+        else if (text.begun != Begun::Word) kept.units.keep(text.units);
+    }
+    for (auto id = static_cast<uint32_t>(opens_.size()); id-- > 1;) {
+        if (!kept.opens.kept(id)) continue;
+        kept.opens.keep(opens_[id].around), kept.parts.keep(opens_[id].parts);
+        if (opens_[id].name != kNoName) values.keep(opens_[id].name);
+    }
+    for (auto id = static_cast<uint32_t>(parts_.size()); id-- > 1;) {
+        if (!kept.parts.kept(id)) continue;
+        kept.parts.keep(parts_[id].rest), values.keep(parts_[id].value);
+        if (parts_[id].name != kNoName) values.keep(parts_[id].name);
+    }
+    for (auto id = static_cast<uint32_t>(units_.size()); id-- > 1;) {
+        if (kept.units.kept(id)) kept.units.keep(units_[id].before);
+    }
+    return kept;
+}
+
+void ValueTexts::collect(Kept& kept, const Survivors& values) {
+    kept.texts.number(), kept.opens.number(), kept.parts.number(), kept.units.number();
+    const auto name = [&](uint32_t old) { return old == kNoName ? old : values[old]; };
+    units_.collect(kept.units, [&](Unit unit) { return unit.before = kept.units[unit.before], unit; });
+    parts_.collect(kept.parts, [&](Part part) {
+        part.rest = kept.parts[part.rest], part.name = name(part.name), part.value = values[part.value];
+        return part;
+    });
+    opens_.collect(kept.opens, [&](Open open) {
+        open.around = kept.opens[open.around], open.parts = kept.parts[open.parts], open.name = name(open.name);
+        return open;
+    });
+    texts_.collect(kept.texts, [&](Text text) {
+        text.open = kept.opens[text.open];
+        if (text.begun == Begun::Value) text.units = values[text.units];
+        else if (text.begun != Begun::Word) text.units = kept.units[text.units];
+        return text;
+    });
 }
 
 void ItemHistories::collect(Survivors& histories) {
-    Survivors levels(levels_.size()), texts = values_.no_texts_kept(), sets = values_.no_sets_kept();
+    Survivors levels(levels_.size()), texts = texts_.nothing_kept(), values = values_.no_values_kept(), sets = values_.no_sets_kept(), lists = values_.no_lists_kept();
     histories.keep(kNothing.value);
     for (const uint32_t id : plain_levels_) levels.keep(id);
     for (uint32_t id = 0; id < histories.size(); ++id) {
         if (histories.kept(id)) levels.keep(histories_[id].level), texts.keep(histories_[id].text.value);
     }
     for (auto id = static_cast<uint32_t>(levels.size()); id-- > 0;) {
-        if (levels.kept(id)) levels.keep(levels_[id].around), sets.keep(levels_[id].items.value);
+        if (levels.kept(id)) levels.keep(levels_[id].around), sets.keep(levels_[id].items.value), lists.keep(levels_[id].possible.value);
     }
-    values_.collect(texts, sets);
+    ValueTexts::Kept kept_texts = texts_.mark(std::move(texts), values);
+    values_.collect(values, sets, lists);
+    texts_.collect(kept_texts, values);
     levels.number(), histories.number();
 
     std::vector<Level> kept_levels;
@@ -289,7 +322,7 @@ void ItemHistories::collect(Survivors& histories) {
         if (!levels.kept(id)) continue;
         Level level = levels_[id];
         level.around = levels[level.around];
-        level.items = sets[level.items];
+        level.items = sets[level.items], level.possible = lists[level.possible];
         const auto number = static_cast<uint32_t>(kept_levels.size());
         kept_levels.push_back(level);
         if (number > 0) level_index_.find_or_insert(hash_of(level), [](uint32_t) { return false; }, [&] { return number; });
@@ -301,7 +334,7 @@ void ItemHistories::collect(Survivors& histories) {
     history_index_ = InternTable();
     for (uint32_t id = 0; id < histories.size(); ++id) {
         if (!histories.kept(id)) continue;
-        const History history{texts[histories_[id].text], levels[histories_[id].level]};
+        const History history{kept_texts.texts[histories_[id].text], levels[histories_[id].level]};
         const auto number = static_cast<uint32_t>(kept.size());
         kept.push_back(history);
         history_index_.find_or_insert(combine(history.text.value, history.level), [](uint32_t) { return false; }, [&] { return number; });

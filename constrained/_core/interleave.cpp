@@ -30,7 +30,7 @@ InterleaveId InterleaveStore::add(Definition definition) {
     state.interleave = static_cast<uint32_t>(definitions_.size());
     state.obligations = definition.obligations, state.low = definition.low, state.high = definition.high;
     definition_bytes_ += sizeof(Definition) + definition.entries.capacity() * sizeof(Entry) + 16 * definition.alternatives;
-    demanding_ |= definition.low > kManyEntries || std::popcount(definition.obligations) > static_cast<int>(kSeveralObligations);
+    demanding_ |= definition.low * std::max<size_t>(1, definition.distinct.size()) > kManyEntries || std::popcount(definition.obligations) > static_cast<int>(kSeveralObligations);
     definitions_.push_back(std::move(definition));
     return intern(state, open);
 }

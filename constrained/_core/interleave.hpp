@@ -73,7 +73,7 @@ public:
     /// Updates the lengths of the entries; call it when the lengths of expressions may have changed.
     void measure(InterleaveId start, const std::function<uint32_t(ExprId)>& length);
 
-    /// Whether many entries are demanded of some interleave, or several obligations: each mask then counts over all of them.
+    /// Whether many entries are demanded of some interleave, or some out of several languages, or several obligations: each mask then counts over all of them.
     bool demanding() const { return demanding_; }
     const Definition& definition(InterleaveId id) const { return definitions_[states_[id.value].interleave]; }
     /// Whether an entry may come next. It can be completed iff `length_after` is finite.

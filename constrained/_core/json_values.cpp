@@ -280,6 +280,7 @@ std::vector<uint32_t> JsonValues::shortest_lengths(RegexId language, ValueSetId 
     const auto other = number_of(excluded_text);
     const Free& free = free_values(language, seen, count + (other != value_index_.end()));
     std::vector<uint32_t> lengths;
+    regexes_.work().spend(std::min(count, free.values.size()) / kCopiedInStep);
     for (size_t i = 0; i < free.values.size() && lengths.size() < count; ++i) {
         const auto [number, length] = free.values[i];
         if (other == value_index_.end() || other->second != number) lengths.push_back(length);
@@ -318,18 +319,23 @@ JsonValues::Numbers::iterator JsonValues::number_of(ScalarPrefixId excluded_text
 
 /// At least `count` of these values, if there are so many.
 const JsonValues::Free& JsonValues::free_values(RegexId language, ValueSetId seen, size_t count) {
-    if (free_.language != language || free_.seen != seen) {
-        free_ = Free();
-        free_.language = language, free_.seen = seen;
+    auto at = std::ranges::find_if(free_, [&](const Free& one) { return one.language == language && one.seen == seen; });
+    if (at == free_.end()) {
+        at = free_.begin() + static_cast<ptrdiff_t>(oldest_free_++ % kFree);
+        *at = Free();
+        at->language = language, at->seen = seen;
     }
+    Free& free = *at;
     Ranking& ranking = rankings_[language];
-    for (; free_.values.size() < count && (free_.ranked < ranking.values.size() || rank(ranking, language)); ++free_.ranked) {
-        const auto value = ranking.values[free_.ranked];
+    const size_t ranked = free.ranked;
+    for (; free.values.size() < count && (free.ranked < ranking.values.size() || rank(ranking, language)); ++free.ranked) {
+        const auto value = ranking.values[free.ranked];
         if (std::ranges::binary_search(seen_[seen.value], value.first)) continue;
-        free_.values.push_back(value);
-        free_.sums.push_back(free_.sums.back() + value.second);
+        free.values.push_back(value);
+        free.sums.push_back(free.sums.back() + value.second);
     }
-    return free_;
+    regexes_.work().spend(1 + (free.ranked - ranked) / kRankedInStep);
+    return free;
 }
 
 /// Explores the residuals: each either cannot die in a loop that only the quote leaves, or has a successor before the quote.

@@ -8,6 +8,7 @@
 // Not thread-safe: the shard's lock guards it.
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 
@@ -117,7 +118,10 @@ private:
     std::map<std::pair<ValueSetId, ScalarPrefixId>, ValueSetId> added_;
     std::map<std::pair<RegexId, ValueSetId>, RegexId> excluding_;
     std::map<RegexId, Ranking> rankings_;
-    Free free_;  // of the set that was asked for last
+    static constexpr size_t kFree = 16;      // a text has as many kinds of names or items, nearly always
+    static constexpr uint32_t kRankedInStep = 8, kCopiedInStep = 32;  // values
+    std::array<Free, kFree> free_;  // of the languages and sets that were asked for last
+    size_t oldest_free_ = 0;
     std::map<RegexId, bool> always_extensible_;
     size_t bytes_ = 0;
 };

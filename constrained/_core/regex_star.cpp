@@ -133,10 +133,10 @@ bool RegexStore::stays(RegexId id, RegexId part) {
         case Kind::Repeat: return RegexId{node.a} == part && node.c == kInfinite;
         case Kind::Union:
         case Kind::Intersection: {
-            const auto [known, fresh] = stays_.try_emplace(uint64_t{id.value} << 32 | part.value, false);
-            if (!fresh) return known->second;
-            const bool all = std::ranges::all_of(children(node), [&](RegexId child) { return stays(child, part); });
-            return stays_[uint64_t{id.value} << 32 | part.value] = all;
+            const auto [at, fresh] = stays_.try_emplace(uint64_t{id.value} << 32 | part.value, false);
+            bool& known = at->second;  // stays where it is when the table grows
+            if (fresh) known = std::ranges::all_of(children(node), [&](RegexId child) { return stays(child, part); });
+            return known;
         }
         default: return false;
     }

@@ -33,8 +33,11 @@ struct GaveUp : TooLarge {
 /// states take no notice of it.
 constexpr uint32_t kGaveUp = 0;
 
+/// Tokens of which one step sees whether they are allowed, and bytes of which it sees whether they lead to a node of the trie.
+constexpr uint32_t kTokensInStep = 32, kBytesInStep = 16;
+
 /// Part of `kSpellingFuel` that further searches for a mask have after one gave up.
-constexpr uint32_t kLaterSearches = 64;
+constexpr uint32_t kLaterSearches = 256;
 
 }  // namespace
 
@@ -42,7 +45,7 @@ bool BaseAutomaton::can_be_spelled(uint32_t state, uint32_t tokens) {
     const Call call(*this, state);
     real_tokens_ = tokens;
     try {
-        return spelled(state).bytes != kInfinite;
+        return spelled_from(state).bytes != kInfinite;
     } catch (const GaveUp&) {
         return false;
     }
@@ -87,6 +90,9 @@ const BaseAutomaton::Spelled& BaseAutomaton::spelled(uint32_t state, uint32_t fu
     return spelled_.at(state);
 }
 
+/// The work of a visit to a state and a trie node, from which these bytes are tried: most of them lead to no node.
+void BaseAutomaton::spend_spelling_work(const ByteSet& bytes) { shard_->work.spend(4 + bytes.count() / kBytesInStep); }
+
 void BaseAutomaton::spend_spelling_fuel() {
     if (spelling_fuel_-- == 0) throw GaveUp();
 }
@@ -106,6 +112,7 @@ bool BaseAutomaton::spell(uint32_t from, uint32_t limit) {
         if (!fresh && at->second <= read) return;
         at->second = read;
         way.push_back({state, node, read, 0, first_bytes(state)});
+        spend_spelling_work(way.back().bytes);
     };
     visit(from, Trie::kRoot, 0);
     while (!way.empty()) {
@@ -173,6 +180,7 @@ uint32_t BaseAutomaton::fewest_spelled_bytes(uint32_t from) {
             visit(at.state, Trie::kRoot, at.read, bound);
         }
         const ByteSet bytes = first_bytes(at.state);
+        spend_spelling_work(bytes);
         for (size_t byte = bytes._Find_first(); byte < bytes.size(); byte = bytes._Find_next(byte)) {
             spend_spelling_fuel();
             const uint32_t child = trie.child(at.node, static_cast<uint8_t>(byte));
@@ -193,7 +201,7 @@ uint32_t BaseAutomaton::fewest_spelled_bytes(uint32_t from) {
 /// The count of a state; kInfinite if it is a dead end.
 uint32_t BaseAutomaton::spelled_tokens(uint32_t state) {
     std::vector<uint32_t> way;
-    Spelled at = spelled(state);
+    Spelled at = spelled_from(state);
     while (at.bytes != kInfinite && at.tokens == kInfinite && !count_spelled_exactly(state)) {
         way.push_back(state);
         state = at.next;
@@ -239,6 +247,7 @@ bool BaseAutomaton::count_spelled_exactly(uint32_t from) {
             visit({at.state, Trie::kRoot, at.before, 0}, begun);
         }
         const ByteSet bytes = first_bytes(at.state);
+        spend_spelling_work(bytes);
         const bool begins = at.node == Trie::kRoot;
         for (size_t byte = bytes._Find_first(); byte < bytes.size(); byte = bytes._Find_next(byte)) {
             if (fuel-- == 0) return false;
@@ -260,10 +269,12 @@ bool BaseAutomaton::count_spelled_exactly(uint32_t from) {
 
 /// Writes the real tokens after which at most `budget - 1` more complete the text; EOS bits iff it is complete.
 void BaseAutomaton::fill_spelled_mask(uint32_t state, uint32_t tokens, uint32_t budget, uint32_t* out) {
-    std::vector<uint32_t> allowed(shard_->masks.words());
-    fill_mask(state, allowed.data());
     const Call call(*this, state);
     real_tokens_ = tokens;
+    std::vector<uint32_t> allowed(shard_->masks.words());
+    do {
+        if (find_mask_id(state) == kUnset) compute_mask(state);
+    } while (!find_mask_bits(state, allowed.data()));
     std::fill(out, out + (tokens + 31) / 32, 0);
     const auto is_allowed = [&](uint32_t token) { return token < tokens && allowed[token / 32] >> (token % 32) & 1; };
     const auto allow = [&](uint32_t token) { out[token / 32] |= 1u << (token % 32); };
@@ -277,6 +288,7 @@ void BaseAutomaton::fill_spelled_mask(uint32_t state, uint32_t tokens, uint32_t 
     for (uint32_t at = 0; at < order.size(); ++at) {
         if (is_allowed(order[at])) places.push_back(at);
     }
+    shard_->work.spend(1 + (order.size() + places.size()) / kTokensInStep);
     struct Visit {
         uint32_t node, state;
         std::span<const uint32_t> places;
@@ -299,6 +311,7 @@ void BaseAutomaton::fill_spelled_mask(uint32_t state, uint32_t tokens, uint32_t 
         for (uint32_t child = trie.children_begin(at.node); !at.places.empty(); ++child) {
             const auto& [unused, begin, own_end, end] = trie.ranges(child);
             if (at.places.front() >= end) continue;
+            shard_->work.spend(2);
             const auto inside = at.places.first(std::ranges::lower_bound(at.places, end) - at.places.begin());
             at.places = at.places.subspan(inside.size());
             const auto here = inside.first(std::ranges::lower_bound(inside, own_end) - inside.begin());

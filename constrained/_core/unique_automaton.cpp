@@ -12,6 +12,8 @@ void remove(std::vector<uint32_t>& bits, std::span<const uint32_t> tokens) {
     for (const uint32_t token : tokens) bits[token / 32] &= ~(1u << (token % 32));
 }
 
+bool is_space(uint8_t byte) { return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r'; }
+
 }  // namespace
 
 UniqueAutomaton::UniqueAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, uint32_t fuel, size_t limit)
@@ -75,17 +77,23 @@ bool UniqueAutomaton::live(uint32_t id) {
 }
 
 /// Searches a text after which all items differ. It tries the byte of the inner completion first, and the other ones when that
-/// led nowhere; long after them white space between the tokens of JSON, which makes no item another one.
+/// led nowhere; when nothing else is left white space between the tokens of JSON, which makes no item another one, and so is not tried
+/// twice in a row. Zeros that change nothing are not tried: 1.00 leads where 1.0 does.
 void UniqueAutomaton::prove(uint32_t from) {
     const auto rest = [&](uint32_t id) { return inner_->heads_[readings_[id].inner].length; };
     CompletionSearch search(from, rest(from));
     std::vector<uint32_t> after;
-    uint32_t fuel = content_bytes() > 4 * limit_ + kSearchRoom ? 0 : kSearchFuel;
+    uint32_t fuel = content_bytes() > 4 * limit_ + kSearchRoom ? 0 : search_fuel_;
     const auto read = [&](uint32_t at, uint8_t byte) {
+        shard_->work.spend(kSearchStep);
+        const Reading before = readings_[search[at].node];
+        const bool exponents = inner_->first(before.inner)['e'];
         after.clear();
         follow(search[at].node, byte, after);
         for (const uint32_t id : after) {
-            if (readings_[id].verdict != Verdict::Dead) search.reach(at, byte, id, rest(id));
+            if (readings_[id].verdict == Verdict::Dead) continue;
+            if (byte == '0' && readings_[id].inner == before.inner && histories_.zeros_say_nothing(before.history, exponents)) continue;
+            search.reach(at, byte, id, rest(id));
         }
         return fuel > 0 && --fuel > 0;
     };
@@ -101,7 +109,9 @@ void UniqueAutomaton::prove(uint32_t from) {
         ByteSet first = inner_->first(state);
         ByteSet between;
         for (const char byte : {' ', '\t', '\n', '\r'}) between[static_cast<uint8_t>(byte)] = first[static_cast<uint8_t>(byte)] && histories_.read(history, static_cast<uint8_t>(byte)) == history;
-        if (next.times == 1 && between.any()) search.put_off(next, kSpaceCost);
+        const CompletionSearch::Visit& visit = search[next.visit];
+        const bool behind_one = next.visit != 0 && is_space(visit.byte) && readings_[search[visit.parent].node].history == history;
+        if (next.times == 1 && between.any() && !behind_one) search.put_off(next, kSpaceCost);
         first &= next.times == 1 ? ~between : between;
         for (size_t byte = first._Find_first(); byte < first.size(); byte = first._Find_next(byte)) {
             if (ahead != kDead && byte == direct) continue;
@@ -124,6 +134,7 @@ void UniqueAutomaton::prove(uint32_t from) {
         }
         if (!spread(next)) {
             search_exhausted_ = true;
+            search_fuel_ = kSearchFuel / kLaterSearches;
             readings_[from].verdict = Verdict::Dead;
             return;
         }
@@ -215,13 +226,17 @@ void UniqueAutomaton::walk_close(uint32_t state, std::vector<uint32_t>& dead, st
     while (!work.empty()) {
         const auto [node, before] = work.back();
         work.pop_back();
-        ByteSet possible;
-        for (const uint32_t id : held(before)) possible |= inner_->first(readings_[id].inner);
+        ByteSet possible, equal;
+        for (const uint32_t id : held(before)) {
+            const ByteSet first = inner_->first(readings_[id].inner);
+            possible |= first;
+            if (!differs(id)) equal |= first & histories_.close_bytes(readings_[id].history);
+        }
+        shard_->work.spend(trie.children_end(node) - trie.children_begin(node));
         for (uint32_t child = trie.children_begin(node); child < trie.children_end(node); ++child) {
             const uint8_t byte = trie.byte(child);
             if (!possible[byte]) continue;
-            const auto apart = [&](uint32_t id) { return !inner_->first(readings_[id].inner)[byte] || histories_.differs_after(readings_[id].history, byte); };
-            if (!separates(byte) && std::ranges::all_of(held(before), apart)) continue;  // most bytes; no state is made
+            if (!separates(byte) && !equal[byte]) continue;  // most bytes; no state is made
             const uint32_t next = byte_next(before, byte);
             if (next == kDead) {
                 const auto lost = trie.subtree_tokens(child);
@@ -323,9 +338,10 @@ void UniqueAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<con
         const uint32_t token = shard_->trie.in_order()[place];
         if (!std::ranges::binary_search(unsure, token)) {
             sure.push_back(place);
-        } else if (completes_within(token_next(state, token), budget - 1)) {
-            out[token / 32] |= 1u << (token % 32);
+            continue;
         }
+        shard_->work.spend(1 + shard_->tokens[token].size() / kBytesInStep);
+        if (completes_within(token_next(state, token), budget - 1)) out[token / 32] |= 1u << (token % 32);
     }
     if (padded_ && sure.size() > kMostApart) {
         const std::span<const uint32_t> order = shard_->trie.in_order();
@@ -385,6 +401,7 @@ size_t UniqueAutomaton::content_bytes() const {
 size_t UniqueAutomaton::memo_bytes() const { return inner_->memo_bytes() + tokens_.bytes() + bytes_.bytes() + touching_bytes_ + 64 * spelled_.size(); }
 
 void UniqueAutomaton::begin_call(uint32_t state) {
+    search_fuel_ = kSearchFuel;
     collect_if_large(state);
     inner_->trim();
     if (memo_bytes() - inner_->memo_bytes() > limit_ / 2) forget_memos();

@@ -33,14 +33,17 @@ public:
 
     /// The automaton of the grammar with its marks, which lazy rules are added to.
     Automaton& inner() { return *inner_; }
-    bool needs_trial() const final { return inner_->needs_trial(); }
+    bool needs_trial() const final { return padded_ || inner_->needs_trial(); }  // a search may have to read what is listed
     uint32_t left_recursive() const final { return inner_->left_recursive(); }
     /// Whether a search for a completion ran out of fuel.
     bool search_exhausted() const { return search_exhausted_; }
 
 private:
     static constexpr uint32_t kSearchFuel = 1u << 14;       // bytes that one search may try
-    static constexpr uint64_t kSpaceCost = 64;              // of white space, as bytes
+    static constexpr uint32_t kLaterSearches = 64;          // part of it that further ones of a call have after one gave up
+    static constexpr uint32_t kSearchStep = 4;              // work of one byte, besides what it makes
+    static constexpr uint64_t kSpaceCost = uint64_t{1} << 32;  // of white space, as bytes: more than all else
+    static constexpr size_t kBytesInStep = 4;               // of a token that is read, besides the states that it makes
     static constexpr size_t kMostApart = 256;               // tokens that are tried where each leads to a text of its own
     static constexpr uint32_t kSearchedCost = 32;           // see `step_cost`
     static constexpr size_t kSearchRoom = size_t{64} << 20;  // bytes of states beyond four times the limit
@@ -110,7 +113,7 @@ private:
     uint32_t next_again(uint32_t state, uint32_t token) final;
 
     std::unique_ptr<Automaton> inner_;
-    ItemHistories histories_;
+    ItemHistories histories_{shard_->work};
     std::vector<Reading> readings_;
     InternTable reading_index_;
     StableArray<State> states_;  // by `Head::content`
@@ -121,6 +124,7 @@ private:
     TouchingMemo touching_;
     size_t touching_bytes_ = 0;
     bool search_exhausted_ = false;
+    uint32_t search_fuel_ = kSearchFuel;  // of the next search of this call
 };
 
 }  // namespace core

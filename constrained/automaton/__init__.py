@@ -15,7 +15,9 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from constrained import _core
 from constrained.automaton.bitmask import Bitmask
@@ -31,6 +33,7 @@ from constrained.errors import (
     UnsatisfiableConstraint,
     UnsupportedConstraint,
 )
+from constrained.lru_cache import LRUCache
 from grammars import ir
 from grammars.counted import CountedGrammar, CountedText
 from grammars.garbage import rare_collections
@@ -43,6 +46,7 @@ from grammars.visit import children, fold
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from constrained.automaton.trial import CompiledAutomaton
     from constrained.constraint import Constraint
     from constrained.vocabulary import Vocabulary
     from constrained.vocabulary.shards import Shard, ShardPool
@@ -72,6 +76,9 @@ _SEARCH_FUEL = 20_000
 
 _REGEX_CACHE_SIZE = 10_000
 """Regular expressions that a shard remembers before its table is replaced."""
+
+_MOST_TRIED = 4096
+"""Constraints inside of others of which is remembered that they were tried."""
 
 _MEMORY_LIMIT = 64 << 20
 """Bytes of an automaton before it evicts what can be computed again."""
@@ -438,16 +445,52 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
             action="leave out uniqueItems, or use a vocabulary with a token for each byte",
         )
     if missing:
-        return SpelledAutomaton(automaton, vocabulary, constraint)
+        spelled = SpelledAutomaton(automaton, vocabulary, constraint)
+        _try_out(spelled, constraint)
+        return spelled
     _try_out(automaton, constraint)
     return automaton
 
 
-def _try_out(automaton: TokenAutomaton | UniqueAutomaton | LexerAutomaton, constraint: Constraint) -> None:
-    """Follows a few texts of an automaton that may be costly, and of each part that may be."""
-    parts = constraint._ambiguous_parts
-    if automaton.needs_trial or any(part is constraint for part in parts):
+def _try_out(automaton: CompiledAutomaton, constraint: Constraint) -> None:
+    """Follows a few texts of an automaton that may be costly, and of each constraint inside that may be.
+
+    Texts of these may be far from the first token, as behind free text. One that was tried over the vocabulary before is not tried again.
+    """
+    if automaton.needs_trial or constraint._ambiguous:
         try_out(automaton)
-    for part in parts:
-        if part is not constraint:  # its texts may be far from the first token, as behind free text
-            try_out(compile_grammar(part.grammar, automaton.vocabulary))
+    parts = list(constraint._inside)
+    if not parts:
+        return
+    with _tried_lock:
+        tried = _tried.setdefault(automaton.vocabulary, LRUCache(_MOST_TRIED))
+    while parts:
+        part = parts.pop()
+        parts += part._inside
+        if (part._ambiguous or automaton.needs_trial) and tried.get(part.key) is None:
+            _try_out_part(part, automaton.vocabulary)
+            tried.put(part.key, True)
+
+
+def _try_out_part(part: Constraint, vocabulary: Vocabulary) -> None:
+    from constrained.constraint.shared_rules import shared_grammar
+
+    grammar = shared_grammar(part)
+    missing = vocabulary.unspelled_bytes
+    inner = complete_vocabulary(vocabulary, missing) if missing else vocabulary
+    automaton: CompiledAutomaton
+    try:
+        automaton = compile_grammar(
+            grammar.relaxed if isinstance(grammar, CountedGrammar) else grammar, inner
+        )
+        if missing:
+            automaton = SpelledAutomaton(automaton, vocabulary)
+    except UnsatisfiableConstraint:
+        return  # no text comes there
+    if automaton.needs_trial or part._ambiguous:
+        try_out(automaton)
+
+
+_tried: WeakKeyDictionary[Vocabulary, LRUCache[str, bool]] = WeakKeyDictionary()
+"""Keys of constraints inside of others that passed their trial."""
+_tried_lock = threading.Lock()

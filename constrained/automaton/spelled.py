@@ -71,6 +71,7 @@ class SpelledAutomaton(Automaton):
         self.constraint = constraint
         self._eos = frozenset(vocabulary.eos_ids)
         self._spelled = _core.SpelledTokens(inner, vocabulary.size)
+        self._limited = False  # by the trial, which says itself what takes too long
         self._masks: LRUCache[tuple[int, int], Bitmask] = LRUCache(_MASK_CACHE_SIZE)
         self.shortest_completion(
             inner.start
@@ -100,7 +101,7 @@ class SpelledAutomaton(Automaton):
 
     def shortest_completion(self, state: int) -> int:
         """See `Automaton.shortest_completion`."""
-        with _search_limits():
+        with self._search_limits():
             return min(self._spelled.shortest_completion(state), NO_LIMIT)
 
     def fill_mask_within(self, state: int, mask: Bitmask, budget: int) -> None:
@@ -109,7 +110,7 @@ class SpelledAutomaton(Automaton):
         known = self._masks.get((state, budget))
         if known is None:
             known = self.new_mask()
-            with _search_limits():
+            with self._search_limits():
                 self._spelled.fill_mask_within(state, known, budget)
             self._masks.put((state, budget), known)
         np.asarray(mask)[:] = known
@@ -121,6 +122,25 @@ class SpelledAutomaton(Automaton):
     def forced(self, state: int) -> bytes:
         """A common prefix of all completions: that of the inner automaton."""
         return self.inner.forced(state)
+
+    @property
+    def needs_trial(self) -> bool:
+        """Yes: how long searches take shows in no grammar."""
+        return True
+
+    def limit_work(self, steps: int | None) -> None:
+        """As that of a native automaton."""
+        self._limited = steps is not None
+        self.inner.limit_work(steps)
+
+    @property
+    def last_work(self) -> int:
+        """As that of a native automaton."""
+        return self.inner.last_work
+
+    def forks(self, state: int) -> int:
+        """As that of a native automaton."""
+        return self.inner.forks(state)
 
     @property
     def automaton_table(self) -> Any:
@@ -138,17 +158,20 @@ class SpelledAutomaton(Automaton):
         return self.inner.outgrown
 
     def _alive(self, state: int) -> int:
-        with _search_limits():
+        with self._search_limits():
             return state if self._spelled.can_complete(state) else DEAD
 
-
-@contextmanager
-def _search_limits() -> Iterator[None]:
-    try:
-        yield
-    except _core.TooLarge:
-        raise ConstraintTooLarge(
-            "no completion that tokens of the vocabulary spell was found",
-            Problem("vocabulary", "the search took too many steps: some bytes occur only in longer tokens"),
-            action="simplify the constraint, or use a vocabulary with a token for each byte",
-        ) from None
+    @contextmanager
+    def _search_limits(self) -> Iterator[None]:
+        try:
+            yield
+        except _core.TooLarge:
+            if self._limited:
+                raise
+            raise ConstraintTooLarge(
+                "no completion that tokens of the vocabulary spell was found",
+                Problem(
+                    "vocabulary", "the search took too many steps: some bytes occur only in longer tokens"
+                ),
+                action="simplify the constraint, or use a vocabulary with a token for each byte",
+            ) from None

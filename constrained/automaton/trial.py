@@ -14,9 +14,9 @@ from constrained.automaton.bitmask import pack_ids, unpack_ids
 from constrained.errors import ConstraintTooLarge, Problem
 
 if TYPE_CHECKING:
-    from constrained.automaton import LexerAutomaton, TokenAutomaton, UniqueAutomaton
+    from constrained.automaton import LexerAutomaton, SpelledAutomaton, TokenAutomaton, UniqueAutomaton
 
-    CompiledAutomaton: TypeAlias = TokenAutomaton | UniqueAutomaton | LexerAutomaton
+    CompiledAutomaton: TypeAlias = TokenAutomaton | UniqueAutomaton | LexerAutomaton | SpelledAutomaton
 
 WORK_LIMIT = 3_000_000
 """Steps that one mask, or one count of tokens, may take in the trial: some 0.1 s."""

@@ -79,8 +79,9 @@ class ReplyConstraint(Constraint):
         )
 
     @property
-    def _ambiguous_parts(self) -> tuple[Constraint, ...]:
-        return () if self.content is None else self.content._ambiguous_parts
+    def _inside(self) -> tuple[Constraint, ...]:
+        content = () if self.content is None else (self.content,)
+        return (*content, *(tool.arguments for tool in self.callable_tools))
 
     @cached_property
     def special_tokens(self) -> tuple[str, ...]:

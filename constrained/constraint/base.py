@@ -36,9 +36,12 @@ class Constraint:
 
     is_json: bool = False
 
+    _ambiguous: bool = False
+    """Whether its notation has rules that may derive a text in many ways: then it is always tried, see `constrained.automaton.trial`."""
+
     @property
-    def _ambiguous_parts(self) -> tuple[Constraint, ...]:
-        """Its parts, itself perhaps, whose notation has rules that may derive a text in many ways: see `constrained.automaton.trial`."""
+    def _inside(self) -> tuple[Constraint, ...]:
+        """The constraints of parts of its texts: these are tried by themselves, as they may begin far from the first token."""
         return ()
 
     @property

@@ -100,6 +100,10 @@ class _TaggedTextConstraint(Constraint):
     at_most: int | None
 
     @property
+    def _inside(self) -> tuple[Constraint, ...]:
+        return tuple(tag.content for tag in self.tags)
+
+    @property
     def needs_document(self) -> bool:
         return any(tag.content.needs_document for tag in self.tags)
 
@@ -244,8 +248,8 @@ class _AfterMarkerConstraint(Constraint):
     content: Constraint
 
     @property
-    def _ambiguous_parts(self) -> tuple[Constraint, ...]:
-        return self.content._ambiguous_parts
+    def _inside(self) -> tuple[Constraint, ...]:
+        return (self.content,)
 
     @property
     def special_tokens(self) -> tuple[str, ...]:

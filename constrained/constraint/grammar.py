@@ -21,10 +21,7 @@ class _GrammarConstraint(Constraint):
     source: str
     notation: Notation
     start: str | None
-
-    @property
-    def _ambiguous_parts(self) -> tuple[Constraint, ...]:
-        return (self,)
+    _ambiguous = True
 
     @cached_property
     def key(self) -> str:

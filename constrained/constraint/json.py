@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from constrained.constraint.base import Constraint, digest, shorten
 from constrained.constraint.json_text import copy_schema, read_schema, read_value, write_schema
@@ -50,6 +50,10 @@ class _JsonConstraint(Constraint):
     options: Mapping[str, Any]
     embedded: Mapping[str, StringConstraint] | None
     is_json = True
+
+    @property
+    def _inside(self) -> tuple[Constraint, ...]:
+        return cast("tuple[Constraint, ...]", tuple((self.embedded or {}).values()))
 
     @cached_property
     def schema(self) -> Any:

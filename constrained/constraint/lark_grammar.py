@@ -34,10 +34,11 @@ class _LarkConstraint(Constraint):
     transformer: Any
     around: tuple[str, ...] = ()
     """Special tokens of the text that this one is a part of."""
+    _ambiguous = True
 
     @property
-    def _ambiguous_parts(self) -> tuple[Constraint, ...]:
-        return (self,)
+    def _inside(self) -> tuple[Constraint, ...]:
+        return tuple(constraint for _, constraint in self.embed)
 
     @cached_property
     def key(self) -> str:

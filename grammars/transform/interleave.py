@@ -149,16 +149,19 @@ def reject_distinct_entries(grammar: ir.Grammar, where: str) -> None:
     Raises:
         UnsupportedConstraint: there are some.
     """
-    known: dict[ir.Expr, None] = {}
+    known: dict[ir.Expr, bool] = {}
     for name, body in grammar.rules.items():
-        fold(body, children, lambda expr, known: None, known)
-        for expr in known:
-            if is_distinct(expr):
-                raise UnsupportedConstraint(
-                    f"items or keys that must be distinct cannot be used {where}",
-                    Problem(f"rule {name}", "the values of earlier ones are not recorded there"),
-                    action='leave out uniqueItems and minProperties, or make it with lexer="dynamic"',
-                )
+        if fold(
+            body,
+            children,
+            lambda expr, known: is_distinct(expr) or any(known[part] for part in children(expr)),
+            known,
+        ):
+            raise UnsupportedConstraint(
+                f"items or keys that must be distinct cannot be used {where}",
+                Problem(f"rule {name}", "the values of earlier ones are not recorded there"),
+                action='leave out uniqueItems and minProperties, or make it with lexer="dynamic"',
+            )
 
 
 def expand_interleaves(grammar: ir.Grammar) -> ir.Grammar:

@@ -16,6 +16,8 @@ Sources: Arden 1961, "Delayed-logic and finite-state machines" (the equation's s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, Problem
 from grammars.transform.interleave import remainder_after
@@ -42,9 +44,7 @@ def remove_left_recursion(grammar: ir.Grammar) -> ir.Grammar:
     nonempty = EpsilonRemover(grammar.rules)
     edges = {name: _first_calls(body, nonempty) for name, body in grammar.rules.items()}
     components = [
-        component
-        for component in strongly_connected_components(edges)
-        if any(edges[rule].get(callee) for rule in component for callee in component)
+        component for component in strongly_connected_components(edges) if _recurs(set(component), edges)
     ]
     if not components:
         return grammar
@@ -52,6 +52,11 @@ def remove_left_recursion(grammar: ir.Grammar) -> ir.Grammar:
         _LeftRecursiveComponent(component, nonempty).rewrite()
     nonempty.define_pending()
     return drop_unreachable(ir.Grammar(nonempty.rules, grammar.start))
+
+
+def _recurs(component: set[str], edges: Mapping[str, Mapping[str, bool]]) -> bool:
+    """Whether something can follow a call of a rule by another one of the component."""
+    return any(more and callee in component for rule in component for callee, more in edges[rule].items())
 
 
 def _first_calls(body: ir.Expr, nonempty: EpsilonRemover) -> dict[str, bool]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from grammars import ir
 from grammars.transform.interleave import interleave, interleave_nullable, interleave_satisfiable
-from grammars.visit import children
+from grammars.visit import children, fold
 
 
 def productive_rules(rules: Mapping[str, ir.Expr], known_productive: Iterable[str] = ()) -> set[str]:
@@ -16,86 +16,104 @@ def productive_rules(rules: Mapping[str, ir.Expr], known_productive: Iterable[st
         rules: the rules.
         known_productive: rules that are known to be productive; they need not be among `rules`.
     """
-    productive = set(known_productive)
-    known: set[int] = set()  # ids of productive nodes; only grows
-    order = tuple(reversed(tuple(rules)))  # most rules stand before those they call
-    changed = True
-    while changed:
-        changed = False
-        for name in order:
-            if name not in productive and _derives(rules[name], productive, known):
-                productive.add(name)
-                changed = True
-        order = order[::-1]
-    return productive
+    derivations = _Derivations(known_productive)
+    for name in reversed(tuple(rules)):  # most rules stand before those they call
+        if name not in derivations.productive:
+            derivations.add(name, rules[name])
+    derivations.finish()
+    return derivations.productive
 
 
-def _derives(root: ir.Expr, known_productive: set[str], known: set[int]) -> bool:
-    """Whether an expression is productive; stops at the first derivation."""
-    failed: set[int] = set()
+class _Derivations:
+    """Which expressions and rules derive a text. Each expression is read once, and again only where a part turned out to derive one.
 
-    def seen(node: ir.Expr) -> bool | None:
-        """The verdict, if it does not depend on parts that were not examined yet."""
+    Attributes:
+        productive: names of rules.
+    """
+
+    def __init__(self, known_productive: Iterable[str]) -> None:
+        self.productive = set(known_productive)
+        self._missing: dict[ir.Expr, int] = {}  # parts that have to derive a text; 0: it derives one
+        self._waiting: dict[ir.Expr, list[ir.Expr]] = {}  # for an expression: those around it
+        self._calls: dict[str, list[ir.Expr]] = {}  # of a rule that is not known to derive one
+        self._bodies: dict[ir.Expr, list[str]] = {}  # rules with this body
+        self._interleaves: dict[ir.Interleave, None] = {}  # to be asked again: each asks all of its entries
+
+    def add(self, name: str, body: ir.Expr) -> None:
+        """Reads a rule."""
+        if fold(body, _needed, self._count, self._missing):
+            self._bodies.setdefault(body, []).append(name)
+        else:
+            self._found_rule(name)
+
+    def finish(self) -> None:
+        """Asks interleaves for as long as something is found."""
+        while self._interleaves:
+            asked, self._interleaves = self._interleaves, {}
+            for node in asked:
+                if self._missing[node] and self._satisfied(node):
+                    self._missing[node] = 0
+                    self._found([node])
+
+    def _count(self, node: ir.Expr, known: dict[ir.Expr, int]) -> int:
+        """The parts of an expression that are missing."""
         if isinstance(node, ir.Terminal):
-            return not isinstance(node.regex, ir.EmptySet)
+            return int(isinstance(node.regex, ir.EmptySet))
         if isinstance(node, ir.Call):
-            return node.rule in known_productive
-        if id(node) in known or (isinstance(node, ir.Loop) and node.low == 0):
-            return True
-        if isinstance(node, ir.Interleave) and interleave_nullable(node):
-            return True
-        return False if id(node) in failed else None
-
-    def verdict(node: ir.Interleave) -> bool | ir.Expr:
-        """Whether an interleave is productive, or a part of it that must be examined first."""
-        known_parts: dict[ir.Expr, bool] = {}
-        for part in children(node):
-            result = seen(part)
-            if result is None:
-                return part
-            known_parts[part] = result
-        entries = [entry for entry in node.entries if known_parts[entry.head] and known_parts[entry.body]]
-        return interleave_satisfiable(node, entries, alone=not known_parts[node.separator])
-
-    def opened(node: ir.Expr) -> tuple[ir.Expr, Iterator[ir.Expr], bool]:
-        """A node, the parts that its verdict may depend on, and the verdict of a part that decides it."""
+            if node.rule in self.productive:
+                return 0
+            self._calls.setdefault(node.rule, []).append(node)
+            return 1
+        parts = _needed(node)
+        missing = [part for part in parts if known[part]]
+        count = len(missing)
         if isinstance(node, ir.Choice):
-            if any(seen(part) for part in node.parts):
-                return node, iter((ir.EPSILON,)), True
-            return node, reversed(node.parts), True  # optional parts come first
-        if isinstance(node, ir.Interleave):
-            return node, iter(()), False
-        parts = node.parts if isinstance(node, ir.Sequence) else (node.part,)  # type: ignore[attr-defined]
-        return node, iter(parts), False
+            count = int(len(missing) == len(parts))
+        elif isinstance(node, ir.Interleave):
+            count = int(not self._satisfied(node))
+        for part in missing if count else ():
+            self._waiting.setdefault(part, []).append(node)
+        return count
 
-    result = seen(root)
-    if result is not None:
-        return result
-    known.add(id(ir.EPSILON))
-    stack = [opened(root)]
-    while stack:
-        node, parts, decisive = stack[-1]
-        if isinstance(node, ir.Interleave):
-            outcome = verdict(node)
-            if isinstance(outcome, ir.Expr):
-                stack.append(opened(outcome))
-                result = None
-                continue
-            result = outcome
-        elif result != decisive:  # by the part examined last
-            for part in parts:
-                result = seen(part)
-                if result is None:
-                    stack.append(opened(part))
-                if result is None or result == decisive:
-                    break
-            else:
-                result = not decisive
-            if result is None:
-                continue
-        (known if result else failed).add(id(node))
-        stack.pop()
-    return bool(result)
+    def _satisfied(self, node: ir.Interleave) -> bool:
+        if interleave_nullable(node):
+            return True
+        missing = self._missing
+        entries = [entry for entry in node.entries if not missing[entry.head] and not missing[entry.body]]
+        return interleave_satisfiable(node, entries, alone=bool(missing[node.separator]))
+
+    def _found_rule(self, name: str) -> None:
+        self.productive.add(name)
+        calls = self._calls.pop(name, [])
+        for call in calls:
+            self._missing[call] = 0
+        self._found(calls)
+
+    def _found(self, found: list[ir.Expr]) -> None:
+        """Notes all that derives a text because these expressions do."""
+        while found:
+            part = found.pop()
+            for name in self._bodies.pop(part, ()):
+                self.productive.add(name)
+                for call in self._calls.pop(name, ()):
+                    self._missing[call] = 0
+                    found.append(call)
+            for node in self._waiting.pop(part, ()):
+                if isinstance(node, ir.Interleave):
+                    self._interleaves[node] = None
+                elif self._missing[node]:
+                    self._missing[node] = self._missing[node] - 1 if isinstance(node, ir.Sequence) else 0
+                    if not self._missing[node]:
+                        found.append(node)
+
+
+def _needed(node: ir.Expr) -> tuple[ir.Expr, ...]:
+    """The parts that whether a node derives a text depends on."""
+    if (isinstance(node, ir.Loop) and node.low == 0) or (
+        isinstance(node, ir.Interleave) and interleave_nullable(node)
+    ):
+        return ()
+    return children(node)
 
 
 def prune_unproductive(grammar: ir.Grammar, known_productive: Iterable[str] = ()) -> ir.Grammar | None:

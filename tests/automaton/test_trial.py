@@ -5,18 +5,34 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from constrained.automaton import DEAD, LexerAutomaton, TokenAutomaton, compile, trial
+from constrained import automaton as automata
+from constrained.automaton import DEAD, LexerAutomaton, TokenAutomaton, compile, compile_grammar, trial
 from constrained.automaton.bitmask import unpack_ids
 from constrained.chat.reply import reply_constraint
-from constrained.constraint import Constraint, after, gbnf, json_schema, lark, regex, structural_tag
+from constrained.constraint import (
+    Constraint,
+    after,
+    gbnf,
+    json_schema,
+    lark,
+    regex,
+    structural_tag,
+    tag,
+    tags,
+)
 from constrained.errors import ConstraintTooLarge
 from tests.support.finite import byte_vocabulary
 
 AMBIGUOUS = gbnf('root ::= x\nx ::= x x x | "a" | "b"')
 SECURITY = Path(__file__).parents[2] / "SECURITY.md"
+
+
+NAMES = {"^a": {"type": "integer"}, "^b": {"type": "string"}, "^c": {"type": "boolean"}}
+CLOSED: dict[str, Any] = {"type": "object", "additionalProperties": False}
 
 
 def allowed(automaton: TokenAutomaton | LexerAutomaton, state: int) -> set[int]:
@@ -75,6 +91,8 @@ def test_the_limit_ends_with_the_trial() -> None:
         (regex("[a-z]+(,[a-z]+)*"), False),
         (json_schema({"type": "string", "not": {"pattern": "a.{12}b"}}), True),
         (json_schema({"type": "object", "minProperties": 50}), True),
+        (json_schema({"type": "object", "patternProperties": NAMES, "minProperties": 2}), False),
+        (json_schema({**CLOSED, "patternProperties": NAMES, "minProperties": 9}), True),
         (regex("a{3000}"), True),
     ],
 )
@@ -127,6 +145,74 @@ DEAR = """
 def test_a_grammar_inside_another_constraint_is_tried_as_well(around: Callable[[str], Constraint]) -> None:
     with pytest.raises(ConstraintTooLarge, match="the masks of the constraint take too long"):
         compile(around(DEAR), byte_vocabulary("aa", "ab", "ba", "bb", "aab", "bba", "aaaa", "abab", "bbbbbb"))
+
+
+COSTLY: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "x": {
+            "type": "string",
+            "pattern": "((b([^\\n][ab][ab])*|(([^\\n][ab][ab]|b[ab].){4}){3,5}){0,4}){4}",
+            "not": {"pattern": "c"},
+        }
+    },
+    "additionalProperties": False,
+}
+"""The first mask inside its string takes millions of steps, and the string may be left out."""
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        after("</think>", json_schema(COSTLY, whitespace="none")),
+        tags(tag("<a>", json_schema(COSTLY, whitespace="none"), "</a>")),
+        after("x", tags(tag("<a>", json_schema(COSTLY, whitespace="none"), "</a>"))),
+        structural_tag(
+            {
+                "type": "structural_tag",
+                "format": {
+                    "type": "triggered_tags",
+                    "triggers": ["<f"],
+                    "tags": [
+                        {
+                            "type": "tag",
+                            "begin": "<f>",
+                            "content": {"type": "json_schema", "json_schema": COSTLY},
+                            "end": "</f>",
+                        }
+                    ],
+                },
+            }
+        ),
+        reply_constraint([{"name": "f", "parameters": COSTLY}]),
+        json_schema({"type": "string", "x-content": "g"}, embed={"g": gbnf(DEAR)}),
+    ],
+    ids=[
+        "after a marker",
+        "in a section",
+        "in a section after a marker",
+        "in a triggered tag",
+        "a tool",
+        "in a string",
+    ],
+)
+def test_a_constraint_far_from_the_first_token_is_tried_by_itself(constraint: Constraint) -> None:
+    vocabulary = byte_vocabulary("aa", "ab", "ba", "bb", "aab", "bba", "aaaa", "abab", "bbbbbb", '{"', 'x":"')
+    whole = compile_grammar(constraint.grammar, vocabulary)
+    trial.try_out(whole)  # its first texts do not come there
+    with pytest.raises(ConstraintTooLarge, match="the masks of the constraint take too long"):
+        compile(constraint, vocabulary)
+
+
+def test_a_part_that_passed_its_trial_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    vocabulary, tried = byte_vocabulary(), []
+    monkeypatch.setattr(automata, "try_out", lambda automaton: tried.append(automaton))
+    part = gbnf('root ::= "a"+')
+    for marker in ("</think>", "</thought>"):
+        compile(after(marker, part), vocabulary)
+    assert len(tried) == 3  # each whole, and the part once
+    compile(after("</think>", part), byte_vocabulary("ab"))
+    assert len(tried) == 5
 
 
 def test_a_search_that_gives_up_leaves_tokens_out_and_raises_nothing() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import constrained
-from constrained.automaton import SpelledAutomaton, TokenAutomaton
+from constrained.automaton import SpelledAutomaton, TokenAutomaton, trial
 from constrained.automaton.bitmask import unpack_ids
 from constrained.errors import ConstraintTooLarge, UnsatisfiableConstraint
 from constrained.vocabulary import Vocabulary
@@ -223,20 +223,48 @@ def test_draft_tokens_are_those_of_the_vocabulary_and_save_passes():
     assert sum(out.stats.forwards for out in drafted) < 0.7 * sum(out.stats.forwards for out in alone)
 
 
+HARD = "[ab]*a[ab]{20}é"
+"""There are two million states, and no token of `UNSPELLED` writes é at the end."""
+UNSPELLED = ["x", "y", "w", "a", "b", "éq", "wa"]
+
+
 def test_where_a_search_gives_up_behind_a_token_masks_leave_that_token_out():
-    """No limit is an error after the first token. Behind y there are two million states, and no token writes é at the end."""
-    hard = "[ab]*a[ab]{20}é"
-    pieces = ["x", "y", "w", "a", "b", "éq", "wa"]
-    vocabulary = Vocabulary.from_bytes([*(piece.encode() for piece in pieces), b""], [len(pieces)])
-    automaton = constrained.compile(constrained.regex(f"ww(x+|y{hard}|wa?b)"), vocabulary)
+    """No limit is an error after the first token; the trial does not come behind so many letters."""
+    pieces = [piece.encode() for piece in UNSPELLED]
+    vocabulary = Vocabulary.from_bytes([*pieces, b""], [len(pieces)])
+    automaton = constrained.compile(constrained.regex(f"w{{12}}(x+|y{HARD}|wa?b)"), vocabulary)
     assert isinstance(automaton, SpelledAutomaton)
-    state = automaton.walk(automaton.start, [2, 2])[-1]
-    exact = needs([piece.encode() for piece in pieces], "ww(x+|wa?b)", 3, longest=5)
+    state = automaton.walk(automaton.start, [2] * 12)[-1]
+    exact = needs(pieces, "x+|wa?b", 1, longest=3)
     for budget in (1 << 30, 2, 3, 1 << 30):
-        wanted = {t for t in range(len(pieces)) if exact[2, 2, t] < min(budget, NEVER)}
+        wanted = {t for t in range(len(pieces)) if exact[t,] < min(budget, NEVER)}
         assert masked(automaton, state, budget) == wanted
+        assert automaton.last_work < trial.WORK_LIMIT
     assert automaton.accepts(automaton.walk(state, [6, 4])[-1])
+
+
+def test_a_search_that_takes_too_long_at_the_start_refuses_the_constraint():
+    vocabulary = Vocabulary.from_bytes([*(piece.encode() for piece in UNSPELLED), b""], [len(UNSPELLED)])
     with pytest.raises(
         ConstraintTooLarge, match="no completion that tokens of the vocabulary spell was found"
     ):
-        constrained.compile(constrained.regex(hard), vocabulary)
+        constrained.compile(constrained.regex(HARD), vocabulary)
+
+
+def test_the_work_of_searches_is_counted_and_limited():
+    vocabulary = Vocabulary.from_bytes([*(piece.encode() for piece in UNSPELLED), b""], [len(UNSPELLED)])
+    automaton = constrained.compile(constrained.regex(f"w{{12}}(x+|y{HARD}|wa?b)"), vocabulary)
+    state = automaton.walk(automaton.start, [2] * 12)[-1]
+    automaton.limit_work(50_000)
+    with pytest.raises(constrained._core.TooLarge, match="too many steps"):
+        automaton.fill_mask(state, automaton.new_mask())
+    automaton.limit_work(None)
+    assert masked(automaton, state, 1 << 30) == {UNSPELLED.index(piece) for piece in ("x", "w", "wa")}
+
+
+def test_such_an_automaton_is_tried(monkeypatch):
+    monkeypatch.setattr(trial.try_out, "__defaults__", (3,))
+    with pytest.raises(
+        ConstraintTooLarge, match="the masks of the constraint take too long\\n  at the start"
+    ):
+        constrained.compile(constrained.regex("é+"), Vocabulary.from_bytes(["é".encode(), b""], [1]))

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import itertools
+import random
+from typing import Any
 
 import pytest
 from hypothesis import given
 
 from grammars import ir
+from grammars.errors import UnsupportedConstraint
+from grammars.transform import interleave as transform_interleave
 from grammars.transform import productive
+from grammars.transform.interleave import (
+    interleave,
+    interleave_satisfiable,
+    is_distinct,
+    reject_distinct_entries,
+)
 from grammars.transform.productive import productive_rules, prune_unproductive
+from grammars.visit import children, postorder
 from tests.support import strategies as some
 
 
@@ -73,22 +84,76 @@ def test_a_rule_that_needs_itself_derives_nothing() -> None:
     assert list(kept.rules) == ["start"]
 
 
-@pytest.mark.parametrize("callers_first", [False, True])
-def test_a_chain_of_rules_is_gone_through_a_few_times(
-    callers_first: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = []
-    derives = productive._derives
-
-    def count(root: ir.Expr, known_productive: set[str], known: set[int]) -> bool:
-        asked.append(root)
-        return derives(root, known_productive, known)
-
-    monkeypatch.setattr(productive, "_derives", count)
-    rules = {"r0": ir.terminal("a")} | {
-        f"r{i}": ir.sequence(ir.terminal("b"), ir.call(f"r{i - 1}")) for i in range(1, 200)
+def orders(count: int) -> dict[str, list[int]]:
+    shuffled = random.Random(1).sample(range(count), count)
+    return {
+        "called first": [*range(count)],
+        "callers first": [*reversed(range(count))],
+        "shuffled": shuffled,
+        "to and fro": [at // 2 if at % 2 else count - 1 - at // 2 for at in range(count)],
     }
-    if callers_first:
-        rules = dict(reversed(rules.items()))
+
+
+def read(rules: dict[str, ir.Expr], monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often the parts of an expression are asked for."""
+    asked = 0
+
+    def count(node: ir.Expr) -> tuple[ir.Expr, ...]:
+        nonlocal asked
+        asked += 1
+        return children(node)
+
+    monkeypatch.setattr(productive, "children", count)
     assert productive.productive_rules(rules) == set(rules)
-    assert len(asked) <= 2 * len(rules)
+    return asked
+
+
+@pytest.mark.parametrize("order", orders(0))
+def test_each_expression_is_read_once_whatever_the_order_of_the_rules(
+    order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chain, and one rule that calls all others."""
+    bodies = [
+        ir.terminal("a"),
+        *(ir.sequence(ir.terminal("b"), ir.call(f"r{i - 1}")) for i in range(1, 400)),
+        ir.sequence(*(ir.call(f"r{i}") for i in range(400))),
+        ir.choice(*(ir.sequence(ir.call(f"r{i}"), ir.call("r400")) for i in range(400))),
+    ]
+    rules = {f"r{i}": bodies[i] for i in orders(len(bodies))[order]}
+    nodes = sum(1 for body in bodies for _ in postorder(body))
+    assert read(rules, monkeypatch) <= 3 * nodes
+
+
+def test_an_interleave_is_asked_again_only_where_something_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
+    def satisfiable(*args: Any, **more: Any) -> bool:
+        nonlocal asked
+        asked += 1
+        return interleave_satisfiable(*args, **more)
+
+    monkeypatch.setattr(productive, "interleave_satisfiable", satisfiable)
+    entries = [ir.InterleaveEntry(ir.terminal("a"), ir.call(f"r{i}"), i) for i in range(200)]
+    rules = {"all": ir.Interleave(tuple(entries), tuple(range(200)), 0, 0, None, ir.EPSILON, False)}
+    rules |= {"r0": ir.terminal("a")} | {f"r{i}": ir.call(f"r{i - 1}") for i in range(1, 200)}
+    for order in (rules, dict(reversed(rules.items()))):
+        assert productive_rules(order) == set(rules)
+    assert asked <= 4
+
+
+def test_rules_behind_a_lexer_are_searched_for_distinct_entries_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
+    def count(expr: ir.Expr) -> bool:
+        nonlocal asked
+        asked += 1
+        return is_distinct(expr)
+
+    monkeypatch.setattr(transform_interleave, "is_distinct", count)
+    bodies = {f"r{i}": ir.sequence(ir.terminal("b"), ir.call(f"r{i - 1}")) for i in range(1, 200)}
+    reject_distinct_entries(ir.Grammar(bodies, "r1"), "here")
+    assert asked <= sum(1 for body in bodies.values() for _ in postorder(body))
+    distinct = ir.InterleaveEntry(ir.terminal("a"), ir.EPSILON, distinct=True)
+    bodies["r0"] = ir.sequence(ir.terminal("b"), interleave([distinct]))
+    with pytest.raises(UnsupportedConstraint, match="rule r0"):
+        reject_distinct_entries(ir.Grammar(bodies, "r1"), "here")

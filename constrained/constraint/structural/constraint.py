@@ -44,8 +44,11 @@ class _StructuralTagConstraint(Constraint):
         return read_definition(json.loads(self._text))
 
     @property
-    def _ambiguous_parts(self) -> tuple[Constraint, ...]:
-        return tuple(part for one in f.contents(self._read) for part in one.constraint._ambiguous_parts)
+    def _inside(self) -> tuple[Constraint, ...]:
+        parts = (one.constraint for one in f.contents(self._read))
+        if self.document is None:
+            return tuple(parts)
+        return tuple(one.bind(self.document) if self.document else one.without_document() for one in parts)
 
     @cached_property
     def grammar(self) -> Grammar:

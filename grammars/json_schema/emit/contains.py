@@ -8,6 +8,7 @@ may go uncounted, unless the items must differ. Each state has one expression fo
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, Problem
@@ -18,6 +19,13 @@ from grammars.json_schema.text.punctuation import ArraySigns
 
 MAX_COUNT_STATES = 20_000
 """Maximum number of states of one array."""
+
+MAX_COUNT_OPTIONS = 60_000
+"""Maximum number of kinds of items in all states of one array: which of the ``contains`` they match."""
+
+MAX_UNCOUNTED = 50_000
+"""Where matches may go uncounted, after each item every lower count is possible too: maximum of the product of all minimums, each plus one,
+times their sum. Near it a count of tokens takes some 3,000,000 steps."""
 
 _MAX_COMPARED = 32
 """Maximum number of positions with schemas of their own that are compared with each other."""
@@ -77,7 +85,7 @@ def contains_array_expr(
         next_required: of arrays whose items differ. Every match is counted, so that an item that has to match differs from all that do not.
 
     Raises:
-        ConstraintTooLarge: there are more than `MAX_COUNT_STATES` states.
+        ConstraintTooLarge: there are more than `MAX_COUNT_STATES` states, or `MAX_COUNT_OPTIONS` kinds of items, or minimums beyond `MAX_UNCOUNTED`.
     """
     parts, high = constraints.contains_constraints, constraints.max_items
     size = max(constraints.min_items, high or 0, *(len(part.items.prefix) for part in parts))
@@ -87,7 +95,18 @@ def contains_array_expr(
         [0, *(len(part.items.prefix) for part in parts), *(len(items.prefix) for items in constraints.items)]
     )
     exact = next_required is not None
+
+    def too_high(reason: str) -> ConstraintTooLarge:
+        problem = Problem(parts[0].place, reason)
+        return ConstraintTooLarge(
+            "the counts of contains are too high", problem, action="lower the counts of this array"
+        )
+
+    least = [part.min_contains for part in parts if part.max_contains is None and not exact]
+    if prod(low + 1 for low in least) * sum(least) > MAX_UNCOUNTED:
+        raise too_high("the minimums can be reached in too many ways: " + ", ".join(map(str, least)))
     options_at: dict[CountState, list[tuple[Conjunction, ir.Expr, tuple[int, ...]]]] = {}
+    found = 0  # in all of them
 
     def items_at(index: int, counts: tuple[int, ...]) -> list[tuple[Conjunction, ir.Expr, tuple[int, ...]]]:
         """The items that may stand at a position, each with the counts after it."""
@@ -112,17 +131,21 @@ def contains_array_expr(
                     if not known_empty(tuple(dict.fromkeys((*nodes, *wanted)))):
                         split.append((chosen, more))
             options = split
+            if found + len(options) > MAX_COUNT_OPTIONS:
+                raise too_high(f"more than {MAX_COUNT_OPTIONS} kinds of items that match some of them")
         unified = ((tuple(dict.fromkeys(nodes)), reached) for nodes, reached in options)
         transitions = ((nodes, conjunction_expr(nodes), reached) for nodes, reached in unified)
         return [transition for transition in transitions if transition[1] is not ir.EMPTY_LANGUAGE]
 
     def edges(state: CountState) -> CountTransitions:
+        nonlocal found
         index, counts = state
         if high is not None and index >= high:
             return {}
         position_class = min(index, listed), counts  # positions after the prefixes are equivalent
         if position_class not in options_at:
             options_at[position_class] = items_at(*position_class)
+            found += len(options_at[position_class])
         transitions: CountTransitions = {}
         following = min(index + 1, size)
         for nodes, item, reached in options_at[position_class]:
@@ -167,13 +190,7 @@ def contains_array_expr(
         if state not in known:
             known[state] = edges(state)
             if len(known) > MAX_COUNT_STATES:
-                raise ConstraintTooLarge(
-                    "the counts of contains are too high",
-                    Problem(
-                        parts[0].place, f"more than {MAX_COUNT_STATES} combinations of position and counts"
-                    ),
-                    action="lower the counts of this array",
-                )
+                raise too_high(f"more than {MAX_COUNT_STATES} combinations of position and counts")
             stack.extend(other for other in known[state] if other not in known)
             continue
         stack.pop()
