@@ -8,7 +8,8 @@ where `DnfExpansion` would multiply the alternatives.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from functools import cache
@@ -25,7 +26,7 @@ from grammars.json_schema.source.document import SchemaNode, child_pointer
 from grammars.json_schema.text import numbers, strings
 from grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
 from grammars.json_schema.text.literals import value_expr, value_regex, values_regex
-from grammars.json_schema.text.multiple_of import distinct_exclusions, multiples_of
+from grammars.json_schema.text.multiple_of import check_exclusion, distinct_exclusions, multiples_of
 from grammars.json_schema.text.numbers import INTEGRAL_NUMBER, decimal, decimal_spellings, exclude_numbers
 from grammars.json_schema.text.punctuation import JsonPunctuation
 from grammars.json_schema.text.strings import strings_excluding
@@ -298,14 +299,20 @@ class ScalarLowering:
                 self.diagnostics.conflict(disjunct, "every multiple of multipleOf is one that not excludes")
                 return ir.EMPTY_LANGUAGE
             excluded.append(self.multiples(disjunct, steps, numbers.UNBOUNDED, whole=False))
+        without = (*(() if constraints.types & f.INTEGER else (Decimal(1),)), *constraints.non_divisors)
+        if constraints.divisors and without:
+            with self.at_multiple_of(disjunct):
+                check_exclusion(constraints.divisors, without)
         if excluded:
             rest = self.number(
                 disjunct,
                 TypeConstraints(types=types, bounds=constraints.bounds, divisors=constraints.divisors),
             )
-            return (
-                ir.Terminal(exclude_numbers(rest.regex, excluded)) if isinstance(rest, ir.Terminal) else rest
-            )
+            if not isinstance(rest, ir.Terminal):
+                return rest
+            if constraints.divisors:  # multiples have no exponents
+                return ir.Terminal(ir.difference(rest.regex, ir.union(*excluded)))
+            return ir.Terminal(exclude_numbers(rest.regex, excluded))
         whole = not constraints.types & f.NON_INTEGER
         if constraints.bounds.empty():
             self.diagnostics.conflict(disjunct, f"no number is {constraints.bounds}")
@@ -357,9 +364,15 @@ class ScalarLowering:
     def multiples(
         self, disjunct: Conjunction, steps: Sequence[Decimal], bounds: numbers.Bounds, whole: bool
     ) -> ir.Regex:
-        """The common multiples of all steps; errors get the places of ``multipleOf``."""
-        try:
+        """The common multiples of all steps."""
+        with self.at_multiple_of(disjunct):
             return multiples_of(tuple(steps), bounds, whole)
+
+    @contextmanager
+    def at_multiple_of(self, disjunct: Conjunction) -> Iterator[None]:
+        """Gives errors the places of ``multipleOf``."""
+        try:
+            yield
         except ConstraintTooLarge as error:
             reason = error.problems[0].reason
             problems = [

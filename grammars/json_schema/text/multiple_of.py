@@ -22,7 +22,8 @@ MAX_PLACES = 400
 MAX_REQUIRED_DIGITS = 32
 """Most free digits that a bound may require, where more states than `MAX_STATES` come of them."""
 MAX_STATES = 1 << 14
-"""Each of the required digits has a state for each remainder: near a token limit a mask visits most of them."""
+"""Each of the required digits has a state for each remainder: near a token limit a mask visits most of them. Beside excluded
+multiples there is a search in each state."""
 
 _MINUS, _POINT, _ZEROS = ir.literal("-"), ir.literal("."), ir.repeat(ir.literal("0"))
 _NO_FRACTION = ir.optional(ir.concat(_POINT, ir.repeat(ir.literal("0"), 1)))
@@ -82,6 +83,25 @@ def distinct_exclusions(
         for common, together in found.items()
         if not any(other != common and common % other == 0 for other in found)
     ]
+
+
+def check_exclusion(steps: tuple[Decimal, ...], excluded: tuple[Decimal, ...]) -> None:
+    """Checks that the common multiples of some numbers can be excluded from those of `steps`, whose language has them too.
+
+    A text is then searched for the nearest number that is left, and there is a search for each remainder.
+
+    Raises:
+        ConstraintTooLarge: there are too many remainders.
+    """
+    step = least_common_multiple([*steps, *excluded])
+    if _Multiples(step, integers_only=False).modulus > MAX_STATES:
+        raise ConstraintTooLarge(
+            "multipleOf has too many remainders beside what not excludes",
+            Problem(
+                "multipleOf", f"beside not, more than {MAX_STATES:,} remainders are told apart", float(step)
+            ),
+            action="use simpler steps",
+        )
 
 
 def _fits(step: Fraction) -> bool:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constrained.automaton import TokenAutomaton, compile
+from constrained.constraint import json_schema
 from constrained.errors import UnsatisfiableConstraint
 from constrained.testing.judge import ReferenceRecognizer
 from grammars import ir
@@ -209,3 +210,52 @@ def test_steps_that_exclude_each_other_are_not_searched() -> None:
     assert distinct_exclusions((), (Decimal(4), Decimal(2))) == [(Decimal(2),)]
     too_long = Decimal(10**18 + 3)
     assert distinct_exclusions(both, (too_long, Decimal(7))) == [(too_long,), (*both, Decimal(7))]
+
+
+def test_single_numbers_are_excluded_from_multiples_without_a_search() -> None:
+    step = "760.6697698376886"
+    schema = {"multipleOf": float(step), "type": "number", "not": {"enum": [float(step), 7]}}
+    automaton = compile(json_schema(schema), vocabulary())
+    assert isinstance(automaton, TokenAutomaton)
+    for factor in range(-3, 12):
+        for text, _ in spellings(Fraction(step) * factor):
+            assert walk(automaton, text) == (factor != 1), text
+    state = automaton.walk(automaton.start, list(b"76"))[-1]
+    mask = automaton.new_mask()
+    automaton.fill_mask(state, mask)
+    automaton.fill_mask_within(state, mask, automaton.shortest_completion(state) + 1)
+    assert automaton.last_work < 10_000
+
+
+@pytest.mark.parametrize(
+    ("excluded", "too_many"),
+    [
+        ({"multipleOf": 0.1}, True),
+        ({"type": "integer", "minimum": 3.5}, True),
+        ({"anyOf": [{"multipleOf": 2}, {"multipleOf": 7}, {"multipleOf": 11}]}, True),
+        ({"type": "integer"}, True),
+        ({"const": 5}, False),
+        ({"minimum": 5}, False),
+    ],
+)
+def test_multiples_with_many_remainders_beside_excluded_ones_are_refused_by_name(
+    excluded: dict[str, Any], too_many: bool
+) -> None:
+    schema = {"type": "number", "multipleOf": 760.6697698376886, "not": excluded}
+    if not too_many:
+        compile(schema, vocabulary())
+        return
+    with pytest.raises(ConstraintTooLarge, match="remainders") as refused:
+        compile(schema, vocabulary())
+    assert refused.value.problems[0].place == "#/multipleOf"
+
+
+def test_multiples_with_few_remainders_beside_excluded_ones_are_not_refused() -> None:
+    for step, excluded in ((0.01, 1), (1.009, 1), (1e-9, 0.01), (30, 7), (1009, 3)):
+        automaton = compile(
+            {"type": "number", "multipleOf": step, "not": {"multipleOf": excluded}}, vocabulary()
+        )
+        for factor in range(1, 400, 57):
+            value = Fraction(str(step)) * factor
+            wanted = (value / Fraction(str(excluded))).denominator > 1
+            assert walk(automaton, spellings(value)[0][0]) == wanted, value
