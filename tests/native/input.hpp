@@ -176,6 +176,7 @@ private:
         put(fraction || input.one_in(2) ? core::kInfinite : low + static_cast<uint32_t>(input.pick(kCounts)), 4);
         put(form == static_cast<uint32_t>(core::DecimalMultiple::Form::Whole) ? 0 : input.below(4), 4);
         put(form, 4);
+        put(input.one_in(2) ? core::kInfinite : input.below(3), 4);
         return at;
     }
 

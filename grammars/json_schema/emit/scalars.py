@@ -318,7 +318,7 @@ class ScalarLowering:
             self.diagnostics.conflict(disjunct, f"no number is {constraints.bounds}")
             return ir.EMPTY_LANGUAGE
         if constraints.divisors:
-            regex = self.multiples(disjunct, constraints.divisors, self.closed_bounds(constraints), whole)
+            regex = self.limited_multiples(disjunct, constraints, whole)
         elif whole:
             if constraints.bounds == numbers.UNBOUNDED:
                 return self.any_integer
@@ -333,40 +333,47 @@ class ScalarLowering:
                 f"no {'integer' if whole else 'number'} is {constraints.bounds} and a multiple of every multipleOf",
             )
             return ir.EMPTY_LANGUAGE
-        return ir.Terminal(self.with_few_digits(regex, constraints, whole))
+        return ir.Terminal(
+            regex if constraints.divisors else self.with_few_digits(regex, constraints.bounds, whole)
+        )
 
-    def with_few_digits(self, regex: ir.Regex, constraints: TypeConstraints, whole: bool) -> ir.Regex:
-        """Numbers with as many digits as `max_digits`, bounds and divisors allow; integers between two bounds stay."""
-        bounds = constraints.bounds
+    def with_few_digits(self, regex: ir.Regex, bounds: numbers.Bounds, whole: bool) -> ir.Regex:
+        """Numbers with as many digits as `max_digits` and bounds allow; integers between two bounds stay."""
         closed = bounds.low is not None and bounds.high is not None
-        if self.max_digits is None or (whole and (closed or constraints.divisors)):
+        if self.max_digits is None or (whole and closed):
             return regex
-        before, after = numbers.digits_needed(bounds, constraints.divisors, self.max_digits)
+        before, after = numbers.digits_needed(bounds, (), self.max_digits)
         return ir.intersection(regex, numbers.with_digits(before, None if whole else after))
 
-    def closed_bounds(self, constraints: TypeConstraints) -> numbers.Bounds:
-        """The bounds, with those that `max_digits` sets where there is none.
+    def limited_multiples(self, disjunct: Conjunction, constraints: TypeConstraints, whole: bool) -> ir.Regex:
+        """The multiples of a disjunct with as many digits as `max_digits`, bounds and divisors allow.
 
         A language of multiples counts digits by itself; an intersection with one of few digits would have to be searched for a
         multiple that is short enough.
         """
-        bounds = constraints.bounds
+        bounds, divisors = constraints.bounds, constraints.divisors
         if self.max_digits is None:
-            return bounds
-        before, _ = numbers.digits_needed(bounds, constraints.divisors, self.max_digits)
+            return self.multiples(disjunct, divisors, bounds, whole)
+        before, after = numbers.digits_needed(bounds, divisors, self.max_digits)
         most = Decimal(10**before - 1)
-        return replace(
+        closed = replace(
             bounds,
             low=-most if bounds.low is None else bounds.low,
             high=most if bounds.high is None else bounds.high,
         )
+        return self.multiples(disjunct, divisors, closed, whole, after)
 
     def multiples(
-        self, disjunct: Conjunction, steps: Sequence[Decimal], bounds: numbers.Bounds, whole: bool
+        self,
+        disjunct: Conjunction,
+        steps: Sequence[Decimal],
+        bounds: numbers.Bounds,
+        whole: bool,
+        places: int | None = None,
     ) -> ir.Regex:
-        """The common multiples of all steps."""
+        """The common multiples of all steps; `places`: digits after the point, at most."""
         with self.at_multiple_of(disjunct):
-            return multiples_of(tuple(steps), bounds, whole)
+            return multiples_of(tuple(steps), bounds, whole, places)
 
     @contextmanager
     def at_multiple_of(self, disjunct: Conjunction) -> Iterator[None]:
