@@ -26,7 +26,7 @@ from grammars.json_schema.source.document import SchemaNode, child_pointer
 from grammars.json_schema.text import numbers, strings
 from grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
 from grammars.json_schema.text.literals import value_expr, value_regex, values_regex
-from grammars.json_schema.text.multiple_of import check_exclusion, distinct_exclusions, multiples_of
+from grammars.json_schema.text.multiple_of import check_remainders, distinct_exclusions, multiples_of
 from grammars.json_schema.text.numbers import INTEGRAL_NUMBER, decimal, decimal_spellings, exclude_numbers
 from grammars.json_schema.text.punctuation import JsonPunctuation
 from grammars.json_schema.text.strings import strings_excluding
@@ -299,10 +299,9 @@ class ScalarLowering:
                 self.diagnostics.conflict(disjunct, "every multiple of multipleOf is one that not excludes")
                 return ir.EMPTY_LANGUAGE
             excluded.append(self.multiples(disjunct, steps, numbers.UNBOUNDED, whole=False))
-        without = (*(() if constraints.types & f.INTEGER else (Decimal(1),)), *constraints.non_divisors)
-        if constraints.divisors and without:
+        if constraints.divisors and (constraints.non_divisors or not constraints.types & f.INTEGER):
             with self.at_multiple_of(disjunct):
-                check_exclusion(constraints.divisors, without)
+                check_remainders(constraints.divisors)
         if excluded:
             rest = self.number(
                 disjunct,

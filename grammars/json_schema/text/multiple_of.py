@@ -87,15 +87,15 @@ def distinct_exclusions(
     ]
 
 
-def check_exclusion(steps: tuple[Decimal, ...], excluded: tuple[Decimal, ...]) -> None:
-    """Checks that the common multiples of some numbers can be excluded from those of `steps`, whose language has them too.
+def check_remainders(steps: tuple[Decimal, ...]) -> None:
+    """Checks that other multiples, or integers, can be excluded from the common multiples of some numbers.
 
     A text is then searched for the nearest number that is left, and there is a search for each remainder.
 
     Raises:
         ConstraintTooLarge: there are too many remainders.
     """
-    step = least_common_multiple([*steps, *excluded])
+    step = least_common_multiple([*steps])
     if _Multiples(step, integers_only=False).modulus > MAX_STATES:
         raise ConstraintTooLarge(
             "multipleOf has too many remainders beside what not excludes",
