@@ -446,8 +446,9 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
 def _try_out(automaton: TokenAutomaton | UniqueAutomaton | LexerAutomaton, constraint: Constraint) -> None:
     """Follows a few texts of an automaton that may be costly, and of each part that may be."""
     parts = constraint._ambiguous_parts
-    if automaton.needs_trial or any(part is constraint for part in parts):
-        try_out(automaton)
+    written = any(part is constraint for part in parts)
+    if automaton.needs_trial or written:
+        try_out(automaton, written=written)
     for part in parts:
         if part is not constraint:  # its texts may be far from the first token, as behind free text
-            try_out(compile_grammar(part.grammar, automaton.vocabulary))
+            try_out(compile_grammar(part.grammar, automaton.vocabulary), written=True)
