@@ -119,7 +119,7 @@ class DecimalMultiple(Regex):
     """The remaining digits of a decimal number that must be a multiple of another one.
 
     In units of ``10 ** -places``: all digits of the number without the point, padded with zeros to `places`, form a
-    multiple of `modulus`; digits after those places are zeros.
+    multiple of `modulus`; digits after those places are zeros, at most `zeros` of them.
 
     Attributes:
         modulus: from 1 to `MAX_MODULUS`.
@@ -129,10 +129,11 @@ class DecimalMultiple(Regex):
         places: decimal places that remain.
         form: ``"whole"`` (digits only), ``"number"`` (digits, optionally with a fraction), or ``"fraction"`` (the
             point has been read).
+        zeros: None: any number of them.
         packed: all of these as bytes, for the core.
     """
 
-    __slots__ = ("form", "high", "low", "modulus", "packed", "places", "residue")
+    __slots__ = ("form", "high", "low", "modulus", "packed", "places", "residue", "zeros")
 
     def __init__(
         self,
@@ -142,6 +143,7 @@ class DecimalMultiple(Regex):
         high: int | None,
         places: int,
         form: OneOf["whole", "number", "fraction"],
+        zeros: int | None = None,
     ) -> None:
         self.modulus = modulus
         self.residue = residue
@@ -149,9 +151,10 @@ class DecimalMultiple(Regex):
         self.high = high
         self.places = places
         self.form = form
-        most = 2**32 - 1 if high is None else high
+        self.zeros = zeros
+        most, padding = (2**32 - 1 if count is None else count for count in (high, zeros))
         code = ("whole", "number", "fraction").index(form)
-        self.packed = struct.pack("<QQIIII", modulus, residue, low, most, places, code)
+        self.packed = struct.pack("<QQIIIII", modulus, residue, low, most, places, code, padding)
 
 
 class Substring(Regex):

@@ -24,7 +24,7 @@ DecimalMultiple DecimalMultiple::read(std::span<const uint8_t> bytes) {
         return value;
     };
     const auto small = [&](size_t at) { return static_cast<uint32_t>(number(at, 4)); };
-    const DecimalMultiple made{number(0, 8), number(8, 8), small(16), small(20), small(24), static_cast<Form>(small(28))};
+    const DecimalMultiple made{number(0, 8), number(8, 8), small(16), small(20), small(24), static_cast<Form>(small(28)), small(32)};
     if (made.modulus == 0 || made.modulus > kMaxModulus || made.residue >= made.modulus || made.form > Form::Fraction) {
         throw std::invalid_argument("malformed grammar: a multiple out of range");
     }
@@ -45,7 +45,7 @@ uint32_t DecimalMultiple::min_length() const {
         for (uint32_t digits = low; digits <= places; ++digits) {
             if (ends(digits, places - digits)) return digits;
         }
-        return low > places && ends(0, 0) ? low : kInfinite;
+        return low > places && zeros > 0 && ends(0, 0) ? low : kInfinite;
     }
     for (uint32_t digits = low;; ++digits) {  // before and after the point together
         if (digits <= high && ends(digits, places)) return digits;
@@ -69,7 +69,11 @@ std::optional<DecimalMultiple> DecimalMultiple::after(uint8_t byte) const {
     if (byte < '0' || byte > '9') return std::nullopt;
     if (form == Form::Fraction) {
         rest.low = 0;
-        if (places == 0) return byte == '0' ? std::optional(rest) : std::nullopt;
+        if (places == 0) {
+            if (byte != '0' || zeros == 0) return std::nullopt;
+            if (zeros != kInfinite) --rest.zeros;
+            return rest;
+        }
         --rest.places;
     } else {
         if (high == 0) return std::nullopt;
@@ -82,7 +86,7 @@ std::optional<DecimalMultiple> DecimalMultiple::after(uint8_t byte) const {
 
 uint64_t DecimalMultiple::hash() const {
     const uint64_t value = combine(combine(modulus, residue), uint64_t{low} << 32 | high);
-    return combine(value, uint64_t{places} << 2 | static_cast<uint64_t>(form));
+    return combine(combine(value, uint64_t{places} << 2 | static_cast<uint64_t>(form)), zeros);
 }
 
 std::string DecimalMultiple::describe() const {

@@ -18,7 +18,7 @@ struct DecimalMultiple {
         Fraction,  ///< digits after the point
     };
     static constexpr uint64_t kMaxModulus = uint64_t{1} << 60;
-    static constexpr uint32_t kPacked = 32;
+    static constexpr uint32_t kPacked = 36;
 
     uint64_t modulus;  ///< in units of 10^-places, at least 1
     uint64_t residue;  ///< the digits read so far, as a whole number, modulo `modulus`
@@ -26,6 +26,7 @@ struct DecimalMultiple {
     uint32_t high;     ///< maximum number, or `kInfinite`; always `kInfinite` in a fraction
     uint32_t places;   ///< remaining decimal places; 0 for whole numbers
     Form form;
+    uint32_t zeros;  ///< maximum number of digits after these places, or `kInfinite`
 
     bool operator==(const DecimalMultiple&) const = default;
 

@@ -169,19 +169,17 @@ uint32_t InterleaveStore::length_after(InterleaveId id, uint32_t entry, ScalarPr
     return after(view, entry, scratch_) ? shortest(view, Turn::After, head) : kInfinite;
 }
 
-uint32_t InterleaveStore::longest_needed_value(InterleaveId id, uint32_t entry, uint32_t more) const {
-    if (more == 0 && !length_depends_on_head(id, entry)) return 0;
+bool InterleaveStore::may_need_value(InterleaveId id, uint32_t entry, uint32_t more, ScalarPrefixId head) const {
+    if (more == 0 && !length_depends_on_head(id, entry)) return false;
     View view = this->view(id);
-    if (!after(view, entry, scratch_)) return 0;
+    if (!after(view, entry, scratch_)) return false;
     const State& state = view.state;
     const uint32_t low = std::max(state.low, 1u);
     const uint32_t count = (low > state.required ? low - state.required : 0) + std::popcount(state.obligations) + more;
-    if (count > kMaxDistinct) return kInfinite;
-    uint32_t longest = 0;
-    for (const auto& group : definitions_[state.interleave].distinct) {
-        longest = std::max(longest, values_->longest_of_shortest(definitions_[state.interleave].entries[group[0]].language, state.seen, count));
-    }
-    return longest;
+    if (count > kMaxDistinct) return true;  // too many to list
+    return std::ranges::any_of(definition(id).distinct, [&](const std::vector<uint32_t>& group) {
+        return values_->may_be_among(head, definition(id).entries[group[0]].language, state.seen, count);
+    });
 }
 
 uint32_t InterleaveStore::shortest(const View& view, Turn turn, ScalarPrefixId head) const {

@@ -93,9 +93,8 @@ public:
         return state.low > state.required + 1 ||
                (state.obligations & ~interleave.entries[entry].obligations & interleave.distinct_obligations) != 0;
     }
-    /// Bytes of the longest head value that a shortest text after this entry and `more` others may contain, if the head is not
-    /// one of them; kInfinite if they are too many to list.
-    uint32_t longest_needed_value(InterleaveId id, uint32_t entry, uint32_t more) const;
+    /// Whether a shortest text after this entry and `more` others may depend on the value of its head, which begins with this text.
+    bool may_need_value(InterleaveId id, uint32_t entry, uint32_t more, ScalarPrefixId head) const;
     /// Minimum length in bytes; kInfinite if there is no text.
     uint32_t length(InterleaveId id, Turn turn) const;
     /// Minimum length of the separators and entries after an entry with this head; an upper bound for `kAnyScalar`.

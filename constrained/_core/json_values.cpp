@@ -48,6 +48,21 @@ std::u32string decode(std::string_view text) {
     return found;
 }
 
+/// The characters with which every string begins that begins with this text: without one that is not written to its end.
+std::u32string first_characters(std::string_view text) {
+    size_t at = 1;
+    while (at < text.size() && text[at] != '"') {
+        const auto lead = static_cast<uint8_t>(text[at]);
+        const bool unit = lead == '\\' && at + 1 < text.size() && text[at + 1] == 'u';
+        const size_t size = unit ? 6 : lead == '\\' ? 2 : lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+        if (at + size > text.size()) break;
+        at += size;
+    }
+    std::u32string found = decode(text.substr(0, at));
+    if (!found.empty() && found.back() >= 0xD800 && found.back() < 0xDC00) found.pop_back();  // it may be half of one
+    return found;
+}
+
 /// Sign, digits before and after the point, without redundant zeros.
 struct Number {
     bool negative;
@@ -306,9 +321,16 @@ std::optional<uint64_t> JsonValues::shortest_sum(RegexId language, ValueSetId se
     return free.sums[taken] - (without > 0 ? free.values[without - 1].second : 0);
 }
 
-uint32_t JsonValues::longest_of_shortest(RegexId language, ValueSetId seen, size_t count) {
+bool JsonValues::may_be_among(ScalarPrefixId text, RegexId language, ValueSetId seen, size_t count) {
     const Free& free = free_values(language, seen, count);
-    return free.values.empty() || count == 0 ? 0 : free.values[std::min(count, free.values.size()) - 1].second;
+    const auto listed = std::span(free.values).first(std::min(count, free.values.size()));
+    if (listed.empty() || texts_[text.value].least > listed.back().second) return false;
+    if (texts_[text.value].kind != Kind::String) return true;
+    const std::u32string read = first_characters(bytes_of(text));
+    return std::ranges::any_of(listed, [&](const auto& value) {
+        const std::string& known = values_[value.first]->first;
+        return known.front() == '"' && characters(known).starts_with(read);
+    });
 }
 
 /// The number of the value of a text; the end if it has none, because then it is in no ranking.

@@ -45,8 +45,8 @@ public:
     std::vector<uint32_t> shortest_lengths(RegexId language, ValueSetId seen, size_t count, ScalarPrefixId excluded_text = kUntracked);
     /// The sum of these lengths; none if there are fewer values.
     std::optional<uint64_t> shortest_sum(RegexId language, ValueSetId seen, size_t count, ScalarPrefixId excluded_text);
-    /// The last of these lengths, for `kUntracked`; 0 if there is none.
-    uint32_t longest_of_shortest(RegexId language, ValueSetId seen, size_t count);
+    /// Whether a text with this prefix may have one of the `count` shortest values of a language that are not in the set.
+    bool may_be_among(ScalarPrefixId text, RegexId language, ValueSetId seen, size_t count);
     /// Whether, whatever values are excluded, every text can be extended before its closing quote (a sufficient test).
     bool always_extensible(RegexId language);
 

@@ -96,6 +96,9 @@ public:
         return settle(id, byte);
     }
 
+    /// `min_length` of the derivative by `byte`. Of a number that is a multiple none is made: hardly any comes again.
+    uint32_t min_length_after(RegexId id, uint8_t byte);
+
     struct Read {
         RegexId rest;
         size_t count;  ///< of the bytes that were read; less than all only if `rest` contains the empty text

@@ -199,11 +199,7 @@ uint32_t RuleExprStore::min_bytes_until_equal(ExprId id) const {
 
 std::optional<uint32_t> RuleExprStore::reach_without_head(ExprId id) const {
     const Node& node = first_of(id);
-    const uint32_t length = interleaves_.values()->min_text_length({node.c});
-    const auto irrelevant = [&](uint32_t more) {
-        const uint32_t needed = interleaves_.longest_needed_value({node.a}, node.b, more);
-        return needed == 0 || length > needed;
-    };
+    const auto irrelevant = [&](uint32_t more) { return !interleaves_.may_need_value({node.a}, node.b, more, {node.c}); };
     if (!irrelevant(0)) return std::nullopt;
     const uint32_t until_equal = std::min(min_bytes_until_equal(id), kLongReach - 1);
     if (until_equal > 0 && irrelevant(until_equal + 1)) return until_equal;  // and one byte that the head still takes

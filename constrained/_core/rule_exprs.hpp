@@ -75,7 +75,7 @@ public:
     ExprId after_body(ExprId id);
 
     /// How many bytes may follow before the head can change a shortest completion; none if it can already. It changes nothing
-    /// while it is longer than every value that the completion contains, whichever entries begin within these bytes.
+    /// while it is no value that the completion contains, whichever entries begin within these bytes.
     std::optional<uint32_t> reach_without_head(ExprId id) const;
 
     /// Sets the bodies of the rules, computes minimum lengths and detects left recursion.

@@ -245,9 +245,7 @@ std::pair<uint8_t, uint32_t> Automaton::step_nearer(uint32_t id) {
 bool Automaton::may_be_nearer(uint32_t id, uint8_t byte) {
     for (uint32_t i = 0; i < state_of(id).items_count; ++i) {
         const Item item = items(id)[i];
-        const RegexId residual = shard_->regexes.step(item.residual, byte);
-        if (residual == RegexStore::kEmptyLanguage) continue;
-        if (add_lengths(shard_->regexes.min_length(residual), gss_.min_length(item.after)) < heads_[id].length) return true;
+        if (add_lengths(shard_->regexes.min_length_after(item.residual, byte), gss_.min_length(item.after)) < heads_[id].length) return true;
     }
     return false;
 }
@@ -487,12 +485,14 @@ uint32_t Automaton::step_cost(uint32_t id, uint32_t length) const {
 
 /// Inside the words of an enumeration a byte only makes them shorter. Elsewhere it may leave a loop, or enter rules; where
 /// texts are ambiguous, it joins stacks at every level. An expression of many parts is too many bytes: nearly each part has one of
-/// its own, and what it has is not counted again in every state on the way.
+/// its own, and what it has is not counted again in every state on the way. So is a number with many remainders: each has residuals of
+/// its own, however few texts end it.
 uint32_t Automaton::counting_cost(uint32_t id) const {
     uint32_t parts = 0;
     bool inside = true;
     for (const Item& item : items(id)) {
-        if (shard_->regexes.parts(item.residual) > kFewTexts.bytes) return kFewTexts.bytes + 1;
+        const bool many = shard_->regexes.parts(item.residual) > kFewTexts.bytes || shard_->regexes.many_remainders(item.residual);
+        if (many) return kFewTexts.bytes + 1;
         const uint32_t forks = gss_.forks(item.after);
         parts += shard_->regexes.width(item.residual) / 16 + gss_.height(item.after) / 32 + std::min<uint64_t>(forks + uint64_t{forks} * forks / 16, kFewTexts.bytes);
         inside = inside && shard_->regexes.finite(item.residual) && shard_->regexes.min_length(item.residual) > 1;

@@ -458,7 +458,7 @@ def _try_out(automaton: CompiledAutomaton, constraint: Constraint) -> None:
     Texts of these may be far from the first token, as behind free text. One that was tried over the vocabulary before is not tried again.
     """
     if automaton.needs_trial or constraint._ambiguous:
-        try_out(automaton)
+        try_out(automaton, written=constraint._ambiguous)
     parts = list(constraint._inside)
     if not parts:
         return
@@ -488,7 +488,7 @@ def _try_out_part(part: Constraint, vocabulary: Vocabulary) -> None:
     except UnsatisfiableConstraint:
         return  # no text comes there
     if automaton.needs_trial or part._ambiguous:
-        try_out(automaton)
+        try_out(automaton, written=part._ambiguous)
 
 
 _tried: WeakKeyDictionary[Vocabulary, LRUCache[str, bool]] = WeakKeyDictionary()

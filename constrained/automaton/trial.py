@@ -14,6 +14,8 @@ from constrained.automaton.bitmask import pack_ids, unpack_ids
 from constrained.errors import ConstraintTooLarge, Problem
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from constrained.automaton import LexerAutomaton, SpelledAutomaton, TokenAutomaton, UniqueAutomaton
 
     CompiledAutomaton: TypeAlias = TokenAutomaton | UniqueAutomaton | LexerAutomaton | SpelledAutomaton
@@ -21,8 +23,10 @@ if TYPE_CHECKING:
 WORK_LIMIT = 3_000_000
 """Steps that one mask, or one count of tokens, may take in the trial: some 0.1 s."""
 
-_ALL = WORK_LIMIT
-"""Steps after which the trial ends."""
+_ENOUGH = WORK_LIMIT
+"""Steps after which there is no further text."""
+_ALL = 4 * WORK_LIMIT
+"""Steps that the calls of one text may take together: a text that takes more was not followed far enough to know what comes."""
 _CHEAP = 100_000
 """Where no call of the first text takes more steps than this, there is no second one."""
 _CHEAP_WALK = 4
@@ -35,42 +39,50 @@ _NEAR_LIMIT = 4
 _TEXTS = 3
 """Random texts. The shortest one is followed by counting its tokens."""
 _AMBIGUOUS = 3
-"""Open rules that may be read in several ways at the end of the first text, from which on a longer text is followed: what its masks
+"""Open rules that may be read in several ways somewhere in these texts, from which on a longer text is followed: what its masks
 take may grow with its length."""
+_VERY_AMBIGUOUS = 16
+"""So many of them, from which on a second such text is followed, which opens as many as it can."""
 _LONG = 160
 """Bytes of the longer text, at least; as many tokens at most."""
 _LONG_LIMIT = 500_000
 """Steps that a mask, or a count, of the longer text may take: where it takes so many here, it takes more in longer ones."""
-_LONG_LEAST = _LONG // 4
-"""Bytes of the longer text that have to be read within `_ALL` steps: where they are not, each byte takes so many that the next hundreds
-take far more."""
+_LONG_LEAST, _LONG_LEAST_ALL = _LONG // 4, WORK_LIMIT
+"""Bytes that have to be read in so many steps: where they are not, each byte takes so many that the next hundreds take far more."""
 _LONG_NEAR_LIMIT = 16
 _DRAWN = 32
-"""Tokens of which the longer text takes the shortest."""
+"""Tokens of which the longer text takes short ones."""
+_TRIED = 4
+"""Tokens of which a text takes the one behind which most rules may be read in several ways."""
 _SHOWN = 40
 
 
-def try_out(automaton: CompiledAutomaton, limit: int = WORK_LIMIT) -> None:
+def try_out(automaton: CompiledAutomaton, limit: int = WORK_LIMIT, *, written: bool = False) -> None:
     """Follows the masks of a few texts, without a token limit and near it.
 
     Args:
         automaton: new: nobody else calls it yet.
         limit: of the steps of each call.
+        written: a grammar that somebody wrote, which may be ambiguous.
 
     Raises:
-        ConstraintTooLarge: a call took more steps; names the text before it.
+        ConstraintTooLarge: a call took more steps, or the calls of a text together did; names the text before it.
     """
     trial = _Trial(automaton)
     cheap = max(_CHEAP, _CHEAP_WALK * automaton.vocabulary.size)
     automaton.limit_work(limit)
     try:
-        for seed in range(_TEXTS):
-            if trial.work < _ALL and (seed == 0 or trial.most > cheap):
-                trial.follow(random.Random(seed))
-        if trial.ambiguous:
+        trial.follow(random.Random(0), tried=1)
+        for seed in range(1, _TEXTS):
+            known = trial.most <= cheap and trial.longest == _TOKENS and not trial.forks
+            if trial.work < _ENOUGH and not known:
+                trial.follow(random.Random(seed), tried=_TRIED)
+        if trial.forks >= _AMBIGUOUS or (written and trial.most > cheap):
             limit = min(limit, _LONG_LIMIT)
             automaton.limit_work(limit)
-            trial.follow_long(random.Random(_TEXTS))
+            trial.follow_long(random.Random(_TEXTS), tried=1)
+            if trial.forks >= _VERY_AMBIGUOUS:
+                trial.follow_long(random.Random(_TEXTS), tried=_TRIED)
     except _core.TooLarge:
         raise trial.refusal(f"the next one takes more than {limit:,} steps") from None
     finally:
@@ -84,57 +96,42 @@ class _Trial:
         text: tokens of the current one.
         work: steps of all calls so far.
         most: steps of the costliest one.
-        ambiguous: several ways to read a text went on at many levels of open rules.
+        longest: tokens of the longest text.
+        forks: open rules that may be read in several ways, at most.
     """
 
     def __init__(self, automaton: CompiledAutomaton) -> None:
         self.automaton = automaton
         self.text: list[int] = []
-        self.work = self.most = 0
-        self.ambiguous = False
+        self.work = self.most = self.longest = self.forks = 0
+        self._before = 0  # steps before the current text
         self._mask = automaton.new_mask()
         self._texts = ~pack_ids(automaton.vocabulary.eos_ids, automaton.vocabulary.size)
 
-    def follow(self, draw: random.Random) -> None:
-        """Follows one text."""
-        automaton, mask = self.automaton, self._mask
-        state = automaton.start
-        self.text = []
-        while len(self.text) < _TOKENS and self.work < _ALL:
-            automaton.fill_mask(state, mask)
-            self._count()
-            allowed = unpack_ids(mask & self._texts)
-            needed = automaton.shortest_completion(state)
-            self._count()
-            if len(self.text) % _NEAR_LIMIT == 0:
-                automaton.fill_mask_within(state, mask, needed)
-                self._count()
+    def follow(self, draw: random.Random, tried: int) -> None:
+        """Follows one text; `tried`: tokens of which each is chosen."""
+        state = self._begin()
+        while len(self.text) < _TOKENS:
+            allowed = self._masks(state, near_limit=len(self.text) % _NEAR_LIMIT == 0, count=True)
             if not allowed.size:
                 return
-            self.text.append(int(draw.choice(allowed)))
-            state = automaton.next(state, self.text[-1])
-        self.ambiguous |= automaton.forks(state) >= _AMBIGUOUS
+            state = self._read(state, [int(draw.choice(allowed)) for _ in range(tried)])
+            self.longest = max(self.longest, len(self.text))
 
-    def follow_long(self, draw: random.Random) -> None:
-        """Follows a text of many short tokens."""
-        automaton, mask, tokens = self.automaton, self._mask, self.automaton.vocabulary.tokens
-        state, size, work = automaton.start, 0, self.work
-        self.text = []
-        while size < _LONG and len(self.text) < _LONG and self.work - work < _ALL:
-            automaton.fill_mask(state, mask)
-            self._count()
-            allowed = unpack_ids(mask & self._texts)
-            if len(self.text) % _LONG_NEAR_LIMIT == 0:
-                automaton.fill_mask_within(state, mask, automaton.shortest_completion(state))
-                self._count()
+    def follow_long(self, draw: random.Random, tried: int) -> None:
+        """Follows a text of many short tokens; `tried`: of which each is chosen."""
+        tokens = self.automaton.vocabulary.tokens
+        state, size = self._begin(), 0
+        while size < _LONG and len(self.text) < _LONG:
+            near_limit = len(self.text) % _LONG_NEAR_LIMIT == 0
+            allowed = self._masks(state, near_limit=near_limit, count=near_limit)
             if not allowed.size:
                 return
             drawn = (int(draw.choice(allowed)) for _ in range(_DRAWN))
-            self.text.append(min(drawn, key=lambda token: len(tokens[token])))
+            state = self._read(state, sorted(drawn, key=lambda token: len(tokens[token]))[:tried])
             size += len(tokens[self.text[-1]])
-            state = automaton.next(state, self.text[-1])
-        if size < _LONG_LEAST and self.work - work >= _ALL:
-            raise self.refusal(f"those before it take more than {_ALL:,} steps together")
+            if size < _LONG_LEAST and self.work - self._before > _LONG_LEAST_ALL:
+                raise self._together(_LONG_LEAST_ALL)
 
     def refusal(self, reason: str) -> ConstraintTooLarge:
         """The error that names the text so far."""
@@ -146,6 +143,43 @@ class _Trial:
             action="simplify it: fewer conditions that overlap, shorter counts, fewer ways to read one text",
         )
 
+    def _begin(self) -> int:
+        self.text = []
+        self._before = self.work
+        return self.automaton.start
+
+    def _masks(self, state: int, *, near_limit: bool, count: bool) -> np.ndarray:
+        """The tokens that a state allows, without those that end the text."""
+        automaton, mask = self.automaton, self._mask
+        automaton.fill_mask(state, mask)
+        self._count()
+        allowed = unpack_ids(mask & self._texts)
+        if count:
+            needed = automaton.shortest_completion(state)
+            self._count()
+            if near_limit:
+                automaton.fill_mask_within(state, mask, needed)
+                self._count()
+        return allowed
+
+    def _read(self, state: int, drawn: list[int]) -> int:
+        """The state after the one of these tokens behind which most rules are open in several ways."""
+        ways = []
+        for token in drawn:
+            after = self.automaton.next(state, token)
+            self._count()
+            ways.append((self.automaton.forks(after), token, after))
+        forks, token, after = max(ways, key=lambda way: way[0])
+        self.text.append(token)
+        self.forks = max(self.forks, forks)
+        return after
+
     def _count(self) -> None:
-        self.work += self.automaton.last_work
-        self.most = max(self.most, self.automaton.last_work)
+        work = self.automaton.last_work
+        self.work += work
+        self.most = max(self.most, work)
+        if self.work - self._before > _ALL:
+            raise self._together(_ALL)
+
+    def _together(self, limit: int) -> ConstraintTooLarge:
+        return self.refusal(f"those before it take more than {limit:,} steps together")

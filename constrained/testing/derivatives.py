@@ -117,7 +117,9 @@ class Residuals:
             return self._repeat(children[0], node.low, node.high)
         if isinstance(node, ir.DecimalMultiple):
             form = ("whole", "number", "fraction").index(node.form)
-            return self._multiple(node.modulus, node.residue, node.low, node.high, node.places, form)
+            return self._multiple(
+                node.modulus, node.residue, node.low, node.high, node.places, form, node.zeros
+            )
         if isinstance(node, ir.Substring):
             occurrences = Occurrences(node)
             return self._substring(occurrences, 0, b"", occurrences.starts())
@@ -197,10 +199,17 @@ class Residuals:
         return self._intern((REPEAT, part, low, high), low == 0)
 
     def _multiple(
-        self, modulus: int, residue: int, low: int, high: int | None, places: int, form: int
+        self,
+        modulus: int,
+        residue: int,
+        low: int,
+        high: int | None,
+        places: int,
+        form: int,
+        zeros: int | None,
     ) -> int:
         nullable = low == 0 and residue * 10**places % modulus == 0
-        return self._intern((MULTIPLE, modulus, residue, low, high, places, form), nullable)
+        return self._intern((MULTIPLE, modulus, residue, low, high, places, form, zeros), nullable)
 
     def _substring(self, document: Occurrences, count: int, spelled: bytes, places: frozenset[Place]) -> int:
         if not places:
@@ -253,17 +262,29 @@ class Residuals:
         return self._concat(derived[part], more)
 
     def _after_digit(
-        self, modulus: int, residue: int, low: int, high: int | None, places: int, form: int, *, byte: int
+        self,
+        modulus: int,
+        residue: int,
+        low: int,
+        high: int | None,
+        places: int,
+        form: int,
+        zeros: int | None,
+        *,
+        byte: int,
     ) -> int:
         if byte == ord(".") and form == 1 and low == 0:
-            return self._multiple(modulus, residue, 1, None, places, 2)
+            return self._multiple(modulus, residue, 1, None, places, 2, zeros)
         digit = byte - ord("0")
-        if not 0 <= digit <= 9 or high == 0 or (form == 2 and places == 0 and digit > 0):
+        padding = form == 2 and places == 0
+        if not 0 <= digit <= 9 or high == 0 or (padding and (digit > 0 or zeros == 0)):
             return self.empty_language
-        following = residue if form == 2 and places == 0 else (residue * 10 + digit) % modulus
+        if padding:
+            return self._multiple(modulus, residue, 0, None, 0, form, None if zeros is None else zeros - 1)
+        following = (residue * 10 + digit) % modulus
         fewer = None if high is None else high - 1
-        left = places - 1 if form == 2 and places else places
-        return self._multiple(modulus, following, max(low - 1, 0), fewer, left, form)
+        left = places - 1 if form == 2 else places
+        return self._multiple(modulus, following, max(low - 1, 0), fewer, left, form, zeros)
 
     def _continue(self, following: int, ranges: tuple[tuple[int, int], ...], byte: int) -> int:
         least = 0

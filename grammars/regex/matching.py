@@ -96,7 +96,7 @@ class _RegexMatcher:
         positions = set()
         before, point = 0, start if node.form == "fraction" else None
         value = node.residue  # of all digits up to here
-        places = node.places  # that are still to come
+        places, zeros = node.places, 0  # places that are still to come, zeros behind them
         for at in range(start, len(self.data) + 1):
             if point is None:
                 enough = node.low <= before
@@ -116,8 +116,10 @@ class _RegexMatcher:
                 value = value * 10 + int(byte)
             elif places:
                 value, places = value * 10 + int(byte), places - 1
-            elif byte != b"0":
-                break
+            else:
+                zeros += 1
+                if byte != b"0" or (node.zeros is not None and zeros > node.zeros):
+                    break
         return positions
 
     def repeat(self, node: ir.Repeat, start: int) -> set[int]:

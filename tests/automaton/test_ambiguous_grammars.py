@@ -131,7 +131,7 @@ def test_masks_of_random_grammars_take_few_steps_or_the_trial_refuses_them() -> 
         draw = random.Random(seed)
         grammar = gbnf(written(random_rules(draw))).grammar
         try:
-            try_out(compile_grammar(grammar, WORDS))
+            try_out(compile_grammar(grammar, WORDS), written=True)
         except ConstraintTooLarge:
             refused += 1
             continue
@@ -139,15 +139,18 @@ def test_masks_of_random_grammars_take_few_steps_or_the_trial_refuses_them() -> 
         state, row = automaton.start, automaton.new_mask()
         for length in range(120):
             automaton.fill_mask(state, row)
-            assert automaton.last_work < WORK_LIMIT, (seed, written(random_rules(random.Random(seed))))
+            assert automaton.last_work < WORK_LIMIT // 2, (seed, written(random_rules(random.Random(seed))))
             ways = [token for token in unpack_ids(row).tolist() if len(WORDS.tokens[token]) == 1]
             if length % 6 == 0:
                 automaton.fill_mask_within(state, row, automaton.shortest_completion(state) + 1)
-                assert automaton.last_work < WORK_LIMIT, (seed, written(random_rules(random.Random(seed))))
+                assert automaton.last_work < WORK_LIMIT // 2, (
+                    seed,
+                    written(random_rules(random.Random(seed))),
+                )
             if not ways:
                 break
             state = automaton.next(state, draw.choice(ways))
-    assert refused <= 10
+    assert refused <= 20
 
 
 def test_a_grammar_whose_masks_grow_with_the_text_is_refused_before_its_first_token() -> None:
@@ -160,6 +163,13 @@ def test_a_grammar_whose_masks_grow_with_the_text_is_refused_before_its_first_to
     """
     with pytest.raises(ConstraintTooLarge, match="more than 500,000 steps"):
         compile(gbnf(rules), WORDS)
+
+
+@pytest.mark.parametrize("seed", [13, 38, 199])
+def test_a_text_that_opens_most_rules_in_several_ways_is_followed_too(seed: int) -> None:
+    """Random texts of these grammars take few steps, and such a one more than ten million for one mask."""
+    with pytest.raises(ConstraintTooLarge, match="more than 500,000 steps"):
+        compile(gbnf(written(random_rules(random.Random(seed)))), WORDS)
 
 
 def test_ordinary_ambiguity_is_not_refused() -> None:

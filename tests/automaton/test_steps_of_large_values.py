@@ -38,3 +38,12 @@ def test_each_further_different_string_reads_the_earlier_ones_by_their_first_cha
         {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 200}, '["$'
     )
     assert shortest + within < 600_000
+
+
+def test_names_that_no_shortest_completion_has_are_not_told_apart() -> None:
+    conditions = [
+        {"not": {"additionalProperties": {"type": "string"}}},
+        {"not": {"patternProperties": {"b": {"type": "string", "format": "date"}}}},
+    ]
+    shortest, within = steps({"type": "object", "allOf": conditions}, '{"a":1,"')
+    assert shortest + within < 100_000

@@ -87,6 +87,14 @@ CONSTRAINTS: dict[str, Constraint] = {
     "members of any name beside known ones": schema(
         type="object", properties={"ab": {"type": "integer"}, "a": {}}, required=["a"], minProperties=3
     ),
+    "conditions on members of any name": schema(
+        type="object",
+        minProperties=3,
+        allOf=[
+            {"not": {"additionalProperties": {"type": "string"}}},
+            {"not": {"patternProperties": {"b": {"type": "string", "format": "date"}}}},
+        ],
+    ),
     "required in any order": json_schema(
         {"type": "object", "required": ["a", "ab"], "dependentRequired": {"a": ["word"]}},
         property_order="any",
@@ -175,6 +183,48 @@ def test_lengths_are_those_of_texts_and_no_budget_leads_to_a_dead_end() -> None:
                 break
             token = random_.choice(sorted(fits))
             state, other, left = automaton.next(state, token), judge.next(other, token), left - 1
+
+
+def test_an_escape_may_spell_a_name_that_the_shortest_text_has() -> None:
+    """As long as it is open, the name is told from others by the characters that are read, however they are written."""
+    written = {"é": r"\u00e9", "ü": r"\u00fc", "𝄞": r"\ud834\udd1e"}
+    names = ["", "é", "𝄞", "üüü", "𝄞𝄞𝄞𝄞"]
+    texts = []
+    for count in (4, 5):
+        for chosen in itertools.permutations(names, count):
+            for spelled in itertools.product(
+                *({name, "".join(map(written.__getitem__, name))} for name in chosen)
+            ):
+                texts.append("{" + ",".join(f'"{name}":1' for name in spelled) + "}")
+    vocabulary = byte_vocabulary(
+        '{"', '":1', ',"', '":1,"', '""', *written, r"\u00", r"\ud834", r"\udd1e", "e9"
+    )
+    constraint = schema(
+        type="object",
+        minProperties=4,
+        maxProperties=5,
+        propertyNames={"enum": names},
+        additionalProperties={"const": 1},
+    )
+    automaton = compile(constraint, vocabulary)
+    judge = FiniteAutomaton(texts, vocabulary)
+    ends = 0
+    for seed in range(20):
+        random_ = random.Random(seed)
+        state, other = automaton.start, judge.start
+        left = judge.shortest_completion(other) + seed % 4
+        while True:
+            assert automaton.shortest_completion(state) >= judge.shortest_completion(other)
+            fits = within(automaton, state, left)
+            assert fits == judged(automaton, state, left)
+            fits &= allowed(judge, other)  # without white space, which is not in the texts written out
+            assert fits <= within(judge, other, left)
+            if not (text := sorted(fits - set(vocabulary.eos_ids))):
+                ends += automaton.accepts(state)
+                break
+            token = random_.choice(text)
+            state, other, left = automaton.next(state, token), judge.next(other, token), left - 1
+    assert ends == 20
 
 
 SHORT = ("a", "b", "ab", "ba", "aaa", "bbbbb", "aabb")

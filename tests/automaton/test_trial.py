@@ -72,6 +72,15 @@ def test_a_call_that_takes_too_many_steps_refuses_the_constraint_and_names_the_t
         trial.try_out(later, 100_000)
 
 
+def test_calls_that_take_too_many_steps_together_refuse_the_constraint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What comes after a text that was not followed is not known, and not promised."""
+    monkeypatch.setattr(trial, "_ALL", 2_000)
+    with pytest.raises(ConstraintTooLarge, match="more than 2,000 steps together"):
+        trial.try_out(TokenAutomaton(AMBIGUOUS.grammar, byte_vocabulary("ab", "ba")))
+
+
 def test_the_limit_ends_with_the_trial() -> None:
     vocabulary = byte_vocabulary("ab", "ba")
     tried, other = (TokenAutomaton(AMBIGUOUS.grammar, vocabulary) for _ in range(2))
@@ -234,7 +243,11 @@ def test_the_page_on_security_names_the_limits_of_the_core() -> None:
     rows = dict(re.findall(r"^\| ([a-z][^|`]+) \| ([\d,]+) steps? \|", SECURITY.read_text(), re.MULTILINE))
     assert rows["one mask, or one count of tokens, in the trial"] == f"{trial.WORK_LIMIT:,}"
     assert rows["the same in the longer text of an ambiguous grammar"] == f"{trial._LONG_LIMIT:,}"
-    assert rows[f"the first {trial._LONG_LEAST} bytes of that longer text, together"] == f"{trial._ALL:,}"
+    assert (
+        rows[f"the first {trial._LONG_LEAST} bytes of that longer text, together"]
+        == f"{trial._LONG_LEAST_ALL:,}"
+    )
+    assert rows["one text of the trial, all of its calls together"] == f"{trial._ALL:,}"
     for file, name, row in (
         ("regex.hpp", "kDive", "a search for a text of an intersection"),
         ("flat_grammar.hpp", "kReadingWork", "reading the regular expressions of a constraint, or its rules"),

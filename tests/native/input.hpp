@@ -171,11 +171,14 @@ private:
         const bool fraction = form == static_cast<uint32_t>(core::DecimalMultiple::Form::Fraction);
         const auto low = fraction ? input.below(2) : static_cast<uint32_t>(input.pick(kCounts));
         put(modulus, 8);
-        put(input.byte() % modulus, 8);
+        const uint64_t residue = input.byte() % modulus;
+        put(residue, 8);
         put(low, 4);
         put(fraction || input.one_in(2) ? core::kInfinite : low + static_cast<uint32_t>(input.pick(kCounts)), 4);
         put(form == static_cast<uint32_t>(core::DecimalMultiple::Form::Whole) ? 0 : input.below(4), 4);
         put(form, 4);
+        const uint32_t zeros = residue % 2 ? core::kInfinite : residue % 3;  // not of the input: kept ones stay what they were
+        for (int i = 0; i < 4; ++i) regexes.data.push_back(static_cast<uint8_t>(zeros >> 8 * i));
         return at;
     }
 

@@ -8,7 +8,8 @@ where `DnfExpansion` would multiply the alternatives.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from functools import cache
@@ -25,7 +26,7 @@ from grammars.json_schema.source.document import SchemaNode, child_pointer
 from grammars.json_schema.text import numbers, strings
 from grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
 from grammars.json_schema.text.literals import value_expr, value_regex, values_regex
-from grammars.json_schema.text.multiple_of import distinct_exclusions, multiples_of
+from grammars.json_schema.text.multiple_of import check_remainders, distinct_exclusions, multiples_of
 from grammars.json_schema.text.numbers import INTEGRAL_NUMBER, decimal, decimal_spellings, exclude_numbers
 from grammars.json_schema.text.punctuation import JsonPunctuation
 from grammars.json_schema.text.strings import strings_excluding
@@ -298,20 +299,25 @@ class ScalarLowering:
                 self.diagnostics.conflict(disjunct, "every multiple of multipleOf is one that not excludes")
                 return ir.EMPTY_LANGUAGE
             excluded.append(self.multiples(disjunct, steps, numbers.UNBOUNDED, whole=False))
+        if constraints.divisors and (constraints.non_divisors or not constraints.types & f.INTEGER):
+            with self.at_multiple_of(disjunct):
+                check_remainders(constraints.divisors)
         if excluded:
             rest = self.number(
                 disjunct,
                 TypeConstraints(types=types, bounds=constraints.bounds, divisors=constraints.divisors),
             )
-            return (
-                ir.Terminal(exclude_numbers(rest.regex, excluded)) if isinstance(rest, ir.Terminal) else rest
-            )
+            if not isinstance(rest, ir.Terminal):
+                return rest
+            if constraints.divisors:  # multiples have no exponents
+                return ir.Terminal(ir.difference(rest.regex, ir.union(*excluded)))
+            return ir.Terminal(exclude_numbers(rest.regex, excluded))
         whole = not constraints.types & f.NON_INTEGER
         if constraints.bounds.empty():
             self.diagnostics.conflict(disjunct, f"no number is {constraints.bounds}")
             return ir.EMPTY_LANGUAGE
         if constraints.divisors:
-            regex = self.multiples(disjunct, constraints.divisors, self.closed_bounds(constraints), whole)
+            regex = self.limited_multiples(disjunct, constraints, whole)
         elif whole:
             if constraints.bounds == numbers.UNBOUNDED:
                 return self.any_integer
@@ -326,40 +332,53 @@ class ScalarLowering:
                 f"no {'integer' if whole else 'number'} is {constraints.bounds} and a multiple of every multipleOf",
             )
             return ir.EMPTY_LANGUAGE
-        return ir.Terminal(self.with_few_digits(regex, constraints, whole))
+        return ir.Terminal(
+            regex if constraints.divisors else self.with_few_digits(regex, constraints.bounds, whole)
+        )
 
-    def with_few_digits(self, regex: ir.Regex, constraints: TypeConstraints, whole: bool) -> ir.Regex:
-        """Numbers with as many digits as `max_digits`, bounds and divisors allow; integers between two bounds stay."""
-        bounds = constraints.bounds
+    def with_few_digits(self, regex: ir.Regex, bounds: numbers.Bounds, whole: bool) -> ir.Regex:
+        """Numbers with as many digits as `max_digits` and bounds allow; integers between two bounds stay."""
         closed = bounds.low is not None and bounds.high is not None
-        if self.max_digits is None or (whole and (closed or constraints.divisors)):
+        if self.max_digits is None or (whole and closed):
             return regex
-        before, after = numbers.digits_needed(bounds, constraints.divisors, self.max_digits)
+        before, after = numbers.digits_needed(bounds, (), self.max_digits)
         return ir.intersection(regex, numbers.with_digits(before, None if whole else after))
 
-    def closed_bounds(self, constraints: TypeConstraints) -> numbers.Bounds:
-        """The bounds, with those that `max_digits` sets where there is none.
+    def limited_multiples(self, disjunct: Conjunction, constraints: TypeConstraints, whole: bool) -> ir.Regex:
+        """The multiples of a disjunct with as many digits as `max_digits`, bounds and divisors allow.
 
         A language of multiples counts digits by itself; an intersection with one of few digits would have to be searched for a
         multiple that is short enough.
         """
-        bounds = constraints.bounds
+        bounds, divisors = constraints.bounds, constraints.divisors
         if self.max_digits is None:
-            return bounds
-        before, _ = numbers.digits_needed(bounds, constraints.divisors, self.max_digits)
+            return self.multiples(disjunct, divisors, bounds, whole)
+        before, after = numbers.digits_needed(bounds, divisors, self.max_digits)
         most = Decimal(10**before - 1)
-        return replace(
+        closed = replace(
             bounds,
             low=-most if bounds.low is None else bounds.low,
             high=most if bounds.high is None else bounds.high,
         )
+        return self.multiples(disjunct, divisors, closed, whole, after)
 
     def multiples(
-        self, disjunct: Conjunction, steps: Sequence[Decimal], bounds: numbers.Bounds, whole: bool
+        self,
+        disjunct: Conjunction,
+        steps: Sequence[Decimal],
+        bounds: numbers.Bounds,
+        whole: bool,
+        places: int | None = None,
     ) -> ir.Regex:
-        """The common multiples of all steps; errors get the places of ``multipleOf``."""
+        """The common multiples of all steps; `places`: digits after the point, at most."""
+        with self.at_multiple_of(disjunct):
+            return multiples_of(tuple(steps), bounds, whole, places)
+
+    @contextmanager
+    def at_multiple_of(self, disjunct: Conjunction) -> Iterator[None]:
+        """Gives errors the places of ``multipleOf``."""
         try:
-            return multiples_of(tuple(steps), bounds, whole)
+            yield
         except ConstraintTooLarge as error:
             reason = error.problems[0].reason
             problems = [

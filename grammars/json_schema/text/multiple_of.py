@@ -22,19 +22,22 @@ MAX_PLACES = 400
 MAX_REQUIRED_DIGITS = 32
 """Most free digits that a bound may require, where more states than `MAX_STATES` come of them."""
 MAX_STATES = 1 << 14
-"""Each of the required digits has a state for each remainder: near a token limit a mask visits most of them."""
+"""Each of the required digits has a state for each remainder: near a token limit a mask visits most of them. Beside excluded
+multiples there is a search in each state."""
 
-_MINUS, _POINT, _ZEROS = ir.literal("-"), ir.literal("."), ir.repeat(ir.literal("0"))
-_NO_FRACTION = ir.optional(ir.concat(_POINT, ir.repeat(ir.literal("0"), 1)))
+_MINUS, _POINT = ir.literal("-"), ir.literal(".")
 
 
-def multiples_of(steps: tuple[Decimal, ...], bounds: Bounds, integers_only: bool) -> ir.Regex:
+def multiples_of(
+    steps: tuple[Decimal, ...], bounds: Bounds, integers_only: bool, places: int | None = None
+) -> ir.Regex:
     """The numbers within bounds that are multiples of all the steps, written without an exponent.
 
     Args:
         steps: positive numbers.
         bounds: the interval of the numbers.
         integers_only: integers only, written without a fraction.
+        places: most digits after the point, at least those of the steps; None: any number.
 
     Returns:
         `ir.EMPTY_SET` if there are none.
@@ -43,7 +46,7 @@ def multiples_of(steps: tuple[Decimal, ...], bounds: Bounds, integers_only: bool
         ConstraintTooLarge: the least common multiple of the steps has too many digits, or a bound beside it has.
     """
     return _Multiples(
-        least_common_multiple([*steps, *([Decimal(1)] if integers_only else [])]), integers_only
+        least_common_multiple([*steps, *([Decimal(1)] if integers_only else [])]), integers_only, places
     ).within(bounds)
 
 
@@ -84,6 +87,25 @@ def distinct_exclusions(
     ]
 
 
+def check_remainders(steps: tuple[Decimal, ...]) -> None:
+    """Checks that other multiples, or integers, can be excluded from the common multiples of some numbers.
+
+    A text is then searched for the nearest number that is left, and there is a search for each remainder.
+
+    Raises:
+        ConstraintTooLarge: there are too many remainders.
+    """
+    step = least_common_multiple([*steps])
+    if _Multiples(step, integers_only=False).modulus > MAX_STATES:
+        raise ConstraintTooLarge(
+            "multipleOf has too many remainders beside what not excludes",
+            Problem(
+                "multipleOf", f"beside not, more than {MAX_STATES:,} remainders are told apart", float(step)
+            ),
+            action="use simpler steps",
+        )
+
+
 def _fits(step: Fraction) -> bool:
     """Whether a `_Multiples` has few enough digits."""
     try:
@@ -96,7 +118,7 @@ def _fits(step: Fraction) -> bool:
 class _Multiples:
     """The multiples of one step: digits in units of ``10 ** -places``, then `zeros` trailing digits that are always 0."""
 
-    def __init__(self, step: Fraction, integers_only: bool) -> None:
+    def __init__(self, step: Fraction, integers_only: bool, places: int | None = None) -> None:
         self.places = self.zeros = 0
         while (step * 10**self.places).denominator > 1:
             self.places += 1
@@ -110,9 +132,11 @@ class _Multiples:
             raise _too_large(step)
         self.step = step
         self.integers_only = integers_only
+        self.padding = None if places is None else max(places - self.places, 0)
+        self.no_fraction = ir.optional(ir.concat(_POINT, ir.repeat(ir.literal("0"), 1, places)))
         self.tail = ir.concat(
             ir.literal("0" * self.zeros),
-            _NO_FRACTION if self.zeros and not integers_only else ir.EMPTY_STRING,
+            self.no_fraction if self.zeros and not integers_only else ir.EMPTY_STRING,
         )
 
     def within(self, bounds: Bounds) -> ir.Regex:
@@ -125,7 +149,7 @@ class _Multiples:
             last -= 1
         options = []
         if (first is None or first <= 0) and (last is None or last >= 0):
-            zero = ir.literal("0") if self.integers_only else ir.concat(ir.literal("0"), _NO_FRACTION)
+            zero = ir.literal("0") if self.integers_only else ir.concat(ir.literal("0"), self.no_fraction)
             options.append(ir.concat(ir.optional(_MINUS), zero))
         if last is None or last > 0:
             options.append(self.between(max(first or 0, 1), last))
@@ -186,7 +210,9 @@ class _Multiples:
                 action="use bounds nearer to zero, or a simpler step",
             )
         form: Literal["whole", "number"] = "whole" if self.integers_only or self.zeros else "number"
-        rest = ir.DecimalMultiple(self.modulus, int(text) % self.modulus, low, high, self.places, form)
+        rest = ir.DecimalMultiple(
+            self.modulus, int(text) % self.modulus, low, high, self.places, form, self.padding
+        )
         return ir.concat(ir.literal(text), rest)
 
     # ------------------------------------------------------------ digits after the point
@@ -201,7 +227,7 @@ class _Multiples:
         stem = ir.literal(f"{integers_only}.")
         for text, free in _ranges(first, last):
             value = (integers_only * 10 ** len(text) + int(text)) % self.modulus
-            rest: ir.Regex = ir.DecimalMultiple(self.modulus, value, 0, None, free, "fraction")
+            rest: ir.Regex = ir.DecimalMultiple(self.modulus, value, 0, None, free, "fraction", self.padding)
             yield ir.concat(stem, ir.literal(text), rest)
         # A fraction that ends before it lies strictly between the bounds is padded with zeros.
         base = integers_only * 10**size

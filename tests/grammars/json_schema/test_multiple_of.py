@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constrained.automaton import TokenAutomaton, compile
+from constrained.constraint import json_schema
 from constrained.errors import UnsatisfiableConstraint
 from constrained.testing.judge import ReferenceRecognizer
 from grammars import ir
@@ -31,6 +32,7 @@ _limits = st.one_of(
     st.none(), st.builds(lambda n, d: Decimal(n) / d, st.integers(-300, 3000), st.sampled_from([1, 4, 8, 10]))
 )
 _bounds = st.builds(Bounds, _limits, st.booleans(), _limits, st.booleans())
+_places = st.one_of(st.none(), st.integers(3, 5))
 _values = st.one_of(
     st.builds(lambda n, p: Fraction(n, 10**p), st.integers(-3000, 3000), st.integers(0, 4)),
     st.integers(-40, 400).map(Fraction),
@@ -66,13 +68,14 @@ def walk(automaton: TokenAutomaton, text: str) -> bool:
     st.lists(_steps, min_size=1, max_size=2),
     _bounds,
     st.booleans(),
+    _places,
     st.lists(_values, min_size=6, max_size=6),
 )
 @settings(max_examples=examples(60), deadline=None)
 def test_the_numbers_written_are_the_multiples_within_bounds(
-    steps: list[Decimal], bounds: Bounds, whole: bool, values: list[Fraction]
+    steps: list[Decimal], bounds: Bounds, whole: bool, places: int | None, values: list[Fraction]
 ) -> None:
-    regex = multiples_of(tuple(steps), bounds, whole)
+    regex = multiples_of(tuple(steps), bounds, whole, places)
     automaton = None
     if not isinstance(regex, ir.EmptySet):
         automaton = TokenAutomaton(ir.Grammar.of(regex), vocabulary())
@@ -82,6 +85,7 @@ def test_the_numbers_written_are_the_multiples_within_bounds(
         holds &= all((value / Fraction(step)).denominator == 1 for step in steps)
         for text, fraction in spellings(value):
             expected = holds and not (whole and fraction)
+            expected &= places is None or len(text.partition(".")[2]) <= places
             assert matches(regex, text) == expected, text
             if automaton is not None:
                 assert walk(automaton, text) == expected, text
@@ -98,11 +102,13 @@ def test_all_other_numbers(step: Decimal, whole: bool, values: list[Fraction]) -
             assert matches(regex, text) == expected, text
 
 
-@given(_steps, _bounds, st.booleans())
+@given(_steps, _bounds, st.booleans(), _places)
 @settings(max_examples=examples(40), deadline=None)
-def test_every_prefix_has_a_completion(step: Decimal, bounds: Bounds, whole: bool) -> None:
+def test_every_prefix_has_a_completion(
+    step: Decimal, bounds: Bounds, whole: bool, places: int | None
+) -> None:
     """From every state that is reached, some text of at most so many bytes completes the number: as the judge says."""
-    regex = multiples_of((step,), bounds, whole)
+    regex = multiples_of((step,), bounds, whole, places)
     if isinstance(regex, ir.EmptySet):
         return
     grammar = ir.Grammar.of(regex)
@@ -209,3 +215,72 @@ def test_steps_that_exclude_each_other_are_not_searched() -> None:
     assert distinct_exclusions((), (Decimal(4), Decimal(2))) == [(Decimal(2),)]
     too_long = Decimal(10**18 + 3)
     assert distinct_exclusions(both, (too_long, Decimal(7))) == [(too_long,), (*both, Decimal(7))]
+
+
+def test_single_numbers_are_excluded_from_multiples_without_a_search() -> None:
+    step = "760.6697698376886"
+    schema = {"multipleOf": float(step), "type": "number", "not": {"enum": [float(step), 7]}}
+    automaton = compile(json_schema(schema), vocabulary())
+    assert isinstance(automaton, TokenAutomaton)
+    for factor in range(-3, 12):
+        for text, _ in spellings(Fraction(step) * factor):
+            assert walk(automaton, text) == (factor != 1), text
+    state = automaton.walk(automaton.start, list(b"76"))[-1]
+    mask = automaton.new_mask()
+    automaton.fill_mask(state, mask)
+    automaton.fill_mask_within(state, mask, automaton.shortest_completion(state) + 1)
+    assert automaton.last_work < 10_000
+
+
+@pytest.mark.parametrize(
+    ("excluded", "too_many"),
+    [
+        ({"multipleOf": 0.1}, True),
+        ({"type": "integer", "minimum": 3.5}, True),
+        ({"anyOf": [{"multipleOf": 2}, {"multipleOf": 7}, {"multipleOf": 11}]}, True),
+        ({"type": "integer"}, True),
+        ({"const": 5}, False),
+        ({"minimum": 5}, False),
+    ],
+)
+def test_multiples_with_many_remainders_beside_excluded_ones_are_refused_by_name(
+    excluded: dict[str, Any], too_many: bool
+) -> None:
+    schema = {"type": "number", "multipleOf": 760.6697698376886, "not": excluded}
+    if not too_many:
+        compile(schema, vocabulary())
+        return
+    with pytest.raises(ConstraintTooLarge, match="remainders") as refused:
+        compile(schema, vocabulary())
+    assert refused.value.problems[0].place == "#/multipleOf"
+
+
+def test_multiples_with_few_remainders_beside_excluded_ones_are_not_refused() -> None:
+    for step, excluded in ((0.01, 1), (1.009, 1), (1e-9, 0.01), (30, 7), (1009, 3)):
+        automaton = compile(
+            {"type": "number", "multipleOf": step, "not": {"multipleOf": excluded}}, vocabulary()
+        )
+        for factor in range(1, 400, 57):
+            value = Fraction(str(step)) * factor
+            wanted = (value / Fraction(str(excluded))).denominator > 1
+            assert walk(automaton, spellings(value)[0][0]) == wanted, value
+
+
+@pytest.mark.parametrize("kind", ["integer", "number"])
+def test_a_mask_near_a_limit_takes_few_steps_whatever_the_step(kind: str) -> None:
+    """Of a schema as a dict numbers have at most 24 digits: these are counted with the remainder, not searched for."""
+    automaton = compile(
+        {"type": kind, "multipleOf": 7606.697 if kind == "number" else 7606697698376886}, vocabulary()
+    )
+    assert isinstance(automaton, TokenAutomaton)
+    mask, steps, state = automaton.new_mask(), [], automaton.start
+    for byte in b"15629892":
+        state = automaton.next(state, byte)
+        automaton.fill_mask(state, mask)
+        steps.append(automaton.last_work)
+        shortest = automaton.shortest_completion(state)
+        for budget in (shortest, shortest + 1, shortest + 10):
+            automaton.fill_mask_within(state, mask, budget)
+            steps.append(automaton.last_work)
+    assert max(steps) < 5_000
+    assert automaton.memory["states"] < 3_000
