@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from constrained.automaton import TokenAutomaton, compile
+from constrained.automaton import TokenAutomaton, UniqueAutomaton, compile
 from constrained.automaton.protocol import Automaton
 from constrained.evaluate.hostile.case import words
 
@@ -14,7 +14,7 @@ def steps(schema: Any, text: str) -> tuple[int, int]:
     vocabulary = words()
     numbers = {token: number for number, token in enumerate(vocabulary.tokens)}
     automaton: Automaton = compile(schema, vocabulary)
-    assert isinstance(automaton, TokenAutomaton)
+    assert isinstance(automaton, TokenAutomaton | UniqueAutomaton)
     state = automaton.start
     for byte in text.encode():
         state = automaton.next(state, numbers[bytes((byte,))])
@@ -47,3 +47,10 @@ def test_names_that_no_shortest_completion_has_are_not_told_apart() -> None:
     ]
     shortest, within = steps({"type": "object", "allOf": conditions}, '{"a":1,"')
     assert shortest + within < 100_000
+
+
+def test_different_multiples_with_many_remainders_need_no_search() -> None:
+    number = {"type": "number", "multipleOf": 7606697698376886}
+    for item, text in ((number, "[425"), ({"type": "object", "properties": {"a": number}}, '[{"a":425')):
+        shortest, within = steps({"type": "array", "items": item, "uniqueItems": True, "minItems": 2}, text)
+        assert shortest + within < 30_000

@@ -170,7 +170,10 @@ class UniqueItemsLowering:
                     if constraints.types & kind and isinstance(
                         expr := lower(disjunct, constraints), ir.Terminal
                     ):
-                        languages[kind].append(expr.regex)
+                        without = (
+                            kind == f.STRING or constraints.divisors or expr.regex is numbers.ANY_INTEGER
+                        )
+                        languages[kind].append(expr.regex if without else _without_exponents(expr.regex))
             for value in candidates:
                 values.setdefault(equality_key(value), []).append(value)
         listed: list[ir.Expr] = []
@@ -178,13 +181,13 @@ class UniqueItemsLowering:
             kind = type_bit_of(equal[0], whole_floats=True)
             language = languages[f.STRING if kind == f.STRING else f.NUMBER] if kind & _SCALAR else []
             if language:  # other values of this type are possible: compared as texts
-                language += [value_regex(value, self.punctuation) for value in equal]
+                texts = [value_regex(value, self.punctuation) for value in equal]
+                language += texts if kind == f.STRING else map(_without_exponents, texts)
             else:
                 listed.append(self.scalars.enum_values_expr(equal))
-        scalars = []
-        for kind, language in languages.items():
-            if language:
-                regex = ir.union(*language)
-                plain = regex is numbers.ANY_INTEGER or kind == f.STRING
-                scalars.append(regex if plain else ir.intersection(regex, numbers.DECIMAL_CHARACTERS))
-        return listed, scalars
+        return listed, [ir.union(*language) for language in languages.values() if language]
+
+
+def _without_exponents(regex: ir.Regex) -> ir.Regex:
+    """Numbers with an exponent have too many spellings to be compared as texts."""
+    return ir.intersection(regex, numbers.DECIMAL_CHARACTERS)
