@@ -215,7 +215,7 @@ def test_a_constraint_far_from_the_first_token_is_tried_by_itself(constraint: Co
 
 def test_a_part_that_passed_its_trial_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     vocabulary, tried = byte_vocabulary(), []
-    monkeypatch.setattr(automata, "try_out", lambda automaton: tried.append(automaton))
+    monkeypatch.setattr(automata, "try_out", lambda automaton, *, written: tried.append(automaton))
     part = gbnf('root ::= "a"+')
     for marker in ("</think>", "</thought>"):
         compile(after(marker, part), vocabulary)
