@@ -21,7 +21,8 @@ LexerAutomaton::LexerAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar& 
       regexes_(shard_->regexes),
       lexer_(regexes_),
       basic_lexer_(tokens.basic_lexer),
-      fuel_(fuel) {
+      fuel_(fuel),
+      search_fuel_(fuel) {
     const std::lock_guard guard(shard_->lock);
     const Work::Counted counted(shard_->work, kReadingWork, "reading its rules");
     const auto count = static_cast<uint32_t>(tokens.ranks.size());
@@ -241,7 +242,7 @@ bool LexerAutomaton::live(uint32_t state) {
 void LexerAutomaton::prove(uint32_t from) {
     const auto rest = [&](uint32_t id) { return state_of(id).verdict == Verdict::Live ? heads_[id].length : state_of(id).bound; };
     CompletionSearch search(from, rest(from));
-    for (uint32_t fuel = fuel_; !search.empty(); --fuel) {
+    for (uint32_t fuel = search_fuel_; !search.empty(); --fuel) {
         const uint32_t at = search.take().visit, here = search[at].node;
         if (state_of(here).verdict == Verdict::Live) {
             uint32_t length = heads_[here].length;
@@ -253,7 +254,7 @@ void LexerAutomaton::prove(uint32_t from) {
             return;
         }
         if (fuel == 0) {  // successors of a dead end are dead ends: search less for each
-            fuel_ = std::max(kLeastFuel, fuel_ / 2);
+            search_fuel_ = std::max(kLeastFuel, search_fuel_ / 2);
             search_exhausted_ = true;
             state_of(from).verdict = Verdict::Dead;
             return;
@@ -427,6 +428,7 @@ size_t LexerAutomaton::content_bytes() const {
 size_t LexerAutomaton::memo_bytes() const { return tokens_.bytes() + gss_.join_memo_bytes() + opening_bytes() + 64 * spelled_.size(); }
 
 void LexerAutomaton::begin_call(uint32_t state) {
+    search_fuel_ = fuel_;  // in every call: what a mask found to have a completion is found again when that was forgotten
     collect_if_large(state);
     if (memo_bytes() > limit_ / 4) forget_memos();
 }

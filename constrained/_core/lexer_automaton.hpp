@@ -108,7 +108,8 @@ private:
     RegexStore& regexes_;
     Lexer lexer_;
     bool basic_lexer_;
-    uint32_t fuel_;
+    uint32_t fuel_;         // of the first search of a call
+    uint32_t search_fuel_;  // of the next one; less after one that gave up
     bool search_exhausted_ = false;
     std::set<std::pair<uint32_t, uint32_t>> conflicting_tokens_;
     std::vector<uint32_t> all_tokens_;
