@@ -280,6 +280,7 @@ bool JsonValues::rank(Ranking& ranking, RegexId language) {
         ranking.whole = true;
         return false;
     }
+    regexes_.work().spend(uint64_t{kStepsOfByte} * length);
     const ScalarPrefixId text = complete(kStart, left);
     ranking.values.emplace_back(value(bytes_of(text)), length);
     ranking.held = add(ranking.held, text);

@@ -120,6 +120,7 @@ private:
     std::map<RegexId, Ranking> rankings_;
     static constexpr size_t kFree = 16;      // a text has as many kinds of names or items, nearly always
     static constexpr uint32_t kRankedInStep = 8, kCopiedInStep = 32;  // values
+    static constexpr uint32_t kStepsOfByte = 16;  // of a value that is written for a list of the shortest ones
     std::array<Free, kFree> free_;  // of the languages and sets that were asked for last
     size_t oldest_free_ = 0;
     std::map<RegexId, bool> always_extensible_;
