@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import itertools
 import json
 import pickle
 import re
+import threading
 from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any, Literal, TypedDict
@@ -53,7 +55,26 @@ def now() -> str:
 # ---------------------------------------------------------------- batches
 
 
-def test_a_batch_shares_its_passes() -> None:
+def gather(monkeypatch: pytest.MonkeyPatch, model: Any, count: int) -> None:
+    """Lets the model begin when so many prompts have been encoded: quick threads wait for slow ones."""
+    encoded, gathered = itertools.count(1), threading.Event()
+    encode, logits = type(model).encode, type(model).logits
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        ids = encode(model, *arguments, **options)
+        if next(encoded) == count:
+            gathered.set()
+        return ids
+
+    def patient(*arguments: Any) -> Any:
+        gathered.wait(60)
+        return logits(model, *arguments)
+
+    monkeypatch.setattr(model, "encode", counted)
+    monkeypatch.setattr(model, "logits", patient)
+
+
+def test_a_batch_shares_its_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixteen answers take the steps of the longest one and not of all, and are what single calls give."""
     prompts = [f"q{i}" for i in range(16)]
     script = {f"q{i}": "answer " + "and so on " * i for i in range(15, -1, -1)}
@@ -61,6 +82,7 @@ def test_a_batch_shares_its_passes() -> None:
     alone = [chat.invoke(prompt).content for prompt in prompts]
     shared = SharedBatch.of(chat.model)
     before = shared.steps
+    gather(monkeypatch, chat.model, len(prompts))
     together = [answer.content for answer in chat.batch(prompts)]
     steps = shared.steps - before
     assert together == alone
@@ -71,6 +93,7 @@ def test_a_batch_shares_its_passes() -> None:
     async def many() -> list[AIMessage]:
         return await chat.abatch(prompts)
 
+    gather(monkeypatch, chat.model, len(prompts))
     assert [answer.content for answer in asyncio.run(many())] == alone
     assert shared.steps - before < sum(tokens) / 3
 
