@@ -444,12 +444,9 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
             Problem("uniqueItems", f"{len(missing)} bytes occur only inside longer tokens"),
             action="leave out uniqueItems, or use a vocabulary with a token for each byte",
         )
-    if missing:
-        spelled = SpelledAutomaton(automaton, vocabulary, constraint)
-        _try_out(spelled, constraint)
-        return spelled
-    _try_out(automaton, constraint)
-    return automaton
+    made = SpelledAutomaton(automaton, vocabulary, constraint) if missing else automaton
+    _try_out(made, constraint)
+    return made
 
 
 def _try_out(automaton: CompiledAutomaton, constraint: Constraint) -> None:

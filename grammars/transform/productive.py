@@ -44,7 +44,7 @@ class _Derivations:
         if fold(body, _needed, self._count, self._missing):
             self._bodies.setdefault(body, []).append(name)
         else:
-            self._found_rule(name)
+            self._found(self._now_productive(name))
 
     def finish(self) -> None:
         """Asks interleaves for as long as something is found."""
@@ -82,22 +82,20 @@ class _Derivations:
         entries = [entry for entry in node.entries if not missing[entry.head] and not missing[entry.body]]
         return interleave_satisfiable(node, entries, alone=bool(missing[node.separator]))
 
-    def _found_rule(self, name: str) -> None:
+    def _now_productive(self, name: str) -> list[ir.Expr]:
+        """Notes a rule; the calls of it, which derive a text now."""
         self.productive.add(name)
         calls = self._calls.pop(name, [])
         for call in calls:
             self._missing[call] = 0
-        self._found(calls)
+        return calls
 
     def _found(self, found: list[ir.Expr]) -> None:
         """Notes all that derives a text because these expressions do."""
         while found:
             part = found.pop()
             for name in self._bodies.pop(part, ()):
-                self.productive.add(name)
-                for call in self._calls.pop(name, ()):
-                    self._missing[call] = 0
-                    found.append(call)
+                found += self._now_productive(name)
             for node in self._waiting.pop(part, ()):
                 if isinstance(node, ir.Interleave):
                     self._interleaves[node] = None

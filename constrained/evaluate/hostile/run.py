@@ -76,7 +76,7 @@ def _warm(engine: Engine) -> None:
 
 def table(rows: Rows) -> ReportTable:
     """A line for each case: compile, worst mask, worst mask under a budget (ms), memory (MiB); or what became of it."""
-    engines = list(dict.fromkeys(engine for found in rows.values() for engine in found))
+    engines = _engines(rows)
     lines = [
         (f"`{case}`".replace("|", "\\|"), [_cell(found[engine]) for engine in engines])
         for case, found in rows.items()
@@ -90,7 +90,7 @@ def table(rows: Rows) -> ReportTable:
 
 def tally(rows: Rows) -> str:
     """The last line of the table: how many cases of each engine ended in each way."""
-    engines = list(dict.fromkeys(engine for found in rows.values() for engine in found))
+    engines = _engines(rows)
     cells = [_tally([found[engine] for found in rows.values()]) for engine in engines]
     return ReportTable("", engines, [("together", cells)]).markdown_lines()[0]
 
@@ -107,7 +107,7 @@ def exceeds(found: Measured) -> bool:
 
 def quantiles(rows: Rows) -> list[str]:
     """Lines of the table for quantiles of each of its figures, over the cases that ended well."""
-    engines = list(dict.fromkeys(engine for found in rows.values() for engine in found))
+    engines = _engines(rows)
     lines = []
     for q in _QUANTILES:
         cells = []
@@ -122,6 +122,10 @@ def quantiles(rows: Rows) -> list[str]:
             cells.append(_figures(times, _quantile([found.memory for found in ended], q)))
         lines.append(("max" if q == 1 else f"p{q * 100:g}", cells))
     return ReportTable("", engines, lines).markdown_lines()
+
+
+def _engines(rows: Rows) -> list[str]:
+    return list(dict.fromkeys(engine for found in rows.values() for engine in found))
 
 
 def _quantile(values: Sequence[float], q: float) -> float | None:
