@@ -314,7 +314,16 @@ void LexerAutomaton::explain(uint32_t from) {
 /// Bytes that may come next.
 ByteSet LexerAutomaton::first_bytes(uint32_t id) {
     ByteSet bytes;
-    for (int byte = 0; byte < 256; ++byte) bytes[byte] = byte_next(id, static_cast<uint8_t>(byte)) != kDead;
+    std::array<int8_t, 256> live;  // by byte class
+    live.fill(-1);
+    const uint32_t partition = state_of(id).partition;
+    for (int byte = 0; byte < 256; ++byte) {
+        if (!shard_->alphabet[byte]) continue;
+        int8_t& known = live[regexes_.partition_at(partition).of[byte]];
+        if (known < 0) known = byte_next(id, static_cast<uint8_t>(byte)) != kDead;
+        bytes[byte] = known;
+    }
+    shard_->work.spend(1 + regexes_.partition_at(partition).count / kMovesInStep);
     return bytes;
 }
 

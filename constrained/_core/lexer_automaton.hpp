@@ -44,6 +44,7 @@ public:
 private:
     friend class LexerMaskWalk;
     static constexpr uint32_t kLeastFuel = 256;
+    static constexpr uint32_t kMovesInStep = 4;  // that are looked up, in a step of work
 
     /// What the parser can read next at a token boundary. Symbols of `RuleExprStore` below the number of tokens are tokens,
     /// higher ones are residuals.

@@ -233,6 +233,7 @@ private:
     static constexpr uint32_t kManyCopies = 4;  // see `intricate`
     static constexpr uint64_t kManyRemainders = 1 << 16;
     static constexpr uint32_t kStepsOfFuel = 256;  // of work, for which a search burns one more unit of fuel
+    static constexpr uint32_t kStepsOfMove = 4;  // of work, for each move of a search, beside those of its derivative
     static constexpr size_t kPatience = 1000;  // derivatives that `search` visits before it accepts any completion
     static constexpr uint32_t kContainSteps = 256;  // pairs of expressions that `contains` compares
     static constexpr uint32_t kComparedInStep = 16;  // such pairs, in a step of work
@@ -285,6 +286,7 @@ private:
         bool expanded = false;
     };
     uint32_t search(RegexId id);
+    std::vector<uint8_t> one_of_each_class(const ByteSet& bytes, uint32_t partition) const;
     void keep_lengths(std::span<const Reached> reached, std::span<const std::pair<uint32_t, uint32_t>> moves);
     std::optional<StarOf> star_of(RegexId id, RegexId part);
     std::vector<RegexId> loops(RegexId id) const;

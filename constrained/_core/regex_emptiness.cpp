@@ -196,21 +196,18 @@ uint32_t RegexStore::search(RegexId id) {
         }
         const uint64_t spent = work_.spent();
         reached[number].expanded = true;
-        const uint32_t partition = partition_id(now.id);
-        std::bitset<256> done;
-        for (int byte = 256; byte-- > 0;) {  // pushes in descending order, so the lowest byte is visited first
-            const uint8_t group = partitions_[partition].of[byte];
-            if (!alphabet_[byte] || done[group]) continue;
-            done.set(group);
-            const RegexId next = raw_step(now.id, static_cast<uint8_t>(byte));
+        const std::vector<uint8_t> bytes = one_of_each_class(alphabet_, partition_id(now.id));
+        for (size_t i = bytes.size(); i-- > 0;) {  // pushes in descending order, so the lowest byte is visited first
+            const RegexId next = raw_step(now.id, bytes[i]);
             if (next != kEmptyLanguage) moves.emplace_back(visit(next, at, now.distance + 1), number);
         }
         if (fuel_ != kInfinite) {
             const uint64_t burnt = 1 + (work_.spent() - spent) / kStepsOfFuel;
             if (burnt > fuel_) throw TooLarge("deciding whether an intersection or complement of regular expressions is empty");
             fuel_ -= static_cast<uint32_t>(burnt);
-            continue;
         }
+        work_.spend(kStepsOfMove * bytes.size());
+        if (fuel_ != kInfinite) continue;
         if (!diving && steps >= kPatience) {
             diving = true;
             open = {};

@@ -14,6 +14,7 @@ namespace {
 constexpr size_t kFewStates = 256;  // of a language that is explored exhaustively
 constexpr size_t kFewFactors = 4;   // of one character
 constexpr uint32_t kNested = 8;     // explorations, one inside of another
+constexpr size_t kFoundInStep = 16;  // of the states that were seen, compared with one, in a step of work
 constexpr uint64_t kManyParts = 1 << 25;  // of the expressions whose derivatives one exploration takes, all together
 
 /// Counts one of them while it runs.
@@ -142,6 +143,19 @@ bool RegexStore::stays(RegexId id, RegexId part) {
     }
 }
 
+/// One of these bytes from each class of the partition: the others lead to the same derivatives.
+std::vector<uint8_t> RegexStore::one_of_each_class(const ByteSet& bytes, uint32_t partition) const {
+    const Partition& classes = partitions_[partition];
+    std::vector<uint8_t> found;
+    std::bitset<256> done;
+    for (size_t byte = bytes._Find_first(); byte < bytes.size(); byte = bytes._Find_next(byte)) {
+        if (done[classes.of[byte]]) continue;
+        done.set(classes.of[byte]);
+        found.push_back(static_cast<uint8_t>(byte));
+    }
+    return found;
+}
+
 /// Explores the states: none that is nullable may have a continuation. Where emptiness needs a search, nothing is shown.
 bool RegexStore::prefix_free(RegexId part) {
     const auto [at, fresh] = prefix_free_.try_emplace(part.value, false);
@@ -153,9 +167,10 @@ bool RegexStore::prefix_free(RegexId part) {
         const ByteSet possible = first(seen[i]);
         read += possible.count() * parts(seen[i]);
         if (read > kManyParts) return false;
-        for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte)) {
-            const RegexId next = step(seen[i], static_cast<uint8_t>(byte));
+        for (const uint8_t byte : one_of_each_class(possible, partition_id(seen[i]))) {
+            const RegexId next = step(seen[i], byte);
             if (std::find(seen.begin(), seen.end(), next) == seen.end()) seen.push_back(next);
+            work_.spend(1 + seen.size() / kFoundInStep);
         }
     }
     return prefix_free_[part.value] = true;
@@ -258,11 +273,12 @@ bool RegexStore::literal_in_star(RegexId id, RegexId part) {
         const ByteSet possible = first(mine);
         read += possible.count() * (uint64_t{parts(mine)} + parts(theirs));
         if (read > kManyParts) return false;
-        for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte)) {
-            const RegexId other = step(theirs, static_cast<uint8_t>(byte));
+        for (const uint8_t byte : one_of_each_class(possible, refine(partition_id(mine), partition_id(theirs)))) {
+            const RegexId other = step(theirs, byte);
             if (other == kEmptyLanguage) return false;
-            const std::pair next{step(mine, static_cast<uint8_t>(byte)), other};
+            const std::pair next{step(mine, byte), other};
             if (std::find(seen.begin(), seen.end(), next) == seen.end()) seen.push_back(next);
+            work_.spend(1 + seen.size() / kFoundInStep);
         }
     }
     return true;

@@ -5,6 +5,7 @@ namespace core {
 namespace {
 constexpr size_t kFewTokens = 512;   // kept as a list; more are kept as bits
 constexpr size_t kFewBytes = 4;      // looked up one by one
+constexpr size_t kBoundaryBytesInStep = 32;  // of a boundary trie that is made, in a step of work
 constexpr size_t kManyExits = 4096;  // out of C*: too many to check one by one
 constexpr uint32_t kManyParts = 2048;  // of an expression that is not written again without its bounds
 constexpr size_t kLongWalk = 256;    // trie nodes with children; behind them residuals have cells
@@ -178,6 +179,7 @@ const BoundaryTrie* TokenLexicon::boundary_trie(RegexId key) {
     if (children < BoundaryTrie::kFewChildren || children > BoundaryTrie::kManyChildren) return nullptr;
     entry.boundary_trie = std::make_shared<BoundaryTrie>(trie_, entry.boundary_nodes);
     bytes_ += entry.boundary_trie->bytes();
+    regexes_.work().spend(entry.boundary_trie->bytes() / kBoundaryBytesInStep);
     return entry.boundary_trie.get();
 }
 
