@@ -95,6 +95,7 @@ private:
     uint32_t forks_of(uint32_t state) const final;
     bool needs_search(uint32_t state) const final;
     bool reads_heads(uint32_t state) const final;
+    bool forgets(uint32_t state) const final;
     std::vector<uint32_t> head_exits(uint32_t state) final;
     uint32_t interchangeable(uint32_t state, uint32_t reach) final;
     size_t permanent_bytes() const final;

@@ -125,6 +125,8 @@ public:
 
     /// Whether a frame depends on the bytes of the terminal (`RuleExprStore::tracks_distinct`).
     bool tracks_distinct(ContinuationId id) const { return nodes_[id.value].tracks_distinct; }
+    /// As `RuleExprStore::forgets`, of any frame.
+    bool forgets(ContinuationId id) const { return nodes_[id.value].forgets; }
     /// The continuation after one more byte of the terminal.
     ContinuationId read(ContinuationId id, uint8_t byte) {
         return mapped(id, [&](ExprId expr) { return exprs_.read(expr, byte); });
@@ -209,7 +211,7 @@ private:
         uint32_t at, count;
         uint32_t min_length;
         uint32_t height, forks;
-        bool tracks_distinct;
+        bool tracks_distinct, forgets;
         uint32_t closure = UINT32_MAX;
     };
 
@@ -268,9 +270,10 @@ private:
             },
             [&] {
                 uint32_t least = kInfinite, height = 0, forks = 0;
-                bool tracks_distinct = false;
+                bool tracks_distinct = false, forgets = false;
                 for (const Frame& frame : frames) {
                     tracks_distinct |= exprs_.tracks_distinct(frame.expr);
+                    forgets |= exprs_.forgets(frame.expr) || (frame.after.value != 0 && nodes_[frame.after.value].forgets);
                     if (frame.after.value != 0) {
                         height = std::max(height, nodes_[frame.after.value].height + 1);
                         forks = std::max(forks, nodes_[frame.after.value].forks + (frames.size() > 1));
@@ -278,7 +281,7 @@ private:
                     const uint32_t rest = frame.after.value == 0 ? 0 : min_length(frame.after);
                     least = std::min(least, add_lengths(exprs_.min_length(frame.expr), rest));
                 }
-                nodes_.push_back({static_cast<uint32_t>(frames_.size()), static_cast<uint32_t>(frames.size()), least, height, forks, tracks_distinct});
+                nodes_.push_back({static_cast<uint32_t>(frames_.size()), static_cast<uint32_t>(frames.size()), least, height, forks, tracks_distinct, forgets});
                 frames_.insert(frames_.end(), frames.begin(), frames.end());
                 return static_cast<uint32_t>(nodes_.size() - 1);
             })};

@@ -87,7 +87,7 @@ InterleaveId InterleaveStore::intern(State state, const std::vector<uint32_t>& o
         [&](uint32_t id) {
             const State& other = states_[id];
             return other.interleave == state.interleave && other.obligations == state.obligations && other.low == state.low &&
-                   other.high == state.high && other.seen == state.seen &&
+                   other.high == state.high && other.seen == state.seen && other.forgets == state.forgets &&
                    std::equal(open.begin(), open.end(), words_.begin() + other.at);
         },
         [&] {
@@ -146,6 +146,7 @@ InterleaveId InterleaveStore::consume_entry(InterleaveId id, uint32_t entry, Sca
     View next{view.state, view.open};
     std::vector<uint32_t> changed;
     after(next, entry, changed);
+    next.state.forgets = next.state.high > 0 && (next.state.forgets || (head == JsonValues::kUntracked && definition(id).entries[entry].distinct));
     if (head != JsonValues::kUntracked) next.state.seen = values_->add(next.state.seen, head);
     return intern(next.state, next.open == view.open ? open : changed);
 }

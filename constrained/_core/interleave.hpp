@@ -81,6 +81,13 @@ public:
     /// The state after an entry with this head (kUntracked: a head that differs from all others).
     InterleaveId consume_entry(InterleaveId id, uint32_t entry, ScalarPrefixId head = JsonValues::kUntracked);
     ValueSetId seen(InterleaveId id) const { return states_[id.value].seen; }
+    /// Whether more entries may follow some head that was taken to differ from all others: they may repeat its value.
+    bool forgets(InterleaveId id) const { return states_[id.value].forgets; }
+    /// The same where the head of this entry, which is being read, is taken to differ.
+    bool forgets_head(InterleaveId id, uint32_t entry) const {
+        const State& state = states_[id.value];
+        return state.forgets || (state.high > 1 && definition(id).entries[entry].distinct);
+    }
     /// Whether the interleave may end here.
     bool complete(InterleaveId id) const {
         const State& state = states_[id.value];
@@ -124,6 +131,7 @@ private:
         uint32_t obligations;        // not discharged
         uint32_t low, high;    // entries that must and may follow
         ValueSetId seen;           // values of the distinct heads so far
+        bool forgets;          // not of all of them, and more entries may follow
         uint32_t at;           // offset of the open alternatives in `words_`
         uint32_t required;       // number of open required alternatives
         uint64_t required_bytes; // their minimum length, with separators; `kNoText` if one of them cannot be written
@@ -134,7 +142,7 @@ private:
     };
 
     static uint64_t hash_of(const State& state, std::span<const uint32_t> open) {
-        const uint64_t hash = combine(combine(combine(combine(state.interleave, state.obligations), state.low), state.high), state.seen.value);
+        const uint64_t hash = combine(combine(combine(combine(state.interleave, state.obligations), state.low), state.high), 2 * uint64_t{state.seen.value} + state.forgets);
         return hash_words(open, hash);
     }
     static constexpr uint32_t kManyEntries = 16, kSeveralObligations = 4;  // see `demanding`

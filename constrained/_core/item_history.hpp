@@ -39,6 +39,8 @@ public:
     bool zeros_say_nothing(HistoryId id, bool exponents) const;
     /// A history of as many arrays in which every item differs, whatever is read.
     HistoryId without_values(HistoryId id);
+    /// Whether it is one of those, and some array is open.
+    bool forgets(HistoryId id) const { return histories_[id.value].text == ValueTexts::kAnyText && histories_[id.value].level != 0; }
     bool has_values(HistoryId id) const { return id != kNothing && histories_[id.value].text != ValueTexts::kAnyText; }
 
     Survivors nothing_kept() const { return Survivors(histories_.size()); }

@@ -35,6 +35,9 @@ ExprId RuleExprStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c) {
             node.min_length = length_of(node);
             node.tracks_distinct = kind == Kind::Consumed ? c != JsonValues::kUntracked.value : kind == Kind::Sequence && nodes_[a].tracks_distinct;
             tracks_distinct_ |= node.tracks_distinct;
+            if (kind == Kind::Interleave) node.forgets = interleaves_.forgets({a});
+            if (kind == Kind::Consumed) node.forgets = node.tracks_distinct ? interleaves_.forgets({a}) : interleaves_.forgets_head({a}, b);
+            if (kind == Kind::Sequence) node.forgets = nodes_[a].forgets || nodes_[b].forgets;
             nodes_.push_back(node);
             return static_cast<uint32_t>(nodes_.size() - 1);
         })};

@@ -58,6 +58,8 @@ public:
     bool tracks_distinct() const { return tracks_distinct_; }
     /// Whether e follows a head that must be distinct, and so depends on the bytes of the head.
     bool tracks_distinct(ExprId id) const { return nodes_[id.value].tracks_distinct; }
+    /// Whether some text of it may repeat the value of a distinct head that was forgotten (`assume_distinct`).
+    bool forgets(ExprId id) const { return nodes_[id.value].forgets; }
     /// `e` after one more byte of the head.
     ExprId read(ExprId id, uint8_t byte);
     /// `e` if the head differs from all others.
@@ -127,7 +129,7 @@ private:
         uint32_t a, b, c;  // Terminal: regex, its length; Call: rule; Sequence: left, right; Choice: offset, count in
                            // children_; Loop: part, low, high; Interleave: state of it, turn; Consumed (an entry of which the
                            // head was read): state before it, entry, what was read of the head
-        bool tracks_distinct = false;
+        bool tracks_distinct = false, forgets = false;
         uint32_t min_length = kInfinite;
         uint32_t moves_at = kNoMoves;
         uint32_t moves_count = 0;

@@ -125,7 +125,7 @@ bool BaseAutomaton::count_exactly(uint32_t id) {
         const uint32_t at = states[i];
         // What had too many texts for few may not for a thorough count.
         if (heads_[at].rest == Rest::Many && !thorough_) return false;
-        if (needs_search(at) || reads_heads(at) || heads_[at].length > longest_spelled()) return false;
+        if (needs_search(at) || reads_heads(at) || forgets(at) || heads_[at].length > longest_spelled()) return false;
         const ByteSet possible = first_bytes(at);
         bytes += possible.count() * counting_cost(at);
         if (i >= most.states || possible.count() > most.first_bytes || bytes > most.bytes) return false;
@@ -507,6 +507,10 @@ uint32_t Automaton::forks_of(uint32_t id) const {
 }
 
 bool Automaton::reads_heads(uint32_t id) const { return state_of(id).tracks_distinct; }
+
+bool Automaton::forgets(uint32_t id) const {
+    return std::ranges::any_of(items(id), [&](const Item& item) { return gss_.forgets(item.after); });
+}
 
 std::vector<uint32_t> Automaton::head_exits(uint32_t id) {
     std::vector<uint32_t> exits;

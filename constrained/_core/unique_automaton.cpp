@@ -362,6 +362,10 @@ bool UniqueAutomaton::reads_heads(uint32_t state) const {
            std::ranges::all_of(all, [&](uint32_t id) { return differs(id); });
 }
 
+bool UniqueAutomaton::forgets(uint32_t state) const {
+    return std::ranges::any_of(held(state), [&](uint32_t id) { return histories_.forgets(readings_[id].history) || inner_->forgets(readings_[id].inner); });
+}
+
 std::vector<uint32_t> UniqueAutomaton::head_exits(uint32_t state) {
     std::vector<uint32_t> exits;
     for (uint32_t i = 0; i < state_of(state).count; ++i) {

@@ -102,6 +102,7 @@ private:
     uint32_t step_cost(uint32_t, uint32_t) const final { return padded_ ? kSearchedCost : 1; }
     bool padded() const final { return padded_; }
     bool reads_heads(uint32_t state) const final;
+    bool forgets(uint32_t state) const final;
     std::vector<uint32_t> head_exits(uint32_t state) final;
     uint32_t interchangeable(uint32_t state, uint32_t reach) final;
     size_t permanent_bytes() const final;
