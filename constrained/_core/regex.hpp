@@ -48,8 +48,8 @@ public:
     /// As `intersect`, but drops parts C* that contain another part.
     RegexId intersect_unsimplified(std::vector<RegexId> parts);
     RegexId complement(RegexId part);
-    /// The rest of a decimal number that is a multiple of another number.
-    RegexId multiple(const DecimalMultiple& number);
+    /// The rest of a decimal number that is a multiple of another number; `packed` as for `DecimalMultiple::read`.
+    RegexId multiple(std::span<const uint8_t> packed);
     /// The substrings of a document; `packed` as for `SubstringIndex`.
     RegexId substring(std::span<const uint8_t> packed);
     /// `high == kInfinite`: no upper bound.
@@ -70,7 +70,7 @@ public:
     /// Of alternatives the first few are looked at.
     bool many_remainders(RegexId id, bool deeper = true) const {
         const Node& node = nodes_[split_head(id).first.value];
-        if (node.kind == Kind::DecimalMultiple) return multiples_[node.a].modulus > kManyRemainders;
+        if (node.kind == Kind::DecimalMultiple) return multiples_[node.a].of->common > kManyRemainders;
         if (!deeper || (node.kind != Kind::Union && node.kind != Kind::Intersection)) return false;
         const auto few = children(node).first(std::min(node.b, kFewParts));
         return std::ranges::any_of(few, [&](RegexId part) { return many_remainders(part, false); });
@@ -332,6 +332,7 @@ private:
     std::vector<uint8_t> literal_bytes_;
     std::vector<uint64_t> literal_hash_;  // hash of the literal from each byte on
     std::map<std::vector<int32_t>, RegexId> chars_index_;
+    std::map<std::vector<uint64_t>, Moduli> moduli_;  // by all of them; references stay valid
     std::vector<DecimalMultiple> multiples_;
     InternTable multiple_index_;
     std::vector<std::unique_ptr<SubstringIndex>> substring_indexes_;

@@ -117,9 +117,8 @@ class Residuals:
             return self._repeat(children[0], node.low, node.high)
         if isinstance(node, ir.DecimalMultiple):
             form = ("whole", "number", "fraction").index(node.form)
-            return self._multiple(
-                node.modulus, node.residue, node.low, node.high, node.places, form, node.zeros
-            )
+            moduli = (node.modulus, *node.excluded)
+            return self._multiple(moduli, node.residue, node.low, node.high, node.places, form, node.zeros)
         if isinstance(node, ir.Substring):
             occurrences = Occurrences(node)
             return self._substring(occurrences, 0, b"", occurrences.starts())
@@ -200,7 +199,7 @@ class Residuals:
 
     def _multiple(
         self,
-        modulus: int,
+        moduli: tuple[int, ...],
         residue: int,
         low: int,
         high: int | None,
@@ -208,8 +207,10 @@ class Residuals:
         form: int,
         zeros: int | None,
     ) -> int:
-        nullable = low == 0 and residue * 10**places % modulus == 0
-        return self._intern((MULTIPLE, modulus, residue, low, high, places, form, zeros), nullable)
+        """`moduli`: one that divides the number, then those that do not."""
+        whole = residue * 10**places
+        nullable = low == 0 and whole % moduli[0] == 0 and all(whole % modulus for modulus in moduli[1:])
+        return self._intern((MULTIPLE, moduli, residue, low, high, places, form, zeros), nullable)
 
     def _substring(self, document: Occurrences, count: int, spelled: bytes, places: frozenset[Place]) -> int:
         if not places:
@@ -263,7 +264,7 @@ class Residuals:
 
     def _after_digit(
         self,
-        modulus: int,
+        moduli: tuple[int, ...],
         residue: int,
         low: int,
         high: int | None,
@@ -274,17 +275,17 @@ class Residuals:
         byte: int,
     ) -> int:
         if byte == ord(".") and form == 1 and low == 0:
-            return self._multiple(modulus, residue, 1, None, places, 2, zeros)
+            return self._multiple(moduli, residue, 1, None, places, 2, zeros)
         digit = byte - ord("0")
         padding = form == 2 and places == 0
         if not 0 <= digit <= 9 or high == 0 or (padding and (digit > 0 or zeros == 0)):
             return self.empty_language
         if padding:
-            return self._multiple(modulus, residue, 0, None, 0, form, None if zeros is None else zeros - 1)
-        following = (residue * 10 + digit) % modulus
+            return self._multiple(moduli, residue, 0, None, 0, form, None if zeros is None else zeros - 1)
+        following = (residue * 10 + digit) % math.lcm(*moduli)
         fewer = None if high is None else high - 1
         left = places - 1 if form == 2 else places
-        return self._multiple(modulus, following, max(low - 1, 0), fewer, left, form, zeros)
+        return self._multiple(moduli, following, max(low - 1, 0), fewer, left, form, zeros)
 
     def _continue(self, following: int, ranges: tuple[tuple[int, int], ...], byte: int) -> int:
         least = 0

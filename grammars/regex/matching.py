@@ -102,7 +102,8 @@ class _RegexMatcher:
                 enough = node.low <= before
             else:
                 enough = at > point or (node.form == "fraction" and node.low == 0)
-            if enough and value * 10**places % node.modulus == 0:
+            whole = value * 10**places
+            if enough and whole % node.modulus == 0 and all(whole % other for other in node.excluded):
                 positions.add(at)
             byte = self.data[at : at + 1]
             if byte == b"." and node.form == "number" and point is None and node.low <= before:
