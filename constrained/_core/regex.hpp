@@ -20,7 +20,7 @@
 #include <unordered_map>
 
 #include "common.hpp"
-#include "decimal_multiple.hpp"
+#include "number_rests.hpp"
 #include "substring_index.hpp"
 #include "work.hpp"
 
@@ -68,13 +68,18 @@ public:
 
     /// Whether texts begin with a number of which the remainder by a large modulus is told apart: hardly any residual comes twice.
     /// Of alternatives the first few are looked at.
-    bool many_remainders(RegexId id, bool deeper = true) const {
-        const Node& node = nodes_[split_head(id).first.value];
-        if (node.kind == Kind::DecimalMultiple) return multiples_[node.a].of->common > kManyRemainders;
-        if (!deeper || (node.kind != Kind::Union && node.kind != Kind::Intersection)) return false;
-        const auto few = children(node).first(std::min(node.b, kFewParts));
-        return std::ranges::any_of(few, [&](RegexId part) { return many_remainders(part, false); });
+    bool many_remainders(RegexId id, bool deeper = true) const;
+    /// Whether the form of the residual is that of a number, or alternatives of which the first one is.
+    bool begins_with_number(RegexId id) const {
+        const Node& node = nodes_[id.value];
+        const RegexId part = node.kind == Kind::Union ? children_[node.a] : id;
+        return nodes_[split_head(part).first.value].kind == Kind::DecimalMultiple;
     }
+    /// Adds the numbers with which texts begin, if all of them do and none that may end here is in front of something else.
+    /// The other arguments: see `NumberRest`.
+    bool add_numbers(RegexId id, uint32_t item, ContinuationId after, uint32_t behind, NumberRests& out);
+    /// The language of these numbers and their tails.
+    RegexId from_numbers(std::span<const NumberRest> rests);
 
     /// How many parts of concatenations were written again, in front of what follows a concatenation, so far.
     uint64_t copied_parts() const { return copied_parts_; }
@@ -231,7 +236,6 @@ private:
     static constexpr uint16_t kManyHeads = 256;
     static constexpr uint32_t kWhole = 0;  // the partition with one class
     static constexpr uint32_t kManyCopies = 4;  // see `intricate`
-    static constexpr uint64_t kManyRemainders = 1 << 16;
     static constexpr uint32_t kStepsOfFuel = 256;  // of work, for which a search burns one more unit of fuel
     static constexpr size_t kPatience = 1000;  // derivatives that `search` visits before it accepts any completion
     static constexpr uint32_t kContainSteps = 256;  // pairs of expressions that `contains` compares
