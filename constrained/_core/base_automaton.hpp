@@ -339,6 +339,7 @@ protected:
     std::vector<uint32_t> spelled_by_;  // by state: the last mask within a budget that spelled it, see `affordable`
     uint32_t masks_within_ = 0;         // number of these masks
     Way way_behind_;                    // of `count_before`
+    std::vector<uint8_t> passed_;       // bytes that nobody reads
     uint32_t fuel_left_ = kMaskFuel;    // of the current one
     std::unordered_map<uint32_t, Spelled> spelled_;
     uint32_t real_tokens_ = 0, spelling_fuel_ = 0;

@@ -90,6 +90,7 @@ uint32_t Automaton::without_numbers(uint32_t id) {
 }
 
 std::optional<uint32_t> Automaton::skip(uint32_t id, std::vector<uint8_t>& text) {
+    if (state_of(id).in_number == Known::No) return std::nullopt;
     const auto [numbers, behind] = in_number_of(id);
     if (numbers.empty() || (behind != kDead && heads_[behind].length == heads_[id].length)) return std::nullopt;
     shard_->work.spend(kCountSteps + kReadSteps * numbers.list().size());
@@ -117,6 +118,7 @@ bool Automaton::place_completes_within(const InNumber& place, uint32_t budget) {
 }
 
 bool Automaton::keep_numbers_within(const PlacesBelow& top, uint32_t budget, uint32_t* out, std::vector<PlacesBelow>& left) {
+    if (state_of(top.state).in_number == Known::No) return false;
     struct Place {
         PlacesBelow below;
         InNumber in;

@@ -355,21 +355,29 @@ void BaseAutomaton::add_canonical_tokens(uint32_t state, uint32_t budget, uint32
     if (completion(state) > budget) return;
     if (heads_[state].rest == Rest::Few) fuel_left_ = UINT32_MAX;  // all counts are known
     spelled_by_.resize(heads_.size());
-    const Way way = way_of(state);
-    uint32_t node = Trie::kRoot;
-    for (size_t i = 0; i < way.text.size() && (node = trie.child(node, way.text[i])) != Trie::kNone; ++i) {
-        if (way.fewest[i + 1] >= budget) continue;
-        for (const uint32_t token : trie.tokens(node)) out[token / 32] |= 1u << (token % 32);
-    }
     spelled_by_.resize(heads_.size());
-    std::vector<uint8_t> unused;
+    uint32_t node = Trie::kRoot;
+    const auto add = [&](uint8_t byte, auto&& left) {
+        if (node != Trie::kNone) node = trie.child(node, byte);
+        if (node == Trie::kNone || left() >= budget) return;
+        for (const uint32_t token : trie.tokens(node)) out[token / 32] |= 1u << (token % 32);
+    };
     for (uint32_t at = state; heads_[at].length > 0;) {
         spelled_by_[at] = masks_within_;
-        const auto end = skip(at, unused);
+        passed_.clear();
+        const auto end = skip(at, passed_);
         if (fuel_left_ != UINT32_MAX) fuel_left_ -= std::min(fuel_left_, end ? kNumberCost : step_cost(at, heads_[state].length));
-        if (!end && (heads_[at].nearer == kUnset || heads_[at].nearer == kDead)) break;
-        at = end ? standing(*end) : heads_[at].nearer;
-        spelled_by_.resize(std::max<size_t>(spelled_by_.size(), heads_.size()));
+        if (end) {
+            const Way way = node == Trie::kNone ? Way() : way_of(at);
+            for (size_t i = 0; node != Trie::kNone && i < std::min(passed_.size(), way.text.size()); ++i) add(way.text[i], [&] { return way.fewest[i + 1]; });
+            at = standing(*end);
+            spelled_by_.resize(std::max<size_t>(spelled_by_.size(), heads_.size()));
+        } else {
+            const uint8_t byte = heads_[at].nearer_byte;
+            at = heads_[at].nearer;
+            if (at == kUnset || at == kDead) return;
+            add(byte, [&] { return completion(at); });
+        }
     }
 }
 
@@ -385,11 +393,11 @@ bool BaseAutomaton::completes_within(uint32_t state, uint32_t budget) {
 bool BaseAutomaton::affordable(uint32_t state) {
     const uint32_t length = heads_[state].length;
     if (length > longest_spelled()) return true;  // it is not spelled
-    std::vector<uint8_t> text;  // which nobody reads
     for (uint32_t at = without_numbers(state), next = kDead; at != kDead && heads_[at].length > 0; at = next) {
         if (spelled_by_.size() <= at) spelled_by_.resize(heads_.size());
         if (std::exchange(spelled_by_[at], masks_within_) == masks_within_) break;
-        const uint32_t cost = ahead(at, text, next) ? kNumberCost : step_cost(at, length);
+        passed_.clear();
+        const uint32_t cost = ahead(at, passed_, next) ? kNumberCost : step_cost(at, length);
         if (fuel_left_ < cost) {
             fuel_left_ = 0;
             return false;
@@ -426,10 +434,12 @@ void BaseAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<const
     PlacesBelow root{Trie::kRoot, state, 0, false, places};
     if (reads_heads(state)) root.state = interchangeable(state, reach(root));
     std::vector<PlacesBelow> work{root};
+    uint32_t plain = kDead;  // the last state that is inside of no such number: most often the next one too
     while (!work.empty()) {
         const PlacesBelow at = work.back();
         work.pop_back();
-        if (keep_numbers_within(at, budget, out, work)) continue;
+        if (at.state != plain && keep_numbers_within(at, budget, out, work)) continue;
+        plain = at.state;
         std::span<const uint32_t> left = at.places;
         const bool reads = reads_heads(at.state);
         for (uint32_t child = trie.children_begin(at.node); !left.empty(); ++child) {
@@ -470,13 +480,14 @@ bool BaseAutomaton::keep_many_within(uint32_t state, uint32_t budget, std::span<
     std::partial_sum(before.begin(), before.end(), before.begin());
     std::vector<uint32_t> states(trie.size(), kDead);  // by node; only of nodes with places below their children
     std::vector<PlacesBelow> left;
+    uint32_t plain = kDead;  // the last state that is inside of no number which reads its digits by itself
     /// A state before places below a node.
     const auto put = [&](uint32_t node, uint32_t before_it, std::span<const uint32_t> below) {
         left.clear();
-        if (keep_numbers_within({node, before_it, 0, false, below}, budget, out, left)) {
+        if (before_it != plain && keep_numbers_within({node, before_it, 0, false, below}, budget, out, left)) {
             for (const PlacesBelow& one : left) states[one.node] = one.state;
         } else {
-            states[node] = before_it;
+            states[node] = plain = before_it;
         }
     };
     put(Trie::kRoot, state, places);
