@@ -49,18 +49,20 @@ Automaton::InNumber Automaton::in_number_of(uint32_t id) {
     return inside ? made : InNumber{{}, kDead};
 }
 
-/// The numbers, and what follows those that may end here. If that begins like a number, too, no numbers are left, and all of it is a state.
+/// The numbers, and what follows those that may end here. If that begins like a number, too, or a terminal goes on behind the number, no
+/// numbers are left, and all of it is a state.
 Automaton::InNumber Automaton::here(NumberRests numbers) {
     std::vector<Item>& next = next_;
     uint32_t behind = kDead;
-    bool several = false;
+    bool several = false, inside = false;
     for (const NumberRest& rest : numbers.list()) {
         if (!rest.number.complete()) continue;
+        inside |= rest.tail != RegexStore::kEpsilon;
         const uint32_t closed = closure(rest.after);
         several |= behind != kDead && behind != closed;
         behind = closed;
     }
-    if (several) {
+    if (several && !inside) {
         std::vector<Item> together;
         bool accepts = false;
         for (const NumberRest& rest : numbers.list()) {
@@ -71,7 +73,7 @@ Automaton::InNumber Automaton::here(NumberRests numbers) {
         }
         behind = intern(together, accepts);
     }
-    if (behind == kDead || (apart_from_numbers(behind) && numbers.many())) return {std::move(numbers), behind};
+    if (behind == kDead || (!inside && apart_from_numbers(behind) && numbers.many())) return {std::move(numbers), behind};
     next.clear();
     const std::span<const NumberRest> all = numbers.list();
     for (size_t at = 0; at < all.size();) {
