@@ -121,7 +121,7 @@ class DecimalMultiple(Regex):
     """The remaining digits of a decimal number that must be a multiple of another one, and of none of some others.
 
     In units of ``10 ** -places``: all digits of the number without the point, padded with zeros to `places`, form a
-    multiple of `modulus`; digits after those places are zeros, at most `zeros` of them.
+    multiple of `modulus`; digits after those places are zeros, at most `zeros` of them, or not all of them are zeros.
 
     Attributes:
         modulus: from 1 to `MAX_MODULUS`.
@@ -134,10 +134,22 @@ class DecimalMultiple(Regex):
         zeros: None: any number of them.
         excluded: at most `MAX_EXCLUDED_MODULI` up to `MAX_MODULUS`, of which no number is a multiple; none divides `modulus`, and the
             least common multiple of all is below `MAX_COMMON_MODULUS`.
+        beyond: the digits after `places` may be any, but for zeros alone; `modulus` is 1 then, and nothing is excluded.
         packed: all of these as bytes, for the core.
     """
 
-    __slots__ = ("excluded", "form", "high", "low", "modulus", "packed", "places", "residue", "zeros")
+    __slots__ = (
+        "beyond",
+        "excluded",
+        "form",
+        "high",
+        "low",
+        "modulus",
+        "packed",
+        "places",
+        "residue",
+        "zeros",
+    )
 
     def __init__(
         self,
@@ -149,6 +161,8 @@ class DecimalMultiple(Regex):
         form: OneOf["whole", "number", "fraction"],
         zeros: int | None = None,
         excluded: tuple[int, ...] = (),
+        *,
+        beyond: bool = False,
     ) -> None:
         self.modulus = modulus
         self.residue = residue
@@ -158,8 +172,9 @@ class DecimalMultiple(Regex):
         self.form = form
         self.zeros = zeros
         self.excluded = excluded
+        self.beyond = beyond
         most, padding = (2**32 - 1 if count is None else count for count in (high, zeros))
-        code = ("whole", "number", "fraction").index(form)
+        code = ("whole", "number", "fraction").index(form) + 4 * beyond
         higher, lower = divmod(residue, 2**64)
         self.packed = struct.pack("<QQIIIII", modulus, lower, low, most, places, code, padding)
         if excluded:

@@ -63,8 +63,8 @@ Moduli DecimalMultiple::read_moduli(std::span<const uint8_t> bytes) {
 DecimalMultiple DecimalMultiple::read(std::span<const uint8_t> bytes, const Moduli& of) {
     const auto small = [&](size_t at) { return static_cast<uint32_t>(number_at(bytes, at, 4)); };
     const uint64_t higher = bytes.size() > kPacked ? number_at(bytes, kPacked, 8) : 0;
-    const DecimalMultiple made{&of, number_at(bytes, 8, 8), higher, small(16), small(20), small(24), static_cast<Form>(small(28)), small(32)};
-    if ((Wide{higher} << 64 | made.residue) >= of.common || made.form > Form::Fraction) {
+    const DecimalMultiple made{&of, number_at(bytes, 8, 8), higher, small(16), small(20), small(24), static_cast<Form>(small(28) % 4), small(32), small(28) / 4};
+    if ((Wide{higher} << 64 | made.residue) >= of.common || made.form > Form::Fraction || made.beyond > (of.common == 1)) {
         throw std::invalid_argument("malformed grammar: a multiple out of range");
     }
     return made;
@@ -124,6 +124,10 @@ bool DecimalMultiple::ends_behind_point(uint32_t digits) const {
 }
 
 uint32_t DecimalMultiple::min_length(uint32_t least) const {
+    if (beyond) {
+        if (zeros == 0 || low > high || form == Form::Whole) return kInfinite;
+        return add_lengths(places, form == Form::Fraction ? 1 : add_lengths(low, 2));
+    }
     if (form == Form::Fraction) {
         for (uint32_t digits = std::max(low, least); digits <= places; ++digits) {
             if (ends(digits, places - digits)) return digits;
@@ -141,6 +145,7 @@ uint32_t DecimalMultiple::min_length(uint32_t least) const {
 
 std::string DecimalMultiple::shortest() const {
     const uint32_t length = min_length();
+    if (beyond) return (form == Form::Fraction ? "" : std::string(low, '0') + '.') + std::string(places, '0') + '1';
     std::string least;
     const auto consider = [&](uint32_t digits, uint32_t behind, uint32_t skipped) {
         const auto ending = least_ending(digits, skipped);
@@ -178,11 +183,12 @@ std::optional<DecimalMultiple> DecimalMultiple::after(uint8_t byte) const {
     if (form == Form::Fraction) {
         rest.low = 0;
         if (places == 0) {
-            if (byte != '0' || zeros == 0) return std::nullopt;
+            if (zeros == 0 || (byte != '0' && beyond == 0)) return std::nullopt;
             if (zeros != kInfinite) --rest.zeros;
+            if (byte != '0') rest.beyond = 0, rest.places = std::exchange(rest.zeros, 0);  // any digits follow
             return rest;
         }
-        --rest.places;
+        if (places != kInfinite) --rest.places;
     } else {
         if (high == 0) return std::nullopt;
         if (low > 0) --rest.low;
@@ -197,11 +203,12 @@ std::optional<DecimalMultiple> DecimalMultiple::after(uint8_t byte) const {
 uint64_t DecimalMultiple::hash() const {
     uint64_t value = combine(combine(combine(of->modulus, of->excluded.size()), residue), residue_high);
     value = combine(value, uint64_t{low} << 32 | high);
-    return combine(combine(value, uint64_t{places} << 2 | static_cast<uint64_t>(form)), zeros);
+    return combine(combine(value, uint64_t{places} << 3 | uint64_t{beyond} << 2 | static_cast<uint64_t>(form)), zeros);
 }
 
 std::string DecimalMultiple::describe() const {
     const Wide read = Wide{residue_high} << 64 | residue;
+    if (beyond) return "beyond " + std::to_string(places);
     return "%" + std::to_string(of->modulus) + "=" + std::to_string(static_cast<uint64_t>(read % of->modulus));
 }
 

@@ -1,7 +1,7 @@
 // The rest of a decimal number that is a multiple of another one, and of none of some others.
 //
 // The remainder represents the digits read so far, so a residual is a few numbers however large the modulus is. A number with
-// digits after the point is a whole number of units 10^-places; digits after these places must be zeros.
+// digits after the point is a whole number of units 10^-places; digits after these places must be zeros, or must not all be.
 // What is excluded is told apart by the same remainder: which numbers end a text is arithmetic, and no search.
 // Thread safety: plain data.
 #pragma once
@@ -40,9 +40,10 @@ struct DecimalMultiple {
     uint64_t residue, residue_high;  ///< the digits read so far, as a whole number, modulo `of->common`
     uint32_t low;      ///< minimum number of further digits before the point; 0 or 1 in a fraction
     uint32_t high;     ///< maximum number, or `kInfinite`; always `kInfinite` in a fraction
-    uint32_t places;   ///< remaining decimal places; 0 for whole numbers
+    uint32_t places;   ///< remaining decimal places; 0 for whole numbers; `kInfinite` behind such a digit
     Form form;
     uint32_t zeros;  ///< maximum number of digits after these places, or `kInfinite`
+    uint32_t beyond;  ///< 1: one of them, which may be any digits, is not zero; no modulus is told apart then
 
     bool operator==(const DecimalMultiple&) const = default;
 
@@ -56,7 +57,7 @@ struct DecimalMultiple {
     }
 
     /// Whether the digits read so far are such a number.
-    bool complete() const { return low == 0 && ends(0, places); }
+    bool complete() const { return low == 0 && beyond == 0 && ends(0, places); }
     /// Bytes of the shortest completion; `kInfinite` if there is none. `least`: it is known to have as many.
     uint32_t min_length(uint32_t least = 0) const;
     /// The shortest completion, which there has to be; the least of them by their bytes.

@@ -506,6 +506,7 @@ bool BaseAutomaton::keep_many_within(uint32_t state, uint32_t budget, std::span<
                 next = byte_next(from, trie.byte(child));
                 if (reads_heads(next)) return false;
             }
+            if (next == kDead) continue;  // digits, behind a number that may end: they were read with the number
             if (before[own_end] < before[end]) put(child, next, places.subspan(before[own_end], before[end] - before[own_end]));
             if (before[begin] == before[own_end]) continue;
             if (next != asked) asked = next, fits = completes_within(next, budget - 1);

