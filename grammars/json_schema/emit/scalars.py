@@ -304,7 +304,7 @@ class ScalarLowering:
                 excluded.append(INTEGRAL_NUMBER if integral else numbers.ANY_INTEGER)
                 if steps:
                     with self.at_multiple_of(disjunct):
-                        check_remainders(steps)
+                        check_remainders(steps, others)
         rest = self.included_numbers(disjunct, constraints.bounds, steps, others if steps else (), whole)
         if not isinstance(rest, ir.Terminal) or not (excluded or others):
             return rest

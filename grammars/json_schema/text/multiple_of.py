@@ -23,6 +23,8 @@ MAX_REQUIRED_DIGITS = 32
 """Most free digits that a bound may require, where more states than `MAX_STATES` come of them."""
 MAX_STATES = 1 << 14
 """Each of the required digits has a state for each remainder: near a token limit a mask visits most of them."""
+MAX_SEARCHED = 1 << 12
+"""Most remainders beside excluded texts of integers."""
 
 _MINUS, _POINT = ir.literal("-"), ir.literal(".")
 
@@ -91,8 +93,8 @@ def decimal_places(number: Decimal) -> int:
     return max(-exponent, 0)
 
 
-def check_remainders(steps: tuple[Decimal, ...]) -> None:
-    """Checks that texts of integers can be excluded from the common multiples of some numbers.
+def check_remainders(steps: tuple[Decimal, ...], excluded: tuple[Decimal, ...]) -> None:
+    """Checks that texts of integers can be excluded from the common multiples of some numbers that are multiples of no other.
 
     A text is then searched for the nearest number that is left, and there is a search for each remainder.
 
@@ -100,11 +102,11 @@ def check_remainders(steps: tuple[Decimal, ...]) -> None:
         ConstraintTooLarge: there are too many remainders.
     """
     step = least_common_multiple([*steps])
-    if _Multiples(step, integers_only=False).modulus > MAX_STATES:
+    if _Multiples(step, False, None, excluded).common > MAX_SEARCHED:
         raise ConstraintTooLarge(
             "multipleOf has too many remainders beside what not excludes",
             Problem(
-                "multipleOf", f"beside not, more than {MAX_STATES:,} remainders are told apart", float(step)
+                "multipleOf", f"beside not, more than {MAX_SEARCHED:,} remainders are searched", float(step)
             ),
             action="use simpler steps",
         )

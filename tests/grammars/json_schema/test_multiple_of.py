@@ -356,6 +356,21 @@ def test_numbers_that_are_multiples_of_none(
                 assert wanted, text
 
 
+def test_texts_of_integers_are_excluded_beside_few_remainders_only() -> None:
+    """In draft 4 1.0 is no integer: a number needs a point, for which it is searched."""
+    schema = {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "type": "number",
+        "not": {"type": "integer"},
+    }
+    automaton = compile(schema | {"multipleOf": 7}, vocabulary())
+    assert walk(automaton, "14.0")
+    assert not walk(automaton, "14")
+    others = {"anyOf": [{"type": "integer"}, {"multipleOf": 3}]}
+    with pytest.raises(ConstraintTooLarge, match="remainders"):
+        compile(schema | {"multipleOf": 1601.1, "not": others}, vocabulary())
+
+
 def test_excluded_multiples_of_too_many_remainders_are_refused_by_name() -> None:
     others = {"anyOf": [{"multipleOf": one} for one in (999999999989, 99999999977, 9999999967)]}
     with pytest.raises(ConstraintTooLarge, match="remainders") as refused:
