@@ -38,13 +38,11 @@ private:
     static constexpr uint32_t kFewItems = 4, kFewBelow = BoundaryTrie::kFewBelow;
     static constexpr uint32_t kCrossing = 1u << 31;  // in the parts of a mask: a body in place of a continuation
 
-    enum class Known : uint8_t { Unknown, No, Yes };
     struct State {
         uint32_t items_at = 0, items_count = 0;
         bool has_first = false;
         bool tracks_distinct = false;  // some continuation depends on the bytes of its terminal
         uint32_t without_heads = kUnset, reach_without_heads = 0;  // see `interchangeable`
-        Known in_number = Known::Unknown;
         uint32_t behind_number = kUnset;  // see `in_number_of`
         ByteSet first;  // bytes that may come next
     };

@@ -171,6 +171,7 @@ protected:
         uint32_t nearer = kUnset;  // the next state of the canonical completion, under the lock; kDead: see `completion`
         uint8_t nearer_byte = 0;
         Rest rest = Rest::Unknown;
+        bool plain = false;  // surely inside of no number whose digits are read by `keep_numbers_within`
     };
 
     /// `limit`: bytes above which memos are evicted, and contents of states collected.
@@ -273,7 +274,10 @@ protected:
     /// The state of what follows a number, where it may end and that is the shortest completion: further digits cannot make a shorter one.
     virtual uint32_t without_numbers(uint32_t state) { return state; }
     /// The state whose canonical completion and count a state has.
-    uint32_t standing(uint32_t state) { return reads_heads(state) ? interchangeable(state, 0) : without_numbers(state); }
+    uint32_t standing(uint32_t state) {
+        if (reads_heads(state)) return interchangeable(state, 0);
+        return heads_[state].plain ? state : without_numbers(state);
+    }
     /// Places of the trie's order that are below a node, and the state before them.
     struct PlacesBelow {
         uint32_t node, state, depth;
@@ -281,7 +285,10 @@ protected:
         std::span<const uint32_t> places;
     };
     /// `keep_within` inside such a number; what is behind it is added to `left`. False for another state.
-    virtual bool keep_numbers_within(const PlacesBelow&, uint32_t, uint32_t*, std::vector<PlacesBelow>&) { return false; }
+    virtual bool keep_numbers_within(const PlacesBelow& top, uint32_t, uint32_t*, std::vector<PlacesBelow>&) {
+        heads_[top.state].plain = true;
+        return false;
+    }
     /// Whether a byte may cost much: a search (`RegexStore::needs_search`), or one step for each of many items.
     virtual bool needs_search(uint32_t) const { return false; }
     /// Whether `interchangeable` may return another state for it.

@@ -25,7 +25,7 @@ bool Automaton::apart_from_numbers(uint32_t id) {
 /// The numbers of a state, and the state of what follows those that may end, if there is any; no numbers for another state.
 Automaton::InNumber Automaton::in_number_of(uint32_t id) {
     InNumber made{{}, kDead};
-    if (state_of(id).in_number == Known::No || heads_[id].rest == Rest::Few) return made;
+    if (heads_[id].plain || heads_[id].rest == Rest::Few) return made;
     std::vector<Item> others;
     for (uint32_t i = 0; !state_of(id).tracks_distinct && i < state_of(id).items_count; ++i) {
         const Item item = items(id)[i];
@@ -45,7 +45,7 @@ Automaton::InNumber Automaton::in_number_of(uint32_t id) {
         made.behind = state_of(id).behind_number;
         inside = apart_from_numbers(made.behind);
     }
-    state_of(id).in_number = inside ? Known::Yes : Known::No;
+    heads_[id].plain = !inside;
     return inside ? made : InNumber{{}, kDead};
 }
 
@@ -86,13 +86,13 @@ Automaton::InNumber Automaton::here(NumberRests numbers) {
 }
 
 uint32_t Automaton::without_numbers(uint32_t id) {
-    if (state_of(id).in_number == Known::No) return id;
+    if (heads_[id].plain) return id;
     const auto [numbers, behind] = in_number_of(id);
     return behind != kDead && heads_[behind].length == heads_[id].length ? behind : id;
 }
 
 std::optional<uint32_t> Automaton::skip(uint32_t id, std::vector<uint8_t>& text) {
-    if (state_of(id).in_number == Known::No) return std::nullopt;
+    if (heads_[id].plain) return std::nullopt;
     const auto [numbers, behind] = in_number_of(id);
     if (numbers.empty() || (behind != kDead && heads_[behind].length == heads_[id].length)) return std::nullopt;
     shard_->work.spend(kCountSteps + kReadSteps * numbers.list().size());
@@ -120,7 +120,6 @@ bool Automaton::place_completes_within(const InNumber& place, uint32_t budget) {
 }
 
 bool Automaton::keep_numbers_within(const PlacesBelow& top, uint32_t budget, uint32_t* out, std::vector<PlacesBelow>& left) {
-    if (state_of(top.state).in_number == Known::No) return false;
     struct Place {
         PlacesBelow below;
         InNumber in;

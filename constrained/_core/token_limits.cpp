@@ -197,7 +197,7 @@ uint32_t BaseAutomaton::completion(uint32_t id) {
 /// The next state of the canonical completion, of which the bytes up to there are appended to `text`; kDead as for `nearer`.
 /// Returns whether places without states were skipped.
 bool BaseAutomaton::ahead(uint32_t state, std::vector<uint8_t>& text, uint32_t& next) {
-    if (const auto end = skip(state, text)) {
+    if (const auto end = heads_[state].plain ? std::nullopt : skip(state, text)) {
         next = standing(*end);
         return true;
     }
@@ -365,7 +365,7 @@ void BaseAutomaton::add_canonical_tokens(uint32_t state, uint32_t budget, uint32
     for (uint32_t at = state; heads_[at].length > 0;) {
         spelled_by_[at] = masks_within_;
         passed_.clear();
-        const auto end = skip(at, passed_);
+        const auto end = heads_[at].plain ? std::nullopt : skip(at, passed_);
         if (fuel_left_ != UINT32_MAX) fuel_left_ -= std::min(fuel_left_, end ? kNumberCost : step_cost(at, heads_[state].length));
         if (end) {
             const Way way = node == Trie::kNone ? Way() : way_of(at);
@@ -434,12 +434,10 @@ void BaseAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<const
     PlacesBelow root{Trie::kRoot, state, 0, false, places};
     if (reads_heads(state)) root.state = interchangeable(state, reach(root));
     std::vector<PlacesBelow> work{root};
-    uint32_t plain = kDead;  // the last state that is inside of no such number: most often the next one too
     while (!work.empty()) {
         const PlacesBelow at = work.back();
         work.pop_back();
-        if (at.state != plain && keep_numbers_within(at, budget, out, work)) continue;
-        plain = at.state;
+        if (!heads_[at.state].plain && keep_numbers_within(at, budget, out, work)) continue;
         std::span<const uint32_t> left = at.places;
         const bool reads = reads_heads(at.state);
         for (uint32_t child = trie.children_begin(at.node); !left.empty(); ++child) {
@@ -480,17 +478,17 @@ bool BaseAutomaton::keep_many_within(uint32_t state, uint32_t budget, std::span<
     std::partial_sum(before.begin(), before.end(), before.begin());
     std::vector<uint32_t> states(trie.size(), kDead);  // by node; only of nodes with places below their children
     std::vector<PlacesBelow> left;
-    uint32_t plain = kDead;  // the last state that is inside of no number which reads its digits by itself
-    /// A state before places below a node.
-    const auto put = [&](uint32_t node, uint32_t before_it, std::span<const uint32_t> below) {
+    /// Reads the numbers of a state before places below a node.
+    const auto read_numbers = [&](uint32_t node, uint32_t in, std::span<const uint32_t> below) {
         left.clear();
-        if (before_it != plain && keep_numbers_within({node, before_it, 0, false, below}, budget, out, left)) {
-            for (const PlacesBelow& one : left) states[one.node] = one.state;
-        } else {
-            states[node] = plain = before_it;
-        }
+        if (!keep_numbers_within({node, in, 0, false, below}, budget, out, left)) left.push_back({node, in, 0, false, below});
+        for (const PlacesBelow& one : left) states[one.node] = one.state;
     };
-    put(Trie::kRoot, state, places);
+    if (heads_[state].plain) {
+        states[Trie::kRoot] = state;
+    } else {
+        read_numbers(Trie::kRoot, state, places);
+    }
     StatesAfter after;
     uint32_t asked = kDead;  // the state asked about last: most often the next one too
     bool fits = false;
@@ -507,7 +505,13 @@ bool BaseAutomaton::keep_many_within(uint32_t state, uint32_t budget, std::span<
                 if (reads_heads(next)) return false;
             }
             if (next == kDead) continue;  // digits, behind a number that may end: they were read with the number
-            if (before[own_end] < before[end]) put(child, next, places.subspan(before[own_end], before[end] - before[own_end]));
+            if (before[own_end] < before[end]) {
+                if (heads_[next].plain) {
+                    states[child] = next;
+                } else {
+                    read_numbers(child, next, places.subspan(before[own_end], before[end] - before[own_end]));
+                }
+            }
             if (before[begin] == before[own_end]) continue;
             if (next != asked) asked = next, fits = completes_within(next, budget - 1);
             if (!fits) continue;
