@@ -28,6 +28,8 @@ from grammars.errors import ConstraintTooLarge, Problem
 MAX_CODE_POINT = 0x10FFFF
 MAX_MODULUS = 2**60
 """Greatest modulus of a `DecimalMultiple`."""
+MAX_COMMON_MODULUS, MAX_EXCLUDED_MODULI = 1 << 120, 64
+"""Bounds of what a `DecimalMultiple` excludes."""
 MAX_COUNT = 2**31 - 2
 """Greatest lower bound of a repetition. A greater upper bound means no bound, as no string is that long."""
 
@@ -116,24 +118,38 @@ class Repeat(Regex):
 
 
 class DecimalMultiple(Regex):
-    """The remaining digits of a decimal number that must be a multiple of another one.
+    """The remaining digits of a decimal number that must be a multiple of another one, and of none of some others.
 
     In units of ``10 ** -places``: all digits of the number without the point, padded with zeros to `places`, form a
-    multiple of `modulus`; digits after those places are zeros, at most `zeros` of them.
+    multiple of `modulus`; digits after those places are zeros, at most `zeros` of them, or not all of them are zeros.
 
     Attributes:
         modulus: from 1 to `MAX_MODULUS`.
-        residue: the digits read before as a whole number, modulo `modulus`.
+        residue: the digits read before as a whole number, modulo `modulus` and `excluded`: their least common multiple.
         low, high: number of digits up to the point (no upper bound when `high` is None); after the point 0 or 1, and
             None.
         places: decimal places that remain.
         form: ``"whole"`` (digits only), ``"number"`` (digits, optionally with a fraction), or ``"fraction"`` (the
             point has been read).
         zeros: None: any number of them.
+        excluded: at most `MAX_EXCLUDED_MODULI` up to `MAX_MODULUS`, of which no number is a multiple; none divides `modulus`, and the
+            least common multiple of all is below `MAX_COMMON_MODULUS`.
+        beyond: the digits after `places` may be any, but for zeros alone; `modulus` is 1 then, and nothing is excluded.
         packed: all of these as bytes, for the core.
     """
 
-    __slots__ = ("form", "high", "low", "modulus", "packed", "places", "residue", "zeros")
+    __slots__ = (
+        "beyond",
+        "excluded",
+        "form",
+        "high",
+        "low",
+        "modulus",
+        "packed",
+        "places",
+        "residue",
+        "zeros",
+    )
 
     def __init__(
         self,
@@ -144,6 +160,9 @@ class DecimalMultiple(Regex):
         places: int,
         form: OneOf["whole", "number", "fraction"],
         zeros: int | None = None,
+        excluded: tuple[int, ...] = (),
+        *,
+        beyond: bool = False,
     ) -> None:
         self.modulus = modulus
         self.residue = residue
@@ -152,9 +171,14 @@ class DecimalMultiple(Regex):
         self.places = places
         self.form = form
         self.zeros = zeros
+        self.excluded = excluded
+        self.beyond = beyond
         most, padding = (2**32 - 1 if count is None else count for count in (high, zeros))
-        code = ("whole", "number", "fraction").index(form)
-        self.packed = struct.pack("<QQIIIII", modulus, residue, low, most, places, code, padding)
+        code = ("whole", "number", "fraction").index(form) + 4 * beyond
+        higher, lower = divmod(residue, 2**64)
+        self.packed = struct.pack("<QQIIIII", modulus, lower, low, most, places, code, padding)
+        if excluded:
+            self.packed += struct.pack(f"<{1 + len(excluded)}Q", higher, *excluded)
 
 
 class Substring(Regex):

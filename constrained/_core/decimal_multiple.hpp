@@ -1,7 +1,8 @@
-// The rest of a decimal number that is a multiple of another one: digits, then optionally a point and more digits.
+// The rest of a decimal number that is a multiple of another one, and of none of some others.
 //
 // The remainder represents the digits read so far, so a residual is a few numbers however large the modulus is. A number with
-// digits after the point is a whole number of units 10^-places; digits after these places must be zeros.
+// digits after the point is a whole number of units 10^-places; digits after these places must be zeros, or must not all be.
+// What is excluded is told apart by the same remainder: which numbers end a text is arithmetic, and no search.
 // Thread safety: plain data.
 #pragma once
 
@@ -11,33 +12,56 @@
 
 namespace core {
 
+/// What a number must be a multiple of, and what it must not be a multiple of, in units of 10^-places.
+struct Moduli {
+    using Wide = unsigned __int128;
+    static constexpr uint64_t kMost = uint64_t{1} << 60;    ///< of each of them
+    static constexpr uint32_t kMostBits = 120;              ///< of their common multiple
+    static constexpr uint32_t kMostExcluded = 64;
+
+    uint64_t modulus;                ///< at least 1
+    std::vector<uint64_t> excluded;  ///< none of which divides `modulus`
+    Wide common;                     ///< the least common multiple of all: so many remainders are told apart
+    uint32_t tens;                   ///< of none of them 2 or 5 is a factor more often
+};
+
 struct DecimalMultiple {
+    using Wide = Moduli::Wide;
     enum class Form : uint32_t {
         Whole,     ///< digits
         Number,    ///< digits, then optionally a point and at least one digit
         Fraction,  ///< digits after the point
     };
-    static constexpr uint64_t kMaxModulus = uint64_t{1} << 60;
-    static constexpr uint32_t kPacked = 36;
+    static constexpr uint32_t kPacked = 36;        ///< bytes of one that excludes nothing
+    static constexpr uint32_t kPackedHigher = 8;   ///< and of the higher part of a residue, if it excludes something
+    static constexpr uint32_t kPackedExcluded = 8;  ///< and of each excluded modulus
 
-    uint64_t modulus;  ///< in units of 10^-places, at least 1
-    uint64_t residue;  ///< the digits read so far, as a whole number, modulo `modulus`
+    const Moduli* of;  ///< not owned; equal ones are one object
+    uint64_t residue, residue_high;  ///< the digits read so far, as a whole number, modulo `of->common`
     uint32_t low;      ///< minimum number of further digits before the point; 0 or 1 in a fraction
     uint32_t high;     ///< maximum number, or `kInfinite`; always `kInfinite` in a fraction
-    uint32_t places;   ///< remaining decimal places; 0 for whole numbers
+    uint32_t places;   ///< remaining decimal places; 0 for whole numbers; `kInfinite` behind such a digit
     Form form;
     uint32_t zeros;  ///< maximum number of digits after these places, or `kInfinite`
+    uint32_t beyond;  ///< 1: one of them, which may be any digits, is not zero; no modulus is told apart then
 
     bool operator==(const DecimalMultiple&) const = default;
 
-    /// As `grammars.ir.DecimalMultiple.packed` writes it: the fields in order, little-endian.
-    /// Throws std::invalid_argument where a number is out of range.
-    static DecimalMultiple read(std::span<const uint8_t> bytes);
+    /// What `grammars.ir.DecimalMultiple.packed` begins and ends with. Throws std::invalid_argument where a number is out of range.
+    static Moduli read_moduli(std::span<const uint8_t> bytes);
+    /// As it is written there: the fields in order, little-endian.
+    static DecimalMultiple read(std::span<const uint8_t> bytes, const Moduli& of);
+    /// Whether so many bytes may be a packed multiple.
+    static bool may_be_packed(size_t size) {
+        return size == kPacked || (size > kPacked + kPackedHigher && (size - kPacked - kPackedHigher) % kPackedExcluded == 0);
+    }
 
-    /// Whether the digits read so far are a multiple.
-    bool complete() const { return low == 0 && ends(0, places); }
-    /// Bytes of the shortest completion; `kInfinite` if there is none.
-    uint32_t min_length() const;
+    /// Whether the digits read so far are such a number.
+    bool complete() const { return low == 0 && beyond == 0 && ends(0, places); }
+    /// Bytes of the shortest completion; `kInfinite` if there is none. `least`: it is known to have as many.
+    uint32_t min_length(uint32_t least = 0) const;
+    /// The shortest completion, which there has to be; the least of them by their bytes.
+    std::string shortest() const;
     /// The state after a byte; it may have no completion.
     std::optional<DecimalMultiple> after(uint8_t byte) const;
 
@@ -46,6 +70,8 @@ struct DecimalMultiple {
 
 private:
     bool ends(uint32_t digits, uint32_t skipped) const;
+    bool ends_behind_point(uint32_t digits) const;
+    std::optional<Wide> least_ending(uint32_t digits, uint32_t skipped) const;
 };
 
 }  // namespace core

@@ -77,7 +77,7 @@ std::vector<RegexId> read_regexes(const FlatRegexes& flat, RegexStore& regexes, 
             case Op::Intersection: return regexes.intersect_unsimplified(list(made, flat.args, node));
             case Op::Complement: return regexes.complement(made[a]);
             case Op::Repeat: return regexes.repeat(made[a], b, bound(b, c));
-            case Op::DecimalMultiple: return regexes.multiple(DecimalMultiple::read(std::span(flat.data).subspan(a, b)));
+            case Op::DecimalMultiple: return regexes.multiple(std::span(flat.data).subspan(a, b));
             case Op::Substring: return regexes.substring(std::span(flat.data).subspan(a, b));
             case Op::Reference: return {static_cast<uint32_t>(a)};
             default: return RegexStore::kEmptyLanguage;

@@ -297,7 +297,7 @@ void IrReader::emit_regex(PyObject* node, Op op) {
             char* bytes;
             Py_ssize_t size;
             if (PyBytes_AsStringAndSize(attribute(node, names.packed), &bytes, &size)) throw nb::python_error();
-            if (op == Op::DecimalMultiple && size != DecimalMultiple::kPacked) throw nb::value_error("malformed grammar: a multiple");
+            if (op == Op::DecimalMultiple && !DecimalMultiple::may_be_packed(static_cast<size_t>(size))) throw nb::value_error("malformed grammar: a multiple");
             a = static_cast<int32_t>(regexes.data.size()), b = static_cast<int32_t>(size);
             regexes.data.insert(regexes.data.end(), bytes, bytes + size);
             break;

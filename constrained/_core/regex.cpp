@@ -350,8 +350,11 @@ RegexId RegexStore::complement(RegexId part) {
     return add(Kind::Complement, part.value, 0, 0, combine(5, part.value));
 }
 
-RegexId RegexStore::multiple(const DecimalMultiple& number) {
-    const RegexId made = rest(number);
+RegexId RegexStore::multiple(std::span<const uint8_t> packed) {
+    const Moduli moduli = DecimalMultiple::read_moduli(packed);
+    std::vector<uint64_t> all{moduli.modulus};
+    all.insert(all.end(), moduli.excluded.begin(), moduli.excluded.end());
+    const RegexId made = rest(DecimalMultiple::read(packed, moduli_.try_emplace(std::move(all), moduli).first->second));
     for (const uint8_t byte : std::string_view("0123456789.")) {
         // Without all digits in the alphabet, whether a number can be completed needs a search.
         if (!alphabet_[byte]) return intersect({made, repeat(set(alphabet_), 0, kInfinite)});
@@ -360,6 +363,7 @@ RegexId RegexStore::multiple(const DecimalMultiple& number) {
 }
 
 RegexId RegexStore::rest(const DecimalMultiple& number) {
+    work_.spend(number.of->excluded.size() / 4);
     if (number.min_length() == kInfinite) return kEmptyLanguage;
     const uint32_t index = multiple_index_.find_or_insert(
         number.hash(), [&](uint32_t other) { return multiples_[other] == number; },

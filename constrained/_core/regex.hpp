@@ -20,7 +20,7 @@
 #include <unordered_map>
 
 #include "common.hpp"
-#include "decimal_multiple.hpp"
+#include "number_rests.hpp"
 #include "substring_index.hpp"
 #include "work.hpp"
 
@@ -48,8 +48,8 @@ public:
     /// As `intersect`, but drops parts C* that contain another part.
     RegexId intersect_unsimplified(std::vector<RegexId> parts);
     RegexId complement(RegexId part);
-    /// The rest of a decimal number that is a multiple of another number.
-    RegexId multiple(const DecimalMultiple& number);
+    /// The rest of a decimal number that is a multiple of another number; `packed` as for `DecimalMultiple::read`.
+    RegexId multiple(std::span<const uint8_t> packed);
     /// The substrings of a document; `packed` as for `SubstringIndex`.
     RegexId substring(std::span<const uint8_t> packed);
     /// `high == kInfinite`: no upper bound.
@@ -68,13 +68,18 @@ public:
 
     /// Whether texts begin with a number of which the remainder by a large modulus is told apart: hardly any residual comes twice.
     /// Of alternatives the first few are looked at.
-    bool many_remainders(RegexId id, bool deeper = true) const {
-        const Node& node = nodes_[split_head(id).first.value];
-        if (node.kind == Kind::DecimalMultiple) return multiples_[node.a].modulus > kManyRemainders;
-        if (!deeper || (node.kind != Kind::Union && node.kind != Kind::Intersection)) return false;
-        const auto few = children(node).first(std::min(node.b, kFewParts));
-        return std::ranges::any_of(few, [&](RegexId part) { return many_remainders(part, false); });
+    bool many_remainders(RegexId id, bool deeper = true) const;
+    /// Whether the form of the residual is that of a number, or alternatives of which the first one is.
+    bool begins_with_number(RegexId id) const {
+        const Node& node = nodes_[id.value];
+        const RegexId part = node.kind == Kind::Union ? children_[node.a] : id;
+        return nodes_[split_head(part).first.value].kind == Kind::DecimalMultiple;
     }
+    /// Adds the numbers with which texts begin, if all of them do and none that may end here is in front of something else.
+    /// The other arguments: see `NumberRest`.
+    bool add_numbers(RegexId id, uint32_t item, ContinuationId after, uint32_t behind, NumberRests& out);
+    /// The language of these numbers and their tails.
+    RegexId from_numbers(std::span<const NumberRest> rests);
 
     /// How many parts of concatenations were written again, in front of what follows a concatenation, so far.
     uint64_t copied_parts() const { return copied_parts_; }
@@ -231,7 +236,6 @@ private:
     static constexpr uint16_t kManyHeads = 256;
     static constexpr uint32_t kWhole = 0;  // the partition with one class
     static constexpr uint32_t kManyCopies = 4;  // see `intricate`
-    static constexpr uint64_t kManyRemainders = 1 << 16;
     static constexpr uint32_t kStepsOfFuel = 256;  // of work, for which a search burns one more unit of fuel
     static constexpr uint32_t kStepsOfMove = 4;  // of work, for each move of a search, beside those of its derivative
     static constexpr size_t kPatience = 1000;  // derivatives that `search` visits before it accepts any completion
@@ -334,6 +338,7 @@ private:
     std::vector<uint8_t> literal_bytes_;
     std::vector<uint64_t> literal_hash_;  // hash of the literal from each byte on
     std::map<std::vector<int32_t>, RegexId> chars_index_;
+    std::map<std::vector<uint64_t>, Moduli> moduli_;  // by all of them; references stay valid
     std::vector<DecimalMultiple> multiples_;
     InternTable multiple_index_;
     std::vector<std::unique_ptr<SubstringIndex>> substring_indexes_;

@@ -115,7 +115,7 @@ uint32_t RegexStore::min_length_after(RegexId id, uint8_t byte) {
     const Node& node = nodes_[head.value];
     if (node.kind != Kind::DecimalMultiple || (node.nullable && tail != kEpsilon)) return min_length(step(id, byte));
     const auto left = alphabet_[byte] ? multiples_[node.a].after(byte) : std::nullopt;
-    return left ? add_lengths(left->min_length(), min_length(tail)) : kInfinite;
+    return left ? add_lengths(left->min_length(node.min_length == 0 ? 0 : node.min_length - 1), min_length(tail)) : kInfinite;
 }
 
 RegexStore::Read RegexStore::read(RegexId id, std::span<const uint8_t> bytes) {

@@ -1,13 +1,14 @@
 // Classification of tokens by terminal residual: inner tokens stay inside the terminal, boundary tokens leave it.
 //
 // Invariant: an entry depends on the residual and the vocabulary alone, so all schemas and requests share it.
-// Seven ways to build an entry; the cheapest applicable one is used:
+// Eight ways to build an entry; the cheapest applicable one is used:
 //   from_counter  C{m,n} and a tail: the tokens of C* by number of copies (`StarTokens`)
 //   from_base     a language without some words: the entry of the language, corrected on the paths of these words
 //   from_relaxed  bounds so high that only long tokens reach them: the entry without bounds, corrected at these tokens
 //   from_star     languages that cannot die inside C*, such as strings: the tokens of C*, plus a check of those that leave
 //   from_search   residuals with few first bytes, such as literals: these bytes are looked up in the trie; and the
 //                 substrings of a document, see `substring_subtree`
+//   from_numbers  numbers with many remainders: the tokens of digits, by arithmetic
 //   from_walked   a residual that few first bytes tell from one that was walked, such as free text behind half of a trigger:
 //                 the entry of that one, corrected behind these bytes
 //   from_walk     any other residual: one walk over the vocabulary
@@ -94,6 +95,7 @@ private:
     std::unique_ptr<LexiconEntry> from_walked(RegexId residual);
     std::unique_ptr<LexiconEntry> from_walk(RegexId residual);
     std::unique_ptr<LexiconEntry> from_search(RegexId residual);
+    std::unique_ptr<LexiconEntry> from_numbers(RegexId residual);
     void walk_into(LexiconEntry& entry, RegexId residual);
     void search_subtree(LexiconEntry& entry, uint32_t top, RegexId residual);
     void substring_subtree(LexiconEntry& entry, uint32_t top, RegexId residual);

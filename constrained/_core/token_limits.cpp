@@ -90,7 +90,7 @@ uint32_t BaseAutomaton::nearer(uint32_t state) {
     if (heads_[state].nearer == kUnset) {
         const auto [byte, next] = step_nearer(state);
         heads_[state].nearer_byte = byte;
-        heads_[state].nearer = reads_heads(next) ? interchangeable(next, 0) : next;
+        heads_[state].nearer = standing(next);
     }
     return heads_[state].nearer;
 }
@@ -179,54 +179,103 @@ bool BaseAutomaton::count_exactly(uint32_t id) {
 /// Sets the exact counts of the states on a canonical completion after which few texts follow: the last ones.
 void BaseAutomaton::count_exactly_on(std::span<const uint32_t> way) {
     if (way.empty() || !few_texts_follow(way.back())) return;
-    std::ranges::partition_point(way, [&](uint32_t state) { return !few_texts_follow(state); });
+    std::ranges::partition_point(way, [&](uint32_t state) { return state == kDead || !few_texts_follow(state); });
 }
 
-/// Minimum number of tokens that spell the canonical completion. All states on the path get their counts; the path ends
-/// where `longest` states have them, because no token reaches further.
+/// Minimum number of tokens that spell the canonical completion.
 uint32_t BaseAutomaton::completion(uint32_t id) {
     if (const uint32_t known = heads_[id].completion.load(std::memory_order_relaxed); known != kUnset) return known;
-    if (const uint32_t same = reads_heads(id) ? interchangeable(id, 0) : id; same != id) {
+    if (const uint32_t same = standing(id); same != id) {
         const uint32_t count = completion(same);
         heads_[id].completion.store(count, std::memory_order_release);
         return count;
     }
-    const Trie& trie = shard_->trie;
-    std::vector<uint8_t> text;
-    std::vector<uint32_t> way{id};
+    const Way way = way_of(id);
+    return way.fewest.empty() ? heads_[id].length : way.fewest[0];
+}
+
+/// The next state of the canonical completion, of which the bytes up to there are appended to `text`; kDead as for `nearer`.
+/// Returns whether places without states were skipped.
+bool BaseAutomaton::ahead(uint32_t state, std::vector<uint8_t>& text, uint32_t& next) {
+    if (const auto end = heads_[state].plain ? std::nullopt : skip(state, text)) {
+        next = standing(*end);
+        return true;
+    }
+    next = nearer(state);
+    text.push_back(heads_[state].nearer_byte);
+    return false;
+}
+
+/// All states on the way get their counts; it ends where `longest` states have them, because no token reaches further. Places without a
+/// state (`skip`) have theirs for this way alone: where they are needed, it goes on as far as tokens reach from them.
+BaseAutomaton::Way BaseAutomaton::way_of(uint32_t id) {
+    const size_t longest = shard_->trie.longest();
+    Way made;
+    std::vector<uint32_t> way{id};  // kDead: a place without a state
     bool spelled = heads_[id].length <= longest_spelled();
-    size_t fresh = 0;  // states on the way without a count
+    size_t fresh = 0;  // states on the way without a count, and what is before the last of them
+    size_t needed = longest;
     for (uint32_t at = id; spelled && heads_[at].length > 0; way.push_back(at)) {
         if (heads_[at].completion.load(std::memory_order_relaxed) == kUnset) {
             fresh = way.size();
-        } else if (way.size() - fresh > trie.longest()) {
+            needed = std::max(needed, fresh + longest);
+        } else if (way.size() > needed) {
             break;
         }
-        const uint32_t next = nearer(at);
-        spelled = next != kDead;
-        text.push_back(heads_[at].nearer_byte);
-        at = next;
+        ahead(at, made.text, at);
+        spelled = at != kDead;
+        if (made.text.size() > way.size()) {
+            if (way.size() <= fresh + longest) needed = std::max(needed, made.text.size() + longest);
+            way.resize(made.text.size(), kDead);
+        }
     }
     if (!spelled) {  // too long, or the length is only a bound: one token for each byte
         heads_[id].nearer = kDead;
         heads_[id].completion.store(heads_[id].length, std::memory_order_release);
-        return heads_[id].length;
+        return {};
     }
     const bool many = fresh < way.size() && heads_[way[fresh]].rest == Rest::Many;
     if (!many) count_exactly_on(std::span(way).first(fresh));
-    for (size_t i = 0; i < fresh && heads_[way[i]].rest != Rest::Few; ++i) heads_[way[i]].rest = Rest::Many;
-    std::vector<uint32_t> fewest(way.size(), kInfinite);
-    for (size_t i = way.size(); i-- > 0;) {
-        fewest[i] = heads_[way[i]].length == 0 ? 0 : heads_[way[i]].completion.load(std::memory_order_relaxed);
-        if (fewest[i] != kUnset) continue;
-        fewest[i] = kInfinite;
-        uint32_t node = Trie::kRoot;
-        shard_->work.spend(1);
-        for (size_t j = i; j < text.size() && (node = trie.child(node, text[j])) != Trie::kNone; ++j) {
-            if (!trie.tokens(node).empty()) fewest[i] = std::min(fewest[i], add_lengths(fewest[j + 1], 1));
-        }
-        heads_[way[i]].completion.store(fewest[i], std::memory_order_release);
+    for (size_t i = 0; i < fresh && heads_[way[i]].rest != Rest::Few; ++i) {
+        if (way[i] != kDead) heads_[way[i]].rest = Rest::Many;
     }
+    made.fewest.assign(way.size(), kInfinite);
+    for (size_t i = way.size(); i-- > 0;) {
+        if (way[i] != kDead) {
+            made.fewest[i] = heads_[way[i]].length == 0 ? 0 : heads_[way[i]].completion.load(std::memory_order_relaxed);
+            if (made.fewest[i] != kUnset) continue;
+        }
+        made.fewest[i] = fewest_tokens(made.text, made.fewest, i);
+        if (way[i] != kDead) heads_[way[i]].completion.store(made.fewest[i], std::memory_order_release);
+    }
+    return made;
+}
+
+/// Minimum number of tokens that spell a text from a place on, by the numbers at the places behind it.
+uint32_t BaseAutomaton::fewest_tokens(std::span<const uint8_t> text, std::span<const uint32_t> fewest, size_t from) const {
+    const Trie& trie = shard_->trie;
+    uint32_t least = kInfinite, node = Trie::kRoot;
+    shard_->work.spend(1);
+    for (size_t at = from; at < text.size() && (node = trie.child(node, text[at])) != Trie::kNone; ++at) {
+        if (!trie.tokens(node).empty()) least = std::min(least, add_lengths(fewest[at + 1], 1));
+    }
+    return least;
+}
+
+/// Minimum number of tokens that spell a text and the canonical completion of the state behind it; kInfinite if that is not spelled.
+uint32_t BaseAutomaton::count_before(std::span<const uint8_t> text, uint32_t end) {
+    if (way_behind_.from != end || way_behind_.number != masks_within_) {  // the same behind most numbers of a mask
+        way_behind_ = way_of(end);
+        way_behind_.from = end;
+        way_behind_.number = masks_within_;
+    }
+    if (way_behind_.fewest.empty()) return kInfinite;
+    const size_t reached = std::min<size_t>(way_behind_.text.size(), shard_->trie.longest());
+    std::vector<uint8_t> all(text.begin(), text.end());
+    all.insert(all.end(), way_behind_.text.begin(), way_behind_.text.begin() + reached);
+    std::vector<uint32_t> fewest(text.size(), kInfinite);
+    fewest.insert(fewest.end(), way_behind_.fewest.begin(), way_behind_.fewest.begin() + reached + 1);
+    for (size_t i = text.size(); i-- > 0;) fewest[i] = fewest_tokens(all, fewest, i);
     return fewest[0];
 }
 
@@ -301,19 +350,34 @@ void BaseAutomaton::fill_mask_within(uint32_t state, uint32_t budget, uint32_t* 
 void BaseAutomaton::add_canonical_tokens(uint32_t state, uint32_t budget, uint32_t* out) {
     const Trie& trie = shard_->trie;
     ++masks_within_;
-    if (reads_heads(state)) state = interchangeable(state, 0);
+    state = standing(state);
     spelled_by_.resize(std::max<size_t>(spelled_by_.size(), heads_.size()));
     if (completion(state) > budget) return;
     if (heads_[state].rest == Rest::Few) fuel_left_ = UINT32_MAX;  // all counts are known
     spelled_by_.resize(heads_.size());
+    spelled_by_.resize(heads_.size());
     uint32_t node = Trie::kRoot;
-    for (uint32_t at = state; heads_[at].length > 0 && heads_[at].nearer != kUnset && heads_[at].nearer != kDead;) {
-        spelled_by_[at] = masks_within_;
-        if (fuel_left_ != UINT32_MAX) fuel_left_ -= std::min(fuel_left_, step_cost(at, heads_[state].length));
-        if (node != Trie::kNone) node = trie.child(node, heads_[at].nearer_byte);
-        at = heads_[at].nearer;
-        if (node == Trie::kNone || completion(at) >= budget) continue;
+    const auto add = [&](uint8_t byte, auto&& left) {
+        if (node != Trie::kNone) node = trie.child(node, byte);
+        if (node == Trie::kNone || left() >= budget) return;
         for (const uint32_t token : trie.tokens(node)) out[token / 32] |= 1u << (token % 32);
+    };
+    for (uint32_t at = state; heads_[at].length > 0;) {
+        spelled_by_[at] = masks_within_;
+        passed_.clear();
+        const auto end = heads_[at].plain ? std::nullopt : skip(at, passed_);
+        if (fuel_left_ != UINT32_MAX) fuel_left_ -= std::min(fuel_left_, end ? kNumberCost : step_cost(at, heads_[state].length));
+        if (end) {
+            const Way way = node == Trie::kNone ? Way() : way_of(at);
+            for (size_t i = 0; node != Trie::kNone && i < std::min(passed_.size(), way.text.size()); ++i) add(way.text[i], [&] { return way.fewest[i + 1]; });
+            at = standing(*end);
+            spelled_by_.resize(std::max<size_t>(spelled_by_.size(), heads_.size()));
+        } else {
+            const uint8_t byte = heads_[at].nearer_byte;
+            at = heads_[at].nearer;
+            if (at == kUnset || at == kDead) return;
+            add(byte, [&] { return completion(at); });
+        }
     }
 }
 
@@ -329,10 +393,11 @@ bool BaseAutomaton::completes_within(uint32_t state, uint32_t budget) {
 bool BaseAutomaton::affordable(uint32_t state) {
     const uint32_t length = heads_[state].length;
     if (length > longest_spelled()) return true;  // it is not spelled
-    for (uint32_t at = state; at != kDead && heads_[at].length > 0; at = nearer(at)) {
+    for (uint32_t at = without_numbers(state), next = kDead; at != kDead && heads_[at].length > 0; at = next) {
         if (spelled_by_.size() <= at) spelled_by_.resize(heads_.size());
         if (std::exchange(spelled_by_[at], masks_within_) == masks_within_) break;
-        const uint32_t cost = step_cost(at, length);
+        passed_.clear();
+        const uint32_t cost = ahead(at, passed_, next) ? kNumberCost : step_cost(at, length);
         if (fuel_left_ < cost) {
             fuel_left_ = 0;
             return false;
@@ -344,11 +409,6 @@ bool BaseAutomaton::affordable(uint32_t state) {
 
 void BaseAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<const uint32_t> places, uint32_t* out) {
     if (places.size() > shard_->trie.size() / kFewPlaces && keep_many_within(state, budget, places, out)) return;
-    struct Visit {
-        uint32_t node, state, depth;
-        bool past_exit;  // a head may have ended
-        std::span<const uint32_t> places;
-    };
     const Trie& trie = shard_->trie;
     std::vector<std::pair<uint32_t, uint32_t>> exits;  // (place, node) where a head of the state may end
     if (reads_heads(state)) {
@@ -356,7 +416,7 @@ void BaseAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<const
         std::ranges::sort(exits);
     }
     /// Bytes of a token that may follow a head, below a node.
-    const auto reach = [&](const Visit& visit) {
+    const auto reach = [&](const PlacesBelow& visit) {
         if (visit.past_exit) return trie.longest_in_subtree(visit.node) - visit.depth;
         uint32_t most = 0;
         auto exit = std::ranges::lower_bound(exits, std::pair{trie.ranges(visit.node).begin, 0u});
@@ -371,12 +431,13 @@ void BaseAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<const
         if (known == StatesAfter::kUnknown) known = byte_next(from, byte);
         return known;
     };
-    Visit root{Trie::kRoot, state, 0, false, places};
+    PlacesBelow root{Trie::kRoot, state, 0, false, places};
     if (reads_heads(state)) root.state = interchangeable(state, reach(root));
-    std::vector<Visit> work{root};
+    std::vector<PlacesBelow> work{root};
     while (!work.empty()) {
-        const Visit at = work.back();
+        const PlacesBelow at = work.back();
         work.pop_back();
+        if (!heads_[at.state].plain && keep_numbers_within(at, budget, out, work)) continue;
         std::span<const uint32_t> left = at.places;
         const bool reads = reads_heads(at.state);
         for (uint32_t child = trie.children_begin(at.node); !left.empty(); ++child) {
@@ -385,7 +446,7 @@ void BaseAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<const
             if (left.front() >= end) continue;
             const auto inside = left.first(count_below(left, end));
             left = left.subspan(inside.size());
-            Visit next{child, at.state, at.depth + 1, at.past_exit, inside};
+            PlacesBelow next{child, at.state, at.depth + 1, at.past_exit, inside};
             if (reads) {  // before and after the byte: a state whose heads matter is read once for each head
                 next.past_exit |= std::ranges::binary_search(exits, std::pair{begin, child});
                 next.state = interchangeable(at.state, reach(next) + 1);
@@ -416,7 +477,18 @@ bool BaseAutomaton::keep_many_within(uint32_t state, uint32_t budget, std::span<
     for (const uint32_t place : places) before[place + 1] = 1;
     std::partial_sum(before.begin(), before.end(), before.begin());
     std::vector<uint32_t> states(trie.size(), kDead);  // by node; only of nodes with places below their children
-    states[Trie::kRoot] = state;
+    std::vector<PlacesBelow> left;
+    /// Reads the numbers of a state before places below a node.
+    const auto read_numbers = [&](uint32_t node, uint32_t in, std::span<const uint32_t> below) {
+        left.clear();
+        if (!keep_numbers_within({node, in, 0, false, below}, budget, out, left)) left.push_back({node, in, 0, false, below});
+        for (const PlacesBelow& one : left) states[one.node] = one.state;
+    };
+    if (heads_[state].plain) {
+        states[Trie::kRoot] = state;
+    } else {
+        read_numbers(Trie::kRoot, state, places);
+    }
     StatesAfter after;
     uint32_t asked = kDead;  // the state asked about last: most often the next one too
     bool fits = false;
@@ -432,7 +504,14 @@ bool BaseAutomaton::keep_many_within(uint32_t state, uint32_t budget, std::span<
                 next = byte_next(from, trie.byte(child));
                 if (reads_heads(next)) return false;
             }
-            if (before[own_end] < before[end]) states[child] = next;
+            if (next == kDead) continue;  // digits, behind a number that may end: they were read with the number
+            if (before[own_end] < before[end]) {
+                if (heads_[next].plain) {
+                    states[child] = next;
+                } else {
+                    read_numbers(child, next, places.subspan(before[own_end], before[end] - before[own_end]));
+                }
+            }
             if (before[begin] == before[own_end]) continue;
             if (next != asked) asked = next, fits = completes_within(next, budget - 1);
             if (!fits) continue;

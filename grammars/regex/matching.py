@@ -96,13 +96,17 @@ class _RegexMatcher:
         positions = set()
         before, point = 0, start if node.form == "fraction" else None
         value = node.residue  # of all digits up to here
+        other = False  # whether a digit behind the places was not zero
         places, zeros = node.places, 0  # places that are still to come, zeros behind them
         for at in range(start, len(self.data) + 1):
             if point is None:
                 enough = node.low <= before
             else:
                 enough = at > point or (node.form == "fraction" and node.low == 0)
-            if enough and value * 10**places % node.modulus == 0:
+            whole = value * 10**places
+            if node.beyond:
+                enough = point is not None and places == 0 and other
+            if enough and whole % node.modulus == 0 and all(whole % other for other in node.excluded):
                 positions.add(at)
             byte = self.data[at : at + 1]
             if byte == b"." and node.form == "number" and point is None and node.low <= before:
@@ -118,7 +122,8 @@ class _RegexMatcher:
                 value, places = value * 10 + int(byte), places - 1
             else:
                 zeros += 1
-                if byte != b"0" or (node.zeros is not None and zeros > node.zeros):
+                other = other or byte != b"0"
+                if (byte != b"0" and not node.beyond) or (node.zeros is not None and zeros > node.zeros):
                     break
         return positions
 

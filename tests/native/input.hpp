@@ -115,7 +115,7 @@ struct Arrays {
                 case Op::Repeat: a = child, std::tie(b, c) = bounds(); break;
                 case Op::Reference: a = static_cast<int32_t>(known[input.below(known.size())].value); break;
                 case Op::EmptySet: break;
-                case Op::DecimalMultiple: a = multiple(input, awkward), b = core::DecimalMultiple::kPacked; break;
+                case Op::DecimalMultiple: a = multiple(input, awkward), b = static_cast<int32_t>(regexes.data.size()) - a; break;
                 default: std::tie(a, b) = list(regexes.args, made);
             }
             regexes.nodes.push_back({op, a, b, c});
@@ -160,7 +160,7 @@ struct Arrays {
 private:
     /// Where a packed multiple was put; one that makes sense unless `awkward`.
     int32_t multiple(Input& input, bool awkward) {
-        constexpr uint64_t kModuli[] = {1, 2, 3, 5, 7, 10, 16, 100, 999, 1'000'000'007, core::DecimalMultiple::kMaxModulus};
+        constexpr uint64_t kModuli[] = {1, 2, 3, 5, 7, 10, 16, 100, 999, 1'000'000'007, core::Moduli::kMost};
         const auto at = static_cast<int32_t>(regexes.data.size());
         const auto put = [&](uint64_t value, int bytes) {
             if (awkward && input.one_in(12)) value = static_cast<uint32_t>(input.raw());
@@ -176,9 +176,16 @@ private:
         put(low, 4);
         put(fraction || input.one_in(2) ? core::kInfinite : low + static_cast<uint32_t>(input.pick(kCounts)), 4);
         put(form == static_cast<uint32_t>(core::DecimalMultiple::Form::Whole) ? 0 : input.below(4), 4);
-        put(form, 4);
+        put(form + (modulus == 1 && low % 2 == 1 ? 4 : 0), 4);  // some have further places
         const uint32_t zeros = residue % 2 ? core::kInfinite : residue % 3;  // not of the input: kept ones stay what they were
-        for (int i = 0; i < 4; ++i) regexes.data.push_back(static_cast<uint8_t>(zeros >> 8 * i));
+        const auto add = [&](uint64_t value, int bytes) {
+            for (int i = 0; i < bytes; ++i) regexes.data.push_back(static_cast<uint8_t>(value >> 8 * i));
+        };
+        add(zeros, 4);
+        if (residue % 5 < 3) return at;  // always where the modulus is 1
+        add(0, core::DecimalMultiple::kPackedHigher);  // and some exclude others, too
+        add(7919, core::DecimalMultiple::kPackedExcluded);
+        if (residue % 5 == 4 && modulus < core::Moduli::kMost) add(2 * modulus, core::DecimalMultiple::kPackedExcluded);
         return at;
     }
 

@@ -98,6 +98,8 @@ class Writer:
                 out += point(first - low) + point(last - first)
                 low = last + 1
         elif isinstance(node, ir.DecimalMultiple):
+            if node.excluded or node.beyond:
+                raise Unwritten("a multiple beside excluded ones, or beyond a place")
             out += node.packed
         elif isinstance(node, (ir.Concat, ir.Union, ir.Intersection)):
             out += word(len(node.parts), 512) + b"".join(word(own - 1 - known[part]) for part in node.parts)

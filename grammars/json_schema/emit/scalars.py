@@ -26,7 +26,12 @@ from grammars.json_schema.source.document import SchemaNode, child_pointer
 from grammars.json_schema.text import numbers, strings
 from grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
 from grammars.json_schema.text.literals import value_expr, value_regex, values_regex
-from grammars.json_schema.text.multiple_of import check_remainders, distinct_exclusions, multiples_of
+from grammars.json_schema.text.multiple_of import (
+    check_remainders,
+    decimal_places,
+    multiples_of,
+    numbers_beyond,
+)
 from grammars.json_schema.text.numbers import INTEGRAL_NUMBER, decimal, decimal_spellings, exclude_numbers
 from grammars.json_schema.text.punctuation import JsonPunctuation
 from grammars.json_schema.text.strings import strings_excluding
@@ -283,58 +288,73 @@ class ScalarLowering:
 
     def number(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
         """The numbers of a disjunct."""
+        whole = not constraints.types & f.NON_INTEGER
+        others = constraints.non_divisors
+        steps = constraints.divisors or ((Decimal(1),) if whole and others else ())
         excluded = [
             decimal_spellings(decimal(value))
             for value in constraints.excluded_values
             if type(value) in (int, float)
         ]
         if not constraints.types & f.INTEGER:
-            excluded.append(
-                INTEGRAL_NUMBER if self.expansion.document.dialect.integral_floats else numbers.ANY_INTEGER
-            )
-        types = f.NUMBER if constraints.types & f.NON_INTEGER else f.INTEGER
-        units = (Decimal(1),) if types == f.INTEGER else ()
-        for steps in distinct_exclusions((*units, *constraints.divisors), constraints.non_divisors):
-            if not steps:
-                self.diagnostics.conflict(disjunct, "every multiple of multipleOf is one that not excludes")
-                return ir.EMPTY_LANGUAGE
-            excluded.append(self.multiples(disjunct, steps, numbers.UNBOUNDED, whole=False))
-        if constraints.divisors and (constraints.non_divisors or not constraints.types & f.INTEGER):
-            with self.at_multiple_of(disjunct):
-                check_remainders(constraints.divisors)
-        if excluded:
-            rest = self.number(
-                disjunct,
-                TypeConstraints(types=types, bounds=constraints.bounds, divisors=constraints.divisors),
-            )
-            if not isinstance(rest, ir.Terminal):
-                return rest
-            if constraints.divisors:  # multiples have no exponents
-                return ir.Terminal(ir.difference(rest.regex, ir.union(*excluded)))
-            return ir.Terminal(exclude_numbers(rest.regex, excluded))
-        whole = not constraints.types & f.NON_INTEGER
-        if constraints.bounds.empty():
-            self.diagnostics.conflict(disjunct, f"no number is {constraints.bounds}")
+            integral = self.expansion.document.dialect.integral_floats
+            if steps and integral:
+                others = (*others, Decimal(1))
+            else:
+                excluded.append(INTEGRAL_NUMBER if integral else numbers.ANY_INTEGER)
+                if steps:
+                    with self.at_multiple_of(disjunct):
+                        check_remainders(steps, others)
+        rest = self.included_numbers(disjunct, constraints.bounds, steps, others if steps else (), whole)
+        if not isinstance(rest, ir.Terminal) or not (excluded or others):
+            return rest
+        if others and not steps:
+            rest = ir.Terminal(self.without_multiples(disjunct, constraints.bounds, others))
+        if not excluded:
+            return rest
+        if steps or others:  # multiples have no exponents
+            return ir.Terminal(ir.difference(rest.regex, ir.union(*excluded)))
+        return ir.Terminal(exclude_numbers(rest.regex, excluded))
+
+    def included_numbers(
+        self,
+        disjunct: Conjunction,
+        bounds: numbers.Bounds,
+        steps: tuple[Decimal, ...],
+        others: tuple[Decimal, ...],
+        whole: bool,
+    ) -> ir.Expr:
+        """The numbers within bounds that are multiples of all steps and of no other; `whole`: integers. Without steps no other is given."""
+        if bounds.empty():
+            self.diagnostics.conflict(disjunct, f"no number is {bounds}")
             return ir.EMPTY_LANGUAGE
-        if constraints.divisors:
-            regex = self.limited_multiples(disjunct, constraints, whole)
-        elif whole:
-            if constraints.bounds == numbers.UNBOUNDED:
-                return self.any_integer
-            regex = numbers.integers(constraints.bounds)
-        elif constraints.bounds == numbers.UNBOUNDED:
-            return self.any_number
+        if steps:
+            regex = self.limited_multiples(disjunct, bounds, steps, others, whole)
+        elif bounds == numbers.UNBOUNDED:
+            return self.any_integer if whole else self.any_number
         else:
-            regex = numbers.numbers_between(constraints.bounds)
+            regex = numbers.integers(bounds) if whole else numbers.numbers_between(bounds)
         if isinstance(regex, ir.EmptySet):
+            kind, none = "integer" if whole else "number", ", and of none that not excludes" if others else ""
             self.diagnostics.conflict(
-                disjunct,
-                f"no {'integer' if whole else 'number'} is {constraints.bounds} and a multiple of every multipleOf",
+                disjunct, f"no {kind} is {bounds} and a multiple of every multipleOf{none}"
             )
             return ir.EMPTY_LANGUAGE
-        return ir.Terminal(
-            regex if constraints.divisors else self.with_few_digits(regex, constraints.bounds, whole)
-        )
+        return ir.Terminal(regex if steps else self.with_few_digits(regex, bounds, whole))
+
+    def without_multiples(
+        self, disjunct: Conjunction, bounds: numbers.Bounds, others: tuple[Decimal, ...]
+    ) -> ir.Regex:
+        """The numbers within bounds that are multiples of no other, written without an exponent.
+
+        They are multiples of a decimal place, or have further ones.
+        """
+        limits = [bound for bound in (bounds.low, bounds.high) if bound is not None]
+        places = max(decimal_places(number) for number in (*others, *limits))
+        unit = Decimal(1).scaleb(-places)
+        closed, most = self.closed_bounds(bounds, (unit,))
+        few = self.multiples(disjunct, (unit,), closed, whole=False, places=most, others=others)
+        return ir.union(few, numbers_beyond(places, closed, most))
 
     def with_few_digits(self, regex: ir.Regex, bounds: numbers.Bounds, whole: bool) -> ir.Regex:
         """Numbers with as many digits as `max_digits` and bounds allow; integers between two bounds stay."""
@@ -344,35 +364,45 @@ class ScalarLowering:
         before, after = numbers.digits_needed(bounds, (), self.max_digits)
         return ir.intersection(regex, numbers.with_digits(before, None if whole else after))
 
-    def limited_multiples(self, disjunct: Conjunction, constraints: TypeConstraints, whole: bool) -> ir.Regex:
-        """The multiples of a disjunct with as many digits as `max_digits`, bounds and divisors allow.
+    def limited_multiples(
+        self,
+        disjunct: Conjunction,
+        bounds: numbers.Bounds,
+        steps: tuple[Decimal, ...],
+        others: tuple[Decimal, ...],
+        whole: bool,
+    ) -> ir.Regex:
+        """The multiples of all steps, and of no other, with as many digits as `max_digits`, bounds and steps allow.
 
         A language of multiples counts digits by itself; an intersection with one of few digits would have to be searched for a
         multiple that is short enough.
         """
-        bounds, divisors = constraints.bounds, constraints.divisors
+        closed, places = self.closed_bounds(bounds, steps)
+        return self.multiples(disjunct, steps, closed, whole, places, others)
+
+    def closed_bounds(
+        self, bounds: numbers.Bounds, steps: tuple[Decimal, ...]
+    ) -> tuple[numbers.Bounds, int | None]:
+        """The bounds, or those of numbers of so many digits, and most digits after the point."""
         if self.max_digits is None:
-            return self.multiples(disjunct, divisors, bounds, whole)
-        before, after = numbers.digits_needed(bounds, divisors, self.max_digits)
+            return bounds, None
+        before, after = numbers.digits_needed(bounds, steps, self.max_digits)
         most = Decimal(10**before - 1)
-        closed = replace(
-            bounds,
-            low=-most if bounds.low is None else bounds.low,
-            high=most if bounds.high is None else bounds.high,
-        )
-        return self.multiples(disjunct, divisors, closed, whole, after)
+        low, high = bounds.low, bounds.high
+        return replace(bounds, low=-most if low is None else low, high=most if high is None else high), after
 
     def multiples(
         self,
         disjunct: Conjunction,
-        steps: Sequence[Decimal],
+        steps: tuple[Decimal, ...],
         bounds: numbers.Bounds,
         whole: bool,
         places: int | None = None,
+        others: tuple[Decimal, ...] = (),
     ) -> ir.Regex:
-        """The common multiples of all steps; `places`: digits after the point, at most."""
+        """The common multiples of all steps that are multiples of no other; `places`: digits after the point, at most."""
         with self.at_multiple_of(disjunct):
-            return multiples_of(tuple(steps), bounds, whole, places)
+            return multiples_of(steps, bounds, whole, places, others)
 
     @contextmanager
     def at_multiple_of(self, disjunct: Conjunction) -> Iterator[None]:

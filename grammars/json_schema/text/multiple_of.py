@@ -1,8 +1,8 @@
-"""``multipleOf``: the multiples of any decimal number as a regular language, with or without bounds.
+"""``multipleOf``: the multiples of any decimal number as a regular language, with or without bounds and excluded multiples.
 
 Numbers are counted in units of the last decimal place of the step: a step of 0.25 is 25 units with two places. The digits
-after a prefix are an `ir.DecimalMultiple`, whose state is the remainder of the prefix. Bounds are enforced by writing
-out prefixes until they lie strictly between both bounds; the digits after that are free.
+after a prefix are an `ir.DecimalMultiple`, whose state is the remainder of the prefix, by the excluded numbers as well. Bounds are
+enforced by writing out prefixes until they lie strictly between both bounds; the digits after that are free.
 """
 
 from __future__ import annotations
@@ -22,32 +22,59 @@ MAX_PLACES = 400
 MAX_REQUIRED_DIGITS = 32
 """Most free digits that a bound may require, where more states than `MAX_STATES` come of them."""
 MAX_STATES = 1 << 14
-"""Each of the required digits has a state for each remainder: near a token limit a mask visits most of them. Beside excluded
-multiples there is a search in each state."""
+"""Each of the required digits has a state for each remainder: near a token limit a mask visits most of them."""
+MAX_SEARCHED = 1 << 12
+"""Most remainders beside excluded texts of integers."""
 
 _MINUS, _POINT = ir.literal("-"), ir.literal(".")
 
 
 def multiples_of(
-    steps: tuple[Decimal, ...], bounds: Bounds, integers_only: bool, places: int | None = None
+    steps: tuple[Decimal, ...],
+    bounds: Bounds,
+    integers_only: bool,
+    places: int | None = None,
+    excluded: tuple[Decimal, ...] = (),
 ) -> ir.Regex:
-    """The numbers within bounds that are multiples of all the steps, written without an exponent.
+    """The numbers within bounds that are multiples of all the steps and of no excluded number, written without an exponent.
 
     Args:
         steps: positive numbers.
         bounds: the interval of the numbers.
         integers_only: integers only, written without a fraction.
         places: most digits after the point, at least those of the steps; None: any number.
+        excluded: positive numbers.
 
     Returns:
-        `ir.EMPTY_SET` if there are none.
+        `ir.EMPTY_SET` if there are none without bounds.
 
     Raises:
-        ConstraintTooLarge: the least common multiple of the steps has too many digits, or a bound beside it has.
+        ConstraintTooLarge: the least common multiple of the steps has too many digits, or a bound beside it has, or what is
+            excluded beside it.
     """
-    return _Multiples(
-        least_common_multiple([*steps, *([Decimal(1)] if integers_only else [])]), integers_only, places
-    ).within(bounds)
+    step = least_common_multiple([*steps, *([Decimal(1)] if integers_only else [])])
+    if any((step / Fraction(number)).denominator == 1 for number in excluded):
+        return ir.EMPTY_SET
+    return _Multiples(step, integers_only, places, excluded).within(bounds)
+
+
+def numbers_beyond(places: int, bounds: Bounds, most: int | None) -> ir.Regex:
+    """The numbers within bounds with a digit other than zero after so many decimal places, written without an exponent.
+
+    Args:
+        places: at least those of the bounds.
+        bounds: the interval of the numbers.
+        most: most digits after the point; None: any number.
+    """
+    unit = 10**places
+    low, high = (
+        None if bound is None else int(Fraction(bound) * unit) for bound in (bounds.low, bounds.high)
+    )
+    texts = _Multiples(Fraction(1, unit), False, most, beyond=True)
+    return ir.union(
+        texts.whole_units(max(low or 0, 0), None if high is None else high - 1),
+        ir.concat(_MINUS, texts.whole_units(max(-(high or 0), 0), None if low is None else -low - 1)),
+    )
 
 
 def least_common_multiple(steps: list[Decimal]) -> Fraction:
@@ -59,36 +86,15 @@ def least_common_multiple(steps: list[Decimal]) -> Fraction:
     return result
 
 
-def distinct_exclusions(
-    steps: tuple[Decimal, ...], excluded: tuple[Decimal, ...]
-) -> list[tuple[Decimal, ...]]:
-    """What to exclude from the common multiples of some steps, so that no multiple of an excluded number is left.
-
-    Among the multiples of 6 those of 4 are those of 12, a language of fewer texts; and where those of 2 are excluded, those of 4 are too.
-
-    Args:
-        steps: positive numbers; none: all numbers.
-        excluded: positive numbers.
-
-    Returns:
-        Numbers whose common multiples are to be excluded, once for each exclusion; ``[()]`` if that excludes every multiple of the steps.
-    """
-    least = least_common_multiple([*steps]) if steps else None
-    found: dict[Fraction, tuple[Decimal, ...]] = {}
-    for number in excluded:
-        common = least_common_multiple([*steps, number])
-        if common == least:
-            return [()]
-        found.setdefault(common, (*steps, number) if _fits(common) else (number,))
-    return [
-        together
-        for common, together in found.items()
-        if not any(other != common and common % other == 0 for other in found)
-    ]
+def decimal_places(number: Decimal) -> int:
+    """Digits after the point that a number needs."""
+    exponent = number.normalize().as_tuple().exponent
+    assert isinstance(exponent, int)
+    return max(-exponent, 0)
 
 
-def check_remainders(steps: tuple[Decimal, ...]) -> None:
-    """Checks that other multiples, or integers, can be excluded from the common multiples of some numbers.
+def check_remainders(steps: tuple[Decimal, ...], excluded: tuple[Decimal, ...]) -> None:
+    """Checks that texts of integers can be excluded from the common multiples of some numbers that are multiples of no other.
 
     A text is then searched for the nearest number that is left, and there is a search for each remainder.
 
@@ -96,29 +102,28 @@ def check_remainders(steps: tuple[Decimal, ...]) -> None:
         ConstraintTooLarge: there are too many remainders.
     """
     step = least_common_multiple([*steps])
-    if _Multiples(step, integers_only=False).modulus > MAX_STATES:
+    if _Multiples(step, False, None, excluded).common > MAX_SEARCHED:
         raise ConstraintTooLarge(
             "multipleOf has too many remainders beside what not excludes",
             Problem(
-                "multipleOf", f"beside not, more than {MAX_STATES:,} remainders are told apart", float(step)
+                "multipleOf", f"beside not, more than {MAX_SEARCHED:,} remainders are searched", float(step)
             ),
             action="use simpler steps",
         )
 
 
-def _fits(step: Fraction) -> bool:
-    """Whether a `_Multiples` has few enough digits."""
-    try:
-        _Multiples(step, integers_only=False)
-    except ConstraintTooLarge:
-        return False
-    return True
-
-
 class _Multiples:
     """The multiples of one step: digits in units of ``10 ** -places``, then `zeros` trailing digits that are always 0."""
 
-    def __init__(self, step: Fraction, integers_only: bool, places: int | None = None) -> None:
+    def __init__(
+        self,
+        step: Fraction,
+        integers_only: bool,
+        places: int | None = None,
+        excluded: tuple[Decimal, ...] = (),
+        *,
+        beyond: bool = False,
+    ) -> None:
         self.places = self.zeros = 0
         while (step * 10**self.places).denominator > 1:
             self.places += 1
@@ -131,6 +136,11 @@ class _Multiples:
         if self.modulus > ir.MAX_MODULUS:
             raise _too_large(step)
         self.step = step
+        self.beyond = beyond
+        self.excluded = self._moduli_of(excluded)
+        self.common = lcm(self.modulus, *self.excluded)
+        if self.common >= ir.MAX_COMMON_MODULUS:
+            raise _too_many_excluded(step)
         self.integers_only = integers_only
         self.padding = None if places is None else max(places - self.places, 0)
         self.no_fraction = ir.optional(ir.concat(_POINT, ir.repeat(ir.literal("0"), 1, places)))
@@ -138,6 +148,34 @@ class _Multiples:
             ir.literal("0" * self.zeros),
             self.no_fraction if self.zeros and not integers_only else ir.EMPTY_STRING,
         )
+
+    def _moduli_of(self, excluded: tuple[Decimal, ...]) -> tuple[int, ...]:
+        """What excludes the multiples of some numbers from those of the step, in the same units; as small as possible.
+
+        Among the multiples of 6 those of 4 are those of 12, and those of 90 are those of 9 and 5. Where those of 2 are excluded,
+        those of 4 are too.
+        """
+        found = set()
+        for number in excluded:
+            units = (Fraction(number) * Fraction(10**self.places, 10**self.zeros)).numerator
+            apart = units // gcd(units, self.modulus)
+            modulus, factor = 1, gcd(units, apart)
+            while factor > 1:  # only the prime factors that the step has less often
+                modulus, units = modulus * factor, units // factor
+                factor = gcd(units, apart)
+            if modulus > ir.MAX_MODULUS:
+                raise _too_many_excluded(self.step)
+            found.add(modulus)
+        least = [
+            one for one in sorted(found) if not any(other != one and one % other == 0 for other in found)
+        ]
+        if len(least) > ir.MAX_EXCLUDED_MODULI:
+            raise _too_many_excluded(self.step)
+        return tuple(least)
+
+    def _belongs(self, units: int) -> bool:
+        """Whether so many units are one of the numbers."""
+        return not self.beyond and units % self.modulus == 0 and all(units % other for other in self.excluded)
 
     def within(self, bounds: Bounds) -> ir.Regex:
         """The multiples within bounds."""
@@ -148,7 +186,7 @@ class _Multiples:
         if last is not None and bounds.high_exclusive and last * self.step == Fraction(bounds.high or 0):
             last -= 1
         options = []
-        if (first is None or first <= 0) and (last is None or last >= 0):
+        if (first is None or first <= 0) and (last is None or last >= 0) and self._belongs(0):
             zero = ir.literal("0") if self.integers_only else ir.concat(ir.literal("0"), self.no_fraction)
             options.append(ir.concat(ir.optional(_MINUS), zero))
         if last is None or last > 0:
@@ -177,6 +215,16 @@ class _Multiples:
             options += self.fractions(top, 0, high_digits)
         return ir.union(*options)
 
+    def whole_units(self, first: int, last: int | None) -> ir.Regex:
+        """The numbers whose whole units are from `first` (at least 0) to `last`."""
+        if last is not None and last < first:
+            return ir.EMPTY_SET
+        options = [self.between(max(first, 1), last)]
+        if first == 0:
+            zero = ir.DecimalMultiple(1, 0, 0, None, 0, "fraction", self.padding, beyond=True)
+            options.append(ir.concat(ir.literal("0." + "0" * self.places), zero))
+        return ir.union(*options)
+
     # ------------------------------------------------------------ digits before the point
 
     def wholes(self, low: int, high: int | None) -> Iterator[ir.Regex]:
@@ -201,7 +249,7 @@ class _Multiples:
 
     def with_prefix(self, text: str, low: int, high: int | None) -> ir.Regex:
         """A prefix, then `low` to `high` more digits."""
-        if low > MAX_REQUIRED_DIGITS and low * self.modulus > MAX_STATES:
+        if low > MAX_REQUIRED_DIGITS and low * self.common > MAX_STATES:
             raise ConstraintTooLarge(
                 "a bound beside multipleOf has too many digits",
                 Problem(
@@ -211,7 +259,15 @@ class _Multiples:
             )
         form: Literal["whole", "number"] = "whole" if self.integers_only or self.zeros else "number"
         rest = ir.DecimalMultiple(
-            self.modulus, int(text) % self.modulus, low, high, self.places, form, self.padding
+            self.modulus,
+            int(text) % self.common,
+            low,
+            high,
+            self.places,
+            form,
+            self.padding,
+            self.excluded,
+            beyond=self.beyond,
         )
         return ir.concat(ir.literal(text), rest)
 
@@ -226,15 +282,25 @@ class _Multiples:
         first, last = f"{low:0{size}d}", f"{high:0{size}d}"
         stem = ir.literal(f"{integers_only}.")
         for text, free in _ranges(first, last):
-            value = (integers_only * 10 ** len(text) + int(text)) % self.modulus
-            rest: ir.Regex = ir.DecimalMultiple(self.modulus, value, 0, None, free, "fraction", self.padding)
+            value = (integers_only * 10 ** len(text) + int(text)) % self.common
+            rest: ir.Regex = ir.DecimalMultiple(
+                self.modulus,
+                value,
+                0,
+                None,
+                free,
+                "fraction",
+                self.padding,
+                self.excluded,
+                beyond=self.beyond,
+            )
             yield ir.concat(stem, ir.literal(text), rest)
         # A fraction that ends before it lies strictly between the bounds is padded with zeros.
         base = integers_only * 10**size
         for length in range(size):
             for text in {first[:length], last[:length]}:
                 value = int(text or "0") * 10 ** (size - length)
-                if low <= value <= high and (base + value) % self.modulus == 0:
+                if low <= value <= high and self._belongs(base + value):
                     yield ir.concat(stem, ir.literal(text)) if text else ir.literal(str(integers_only))
 
 
@@ -269,4 +335,16 @@ def _too_large(step: Fraction) -> ConstraintTooLarge:
         "a step of multipleOf has too many digits",
         Problem("multipleOf", f"the least common step needs at most 18 digits, with {places}", float(step)),
         action="use a simpler step",
+    )
+
+
+def _too_many_excluded(step: Fraction) -> ConstraintTooLarge:
+    return ConstraintTooLarge(
+        "multipleOf has too many remainders beside what not excludes",
+        Problem(
+            "multipleOf",
+            f"beside not, the least common step of all needs at most 36 digits, with {ir.MAX_EXCLUDED_MODULI} excluded ones",
+            float(step),
+        ),
+        action="use simpler steps",
     )
