@@ -265,6 +265,11 @@ protected:
     /// A state with the same canonical completion, also after up to `reach` more bytes or any that end no head: it forgets
     /// heads that cannot matter.
     virtual uint32_t interchangeable(uint32_t state, uint32_t) { return state; }
+    /// `interchangeable` of the state after a byte.
+    virtual uint32_t interchangeable_next(uint32_t state, uint8_t byte, uint32_t reach) {
+        const uint32_t next = byte_next(state, byte);
+        return reads_heads(next) ? interchangeable(next, reach) : next;
+    }
     /// Longer completions are not spelled out, because each byte costs a state; they count one token per byte.
     virtual uint32_t longest_spelled() const { return kLongText; }
     // What a byte costs, by the content of the state alone and not by what is known already, so that what is left out for

@@ -235,7 +235,7 @@ std::pair<uint8_t, uint32_t> Automaton::step_nearer(uint32_t id) {
     const ByteSet possible = first(id);
     for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte)) {
         if (!may_be_nearer(id, static_cast<uint8_t>(byte))) continue;
-        const uint32_t next = byte_next(id, static_cast<uint8_t>(byte));
+        const uint32_t next = interchangeable_next(id, static_cast<uint8_t>(byte), 0);
         if (heads_[next].length < heads_[id].length) return {static_cast<uint8_t>(byte), next};  // exactly one less unless the length is a bound
     }
     return {0, kDead};  // the length was only a bound, see RegexStore::search
@@ -390,8 +390,12 @@ void BaseAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<const
                 next.past_exit |= std::ranges::binary_search(exits, std::pair{begin, child});
                 next.state = interchangeable(at.state, reach(next) + 1);
             }
-            next.state = next_of(next.state, trie.byte(child));
-            if (reads_heads(next.state)) next.state = interchangeable(next.state, reach(next));
+            if (reads && reads_heads(next.state)) {
+                next.state = interchangeable_next(next.state, trie.byte(child), reach(next));
+            } else {
+                next.state = next_of(next.state, trie.byte(child));
+                if (reads_heads(next.state)) next.state = interchangeable(next.state, reach(next));
+            }
             if (inside.front() < own_end) {
                 const auto here = inside.first(count_below(inside, own_end));
                 if (completes_within(next.state, budget - 1)) {
@@ -520,19 +524,76 @@ std::vector<uint32_t> Automaton::head_exits(uint32_t id) {
 }
 
 uint32_t Automaton::interchangeable(uint32_t id, uint32_t reach) {
+    const auto can_be_left = [&](const Item& item) { return gss_.tracks_distinct(item.after) && !gss_.needs_head(item.after); };
     if (state_of(id).without_heads == kUnset) {
         std::vector<Item> items(this->items(id).begin(), this->items(id).end());
-        uint32_t most = kInfinite;
+        uint32_t least = kInfinite;
         for (Item& item : items) {
-            const auto irrelevant = gss_.tracks_distinct(item.after) ? gss_.reach_without_head(item.after) : std::nullopt;
-            if (!irrelevant) continue;
-            most = std::min(most, *irrelevant);
+            if (!can_be_left(item)) continue;
+            least = std::min(least, gss_.least_reach_without_head(item.after));
             item.after = gss_.assume_distinct(item.after);
         }
-        state_of(id).without_heads = most == kInfinite ? id : intern(items, heads_[id].accepts);
-        state_of(id).reach_without_heads = most;
+        state_of(id).without_heads = least == kInfinite ? id : intern(items, heads_[id].accepts);
+        state_of(id).least_reach = least;
     }
-    return reach <= state_of(id).reach_without_heads ? state_of(id).without_heads : id;
+    if (reach <= state_of(id).least_reach) return state_of(id).without_heads;
+    if (state_of(id).reach == kUnset) {  // it takes lists of more values
+        uint32_t most = kInfinite;
+        for (uint32_t i = 0; i < state_of(id).items_count; ++i) {
+            const Item item = items(id)[i];
+            if (can_be_left(item)) most = std::min(most, gss_.reach_without_head(item.after).value_or(kInfinite));
+        }
+        state_of(id).reach = most;
+    }
+    return reach <= state_of(id).reach ? state_of(id).without_heads : id;
+}
+
+/// What a head is after most bytes is no value that a shortest completion has: no state is made that tells it apart.
+uint32_t Automaton::interchangeable_next(uint32_t id, uint8_t byte, uint32_t reach) {
+    if (!reads_heads(id)) return BaseAutomaton::interchangeable_next(id, byte, reach);
+    const uint64_t key = kWithoutHeads | ((uint64_t{id} << 8 | byte) + 1);
+    const Ahead& ahead = this->ahead(id);
+    if (reach > ahead.reach) return BaseAutomaton::interchangeable_next(id, byte, reach);
+    if (const uint32_t known = bytes_.find(key); known != Memo::kMissing) return known;
+    uint32_t result = kDead;
+    if (!ahead.needed[byte]) {
+        result = byte_next(ahead.assumed, byte);
+    } else {
+        shard_->work.spend(4 + state_of(id).items_count);
+        std::vector<Item>& next = next_;
+        next.clear();
+        for (uint32_t i = 0; i < state_of(id).items_count; ++i) {
+            Item item = items(id)[i];
+            item.residual = shard_->regexes.step(item.residual, byte);
+            if (item.residual == RegexStore::kEmptyLanguage) continue;
+            if (gss_.tracks_distinct(item.after)) {
+                if (shard_->regexes.nullable(item.residual)) return BaseAutomaton::interchangeable_next(id, byte, reach);  // the head ends
+                item.after = gss_.needs_head_after(item.after, byte) ? gss_.read(item.after, byte) : gss_.assume_distinct(item.after);
+            }
+            next.push_back(item);
+        }
+        result = intern_read(next);
+    }
+    bytes_.insert(key, result);
+    return result;
+}
+
+const Automaton::Ahead& Automaton::ahead(uint32_t id) {
+    if (state_of(id).ahead == kUnset) {
+        std::vector<Item> items(this->items(id).begin(), this->items(id).end());
+        Ahead made{kDead, kInfinite, ByteSet().set('"')};  // it ends most heads
+        shard_->work.spend(items.size());
+        for (Item& item : items) {
+            if (!gss_.tracks_distinct(item.after)) continue;
+            made.reach = std::min(made.reach, gss_.least_reach_without_head(item.after));
+            made.needed |= gss_.may_need_head_after(item.after);
+            item.after = gss_.assume_distinct(item.after);
+        }
+        made.assumed = intern(items, heads_[id].accepts);
+        aheads_.push_back(made);
+        state_of(id).ahead = static_cast<uint32_t>(aheads_.size() - 1);
+    }
+    return aheads_[state_of(id).ahead];
 }
 
 }  // namespace core

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from constrained.automaton import TokenAutomaton, UniqueAutomaton, compile
 from constrained.automaton.protocol import Automaton
 from constrained.evaluate.hostile.case import words
@@ -47,6 +49,56 @@ def test_names_that_no_shortest_completion_has_are_not_told_apart() -> None:
     ]
     shortest, within = steps({"type": "object", "allOf": conditions}, '{"a":1,"')
     assert shortest + within < 100_000
+
+
+INSIDE = {"type": "object", "properties": {"c": {"type": "string", "pattern": "77"}}}
+PATTERNS = ("a", "b", "c", "^x", "y$")
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "most"),
+    [
+        (
+            {
+                "type": "object",
+                "oneOf": [
+                    {
+                        "patternProperties": {name: {"type": "object"}},
+                        "not": {"patternProperties": {name: {"not": INSIDE}}},
+                    }
+                    for name in "ab"
+                ],
+            },
+            '{"',
+            60_000,
+        ),
+        (
+            {
+                "type": "object",
+                "patternProperties": {pattern: {"minimum": i} for i, pattern in enumerate(PATTERNS[:4])},
+                "minProperties": 8,
+            },
+            '{ "',
+            260_000,
+        ),
+        (
+            {
+                "type": "object",
+                "patternProperties": {pattern: {"minimum": i} for i, pattern in enumerate(PATTERNS)},
+                "allOf": [{"not": {"patternProperties": {name: {"type": "string"}}}} for name in "ab"],
+                "minProperties": 3,
+            },
+            '{ "',
+            600_000,
+        ),
+    ],
+    ids=["one of two conditions", "patterns that overlap", "conditions on them"],
+)
+def test_names_are_told_apart_only_where_a_shortest_completion_has_them(
+    schema: Any, text: str, most: int
+) -> None:
+    shortest, within = steps(schema, text)
+    assert shortest + within < most
 
 
 def test_different_multiples_with_many_remainders_need_no_search() -> None:
