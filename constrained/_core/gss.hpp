@@ -30,6 +30,7 @@ class Gss {
 public:
     static constexpr ContinuationId kEnd{1};  ///< the text ends here
     static constexpr size_t kFew = 64;        ///< continuations that are united by twos
+    static constexpr uint32_t kStepsOfMapped = 4;  ///< of a frame that is made anew, for each byte of a name that is told apart
 
     /// `work`: counts the frames that are joined.
     Gss(RuleExprStore& exprs, Work& work) : exprs_(exprs), work_(work) {
@@ -246,6 +247,7 @@ private:
     template <class Map>
     ContinuationId mapped(ContinuationId id, Map&& map) {
         std::vector<Frame> made(frames(id).begin(), frames(id).end());
+        work_.spend(kStepsOfMapped * made.size());
         for (Frame& frame : made) {
             if (exprs_.tracks_distinct(frame.expr)) frame.expr = map(frame.expr);
         }

@@ -8,6 +8,7 @@ import pytest
 
 from constrained.automaton import TokenAutomaton, UniqueAutomaton, compile
 from constrained.automaton.protocol import Automaton
+from constrained.constraint import json_schema
 from constrained.evaluate.hostile.case import words
 
 
@@ -99,6 +100,21 @@ def test_names_are_told_apart_only_where_a_shortest_completion_has_them(
 ) -> None:
     shortest, within = steps(schema, text)
     assert shortest + within < most
+
+
+def test_a_name_in_many_cases_is_counted_in_each() -> None:
+    cases = {f"p{i}": {"required": [f"q{i}"]} for i in range(8)}
+    schema = {
+        "type": "object",
+        "dependentSchemas": cases,
+        "properties": {name: {"type": "null"} for name in cases},
+    }
+    automaton = compile(json_schema(schema, property_order="any"), words())
+    assert isinstance(automaton, TokenAutomaton)
+    state = automaton.start
+    for byte in b'{"xy':
+        state = automaton.next(state, automaton.vocabulary.tokens.index(bytes((byte,))))
+    assert automaton.last_work > 2 ** len(cases)
 
 
 def test_different_multiples_with_many_remainders_need_no_search() -> None:
