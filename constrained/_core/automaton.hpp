@@ -36,6 +36,7 @@ private:
     static constexpr uint32_t kManyParts = 2048, kLongCompletion = 2048;  // beyond them a constraint is tried first
     // In `follow`, states with at most this many items are stepped as a whole, where at most `kFewBelow` tokens lie below.
     static constexpr uint32_t kFewItems = 4, kFewBelow = BoundaryTrie::kFewBelow;
+    static constexpr size_t kManyCases = 32;  // see `reads_many_heads`
     static constexpr uint32_t kCrossing = 1u << 31;  // in the parts of a mask: a body in place of a continuation
 
     struct State {
@@ -104,6 +105,7 @@ private:
     uint32_t forks_of(uint32_t state) const final;
     bool needs_search(uint32_t state) const final;
     bool reads_heads(uint32_t state) const final;
+    bool reads_many_heads(uint32_t state) const final;
     std::vector<uint32_t> head_exits(uint32_t state) final;
     uint32_t interchangeable(uint32_t state, uint32_t reach) final;
     uint32_t interchangeable_next(uint32_t state, uint8_t byte, uint32_t reach) final;

@@ -260,6 +260,8 @@ protected:
     virtual bool needs_search(uint32_t) const { return false; }
     /// Whether `interchangeable` may return another state for it.
     virtual bool reads_heads(uint32_t) const { return false; }
+    /// Whether each byte of a head is read in many cases: it is not read where the head does not matter.
+    virtual bool reads_many_heads(uint32_t) const { return false; }
     /// Trie nodes with children where a terminal of the state whose bytes matter later may end.
     virtual std::vector<uint32_t> head_exits(uint32_t) { return {}; }
     /// A state with the same canonical completion, also after up to `reach` more bytes or any that end no head: it forgets

@@ -335,16 +335,20 @@ std::optional<uint64_t> JsonValues::shortest_sum(RegexId language, ValueSetId se
 }
 
 bool JsonValues::may_be_among(ScalarPrefixId text, RegexId language, ValueSetId seen, size_t count) {
-    Free& free = free_values(language, seen, count);
-    const auto listed = std::span(free.values).first(std::min(count, free.values.size()));
-    if (listed.empty() || texts_[text.value].least > listed.back().second) return false;
-    if (texts_[text.value].kind != Kind::String) return true;
+    const bool string = texts_[text.value].kind == Kind::String;
+    const uint32_t least = texts_[text.value].least;
+    Free& free = free_values(language, seen, std::min<size_t>(count, 1));
+    if (free.values.size() >= count && count > 0 && least > free.values[count - 1].second) return false;
     if (free.begun != text) free.begun = text, free.place = 0;
     const size_t before = free.place;
-    const Begun& begun = this->begun(text);
-    while (free.place < listed.size() && !begins(listed[free.place].first, begun)) ++free.place;
+    for (; free.place < count; ++free.place) {
+        if (free.place >= free.values.size()) free_values(language, seen, free.place + 1);  // no more than it takes
+        if (free.place >= free.values.size()) break;
+        const auto [number, length] = free.values[free.place];
+        if (string ? begins(number, begun(text)) : length >= least) break;
+    }
     regexes_.work().spend((free.place - before) / kComparedInStep);
-    return free.place < listed.size();
+    return free.place < std::min(count, free.values.size());
 }
 
 ByteSet JsonValues::may_stay_among(ScalarPrefixId text, RegexId language, ValueSetId seen, size_t count) {

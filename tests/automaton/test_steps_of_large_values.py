@@ -102,19 +102,31 @@ def test_names_are_told_apart_only_where_a_shortest_completion_has_them(
     assert shortest + within < most
 
 
-def test_a_name_in_many_cases_is_counted_in_each() -> None:
-    cases = {f"p{i}": {"required": [f"q{i}"]} for i in range(8)}
-    schema = {
-        "type": "object",
-        "dependentSchemas": cases,
-        "properties": {name: {"type": "null"} for name in cases},
-    }
+def after_text_of_cases(count: int, text: bytes) -> tuple[TokenAutomaton, int]:
+    """The automaton of an object of 2^count cases, and its state after a text."""
+    cases = {f"p{i}": {"required": [f"q{i}"]} for i in range(count)}
+    known = {name: {"type": "null"} for name in cases}
+    schema = {"type": "object", "dependentSchemas": cases, "properties": known}
     automaton = compile(json_schema(schema, property_order="any"), words())
     assert isinstance(automaton, TokenAutomaton)
     state = automaton.start
-    for byte in b'{"xy':
+    for byte in text:
         state = automaton.next(state, automaton.vocabulary.tokens.index(bytes((byte,))))
-    assert automaton.last_work > 2 ** len(cases)
+    return automaton, state
+
+
+def test_a_name_in_many_cases_is_counted_in_each() -> None:
+    automaton, _ = after_text_of_cases(8, b'{"xy')
+    assert automaton.last_work > 2**8
+
+
+def test_few_tokens_that_begin_a_name_are_not_read_in_each_of_many_cases() -> None:
+    automaton, state = after_text_of_cases(10, b"{")
+    mask = automaton.new_mask()
+    shortest = automaton.shortest_completion(state)
+    for budget, most in ((shortest, 1_000_000), (shortest + 1, 600_000)):
+        automaton.fill_mask_within(state, mask, budget)
+        assert automaton.last_work < most
 
 
 def test_different_multiples_with_many_remainders_need_no_search() -> None:
