@@ -36,13 +36,16 @@ private:
     static constexpr uint32_t kManyParts = 2048, kLongCompletion = 2048;  // beyond them a constraint is tried first
     // In `follow`, states with at most this many items are stepped as a whole, where at most `kFewBelow` tokens lie below.
     static constexpr uint32_t kFewItems = 4, kFewBelow = BoundaryTrie::kFewBelow;
+    static constexpr size_t kManyCases = 32;  // see `reads_many_heads`
     static constexpr uint32_t kCrossing = 1u << 31;  // in the parts of a mask: a body in place of a continuation
 
     struct State {
         uint32_t items_at = 0, items_count = 0;
         bool has_first = false;
         bool tracks_distinct = false;  // some continuation depends on the bytes of its terminal
-        uint32_t without_heads = kUnset, reach_without_heads = 0;  // see `interchangeable`
+        uint32_t without_heads = kUnset;  // see `interchangeable`
+        uint32_t least_reach = 0, reach = kUnset;  // of `without_heads`: a lower bound, and itself
+        uint32_t ahead = kUnset;          // in `aheads_`
         uint32_t behind_number = kUnset;  // see `in_number_of`
         ByteSet first;  // bytes that may come next
     };
@@ -51,6 +54,13 @@ private:
         uint32_t parts_at, parts_count;  // in `mask_parts_`: the inputs of the mask, see `compute_mask`
         uint32_t mask;
         uint32_t max_remaining;  // after boundary tokens
+    };
+
+    /// What is known of all states after a state that reads heads.
+    struct Ahead {
+        uint32_t assumed;  // the state if all heads differ
+        uint32_t reach;    // with a byte after which no head can matter, none does for so many bytes more
+        ByteSet needed;    // bytes after which one may
     };
 
     uint32_t intern(std::vector<Item>& items, bool accepts);
@@ -109,8 +119,11 @@ private:
     bool needs_search(uint32_t state) const final;
     bool reads_heads(uint32_t state) const final;
     bool forgets(uint32_t state) const final;
+    bool reads_many_heads(uint32_t state) const final;
     std::vector<uint32_t> head_exits(uint32_t state) final;
     uint32_t interchangeable(uint32_t state, uint32_t reach) final;
+    uint32_t interchangeable_next(uint32_t state, uint8_t byte, uint32_t reach) final;
+    const Ahead& ahead(uint32_t state);
     size_t permanent_bytes() const final;
     size_t memo_bytes() const final;
     size_t mask_keys() const final { return cached_masks_.size(); }
@@ -138,7 +151,9 @@ private:
     bool needs_trial_ = false;
     JsonValues values_;
     StableArray<State> states_;  // by `Head::content`
-    Memo bytes_{kMemoLimit};   // (state, byte) -> state
+    Memo bytes_{kMemoLimit};   // (state, byte) -> state; with `kWithoutHeads`: -> `interchangeable_next`, within the reach of `Ahead`
+    static constexpr uint64_t kWithoutHeads = uint64_t{1} << 63;
+    std::vector<Ahead> aheads_;
     std::unordered_map<uint64_t, LexiconEntry> crossings_;  // by lexicon entry and body
     size_t crossings_bytes_ = 0;
     std::vector<CachedMask> cached_masks_;

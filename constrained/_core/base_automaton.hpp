@@ -295,11 +295,18 @@ protected:
     virtual bool reads_heads(uint32_t) const { return false; }
     /// Whether a text may repeat a value that `interchangeable` has forgotten: then only the canonical completion is the same.
     virtual bool forgets(uint32_t) const { return false; }
+    /// Whether each byte of a head is read in many cases: it is not read where the head does not matter.
+    virtual bool reads_many_heads(uint32_t) const { return false; }
     /// Trie nodes with children where a terminal of the state whose bytes matter later may end.
     virtual std::vector<uint32_t> head_exits(uint32_t) { return {}; }
     /// A state with the same canonical completion, also after up to `reach` more bytes or any that end no head: it forgets
     /// heads that cannot matter.
     virtual uint32_t interchangeable(uint32_t state, uint32_t) { return state; }
+    /// `interchangeable` of the state after a byte.
+    virtual uint32_t interchangeable_next(uint32_t state, uint8_t byte, uint32_t reach) {
+        const uint32_t next = byte_next(state, byte);
+        return reads_heads(next) ? interchangeable(next, reach) : next;
+    }
     /// Longer completions are not spelled out, because each byte costs a state; they count one token per byte.
     virtual uint32_t longest_spelled() const { return kLongText; }
     // What a byte costs, by the content of the state alone and not by what is known already, so that what is left out for

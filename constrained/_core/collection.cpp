@@ -21,7 +21,9 @@ void JsonValues::collect(Kept& kept) {
     collect_texts(kept.texts);
     collect_sets(kept.sets);
     added_.clear();
-    free_.fill(Free());
+    free_.clear();
+    begun_ = Begun();
+    first_steps_.clear();
     excluding_.clear();
     spellings_.clear();
     characters_.clear();
@@ -96,6 +98,7 @@ void InterleaveStore::mark_sets(const Survivors& states, Survivors& sets) const 
 void InterleaveStore::collect(Survivors& states, const Survivors& sets) {
     states.number();
     covers_.of = fills_.of = kNoState;
+    forget_lengths();
     std::vector<State> kept;
     std::vector<uint32_t> words;
     index_ = InternTable();
@@ -421,7 +424,7 @@ void BaseAutomaton::restore(uint32_t id) {
 }
 
 size_t Automaton::content_bytes() const {
-    return states_.size() * sizeof(State) + items_.capacity() * sizeof(Item) + index_.bytes() + exprs_.bytes() + gss_.bytes() + values_.bytes();
+    return states_.size() * sizeof(State) + aheads_.capacity() * sizeof(Ahead) + items_.capacity() * sizeof(Item) + index_.bytes() + exprs_.bytes() + gss_.bytes() + values_.bytes();
 }
 
 void Automaton::collect(const std::vector<uint32_t>& kept) {
@@ -435,6 +438,7 @@ void Automaton::collect(const std::vector<uint32_t>& kept) {
     }
     gss_.collect(continuations);
     states_.clear();
+    aheads_ = {};
     forget_contents(kept);
     for (uint32_t id = 0; id <= kFinished; ++id) heads_[id].content = states_.push();
     for (auto& [id, items] : contents) {

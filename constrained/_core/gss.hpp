@@ -30,6 +30,7 @@ class Gss {
 public:
     static constexpr ContinuationId kEnd{1};  ///< the text ends here
     static constexpr size_t kFew = 64;        ///< continuations that are united by twos
+    static constexpr uint32_t kStepsOfMapped = 4;  ///< of a frame that is made anew, for each byte of a name that is told apart
 
     /// `work`: counts the frames that are joined.
     Gss(RuleExprStore& exprs, Work& work) : exprs_(exprs), work_(work) {
@@ -185,6 +186,29 @@ public:
         return least;
     }
 
+    /// `RuleExprStore::least_reach_without_head` of all frames that track a distinct head.
+    uint32_t least_reach_without_head(ContinuationId id) const {
+        uint32_t least = kInfinite;
+        for (const Frame& frame : frames(id)) {
+            if (exprs_.tracks_distinct(frame.expr)) least = std::min(least, exprs_.least_reach_without_head(frame.expr));
+        }
+        return least;
+    }
+    /// Whether one of them needs its head.
+    bool needs_head(ContinuationId id) const {
+        return std::ranges::any_of(frames(id), [&](const Frame& frame) { return exprs_.tracks_distinct(frame.expr) && exprs_.needs_head(frame.expr); });
+    }
+    bool needs_head_after(ContinuationId id, uint8_t byte) const {
+        return std::ranges::any_of(frames(id), [&](const Frame& frame) { return exprs_.tracks_distinct(frame.expr) && exprs_.needs_head_after(frame.expr, byte); });
+    }
+    ByteSet may_need_head_after(ContinuationId id) const {
+        ByteSet bytes;
+        for (const Frame& frame : frames(id)) {
+            if (exprs_.tracks_distinct(frame.expr)) bytes |= exprs_.may_need_head_after(frame.expr);
+        }
+        return bytes;
+    }
+
     std::span<const Frame> frames(ContinuationId id) const { return {frames_.data() + nodes_[id.value].at, nodes_[id.value].count}; }
     /// Bytes of the shortest completion.
     uint32_t min_length(ContinuationId id) const { return nodes_[id.value].min_length; }
@@ -225,6 +249,7 @@ private:
     template <class Map>
     ContinuationId mapped(ContinuationId id, Map&& map) {
         std::vector<Frame> made(frames(id).begin(), frames(id).end());
+        work_.spend(kStepsOfMapped * made.size());
         for (Frame& frame : made) {
             if (exprs_.tracks_distinct(frame.expr)) frame.expr = map(frame.expr);
         }

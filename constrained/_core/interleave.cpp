@@ -18,6 +18,7 @@ InterleaveId InterleaveStore::add(Definition definition) {
             return definition.entries[group[0]].language == entry.language;
         });
         if (same == definition.distinct.end()) same = definition.distinct.emplace(same);
+        definition.entries[i].group = static_cast<uint32_t>(same - definition.distinct.begin());
         same->push_back(i);
     }
     for (const uint32_t alternative : definition.required) definition.alternatives = std::max(definition.alternatives, alternative + 1);
@@ -50,6 +51,8 @@ void InterleaveStore::measure(InterleaveId start, const std::function<uint32_t(E
     }
     interleave.by_length.clear();
     covers_.of = fills_.of = kNoState;
+    forget_lengths();
+    interleave.like.clear();
     for (uint32_t alternative = 0; alternative < interleave.alternatives; ++alternative) {
         if (interleave.cheapest[alternative] != kInfinite) interleave.by_length.push_back(alternative);
     }
@@ -151,50 +154,26 @@ InterleaveId InterleaveStore::consume_entry(InterleaveId id, uint32_t entry, Sca
     return intern(next.state, next.open == view.open ? open : changed);
 }
 
-uint32_t InterleaveStore::length(InterleaveId id, Turn turn) const {
-    if (!covers_together(id)) return shortest(view(id), turn, JsonValues::kUntracked);
-    const uint32_t whole = covers(id).whole;
-    return turn == Turn::After ? whole : without_separator(definition(id), whole);
-}
-
-uint32_t InterleaveStore::length_after(InterleaveId id, uint32_t entry, ScalarPrefixId head) const {
-    if (covers_together(id) && (head == JsonValues::kUntracked || !length_depends_on_head(id, entry))) {
-        const uint32_t rest = covers(id).after[entry];
-        if (rest != kUnknownRest) return rest;
-    }
-    if (head == JsonValues::kUntracked && fills_together(id)) {
-        const uint32_t rest = filled_after(id, entry);
-        if (rest != kUnknownRest) return rest;
-    }
-    View view = this->view(id);
-    return after(view, entry, scratch_) ? shortest(view, Turn::After, head) : kInfinite;
-}
-
-bool InterleaveStore::may_need_value(InterleaveId id, uint32_t entry, uint32_t more, ScalarPrefixId head) const {
-    if (more == 0 && !length_depends_on_head(id, entry)) return false;
-    View view = this->view(id);
-    if (!after(view, entry, scratch_)) return false;
-    const State& state = view.state;
+/// How many entries must and may follow beside the required ones; none if there is no text.
+std::optional<InterleaveStore::Others> InterleaveStore::others(const State& state) const {
+    const bool alone = definitions_[state.interleave].separator_length == kInfinite;  // at most one entry
     const uint32_t low = std::max(state.low, 1u);
-    const uint32_t count = (low > state.required ? low - state.required : 0) + std::popcount(state.obligations) + more;
-    if (count > kMaxDistinct) return true;  // too many to list
-    return std::ranges::any_of(definition(id).distinct, [&](const std::vector<uint32_t>& group) {
-        return values_->may_be_among(head, definition(id).entries[group[0]].language, state.seen, count);
-    });
+    const uint32_t high = alone ? std::min(state.high, 1u) : state.high;
+    if (state.required > high || low > high || state.required_bytes == kNoText) return std::nullopt;
+    const bool implied = low == 1 && state.obligations != 0;  // whatever discharges them is an entry
+    return Others{low > state.required && !implied ? low - state.required : 0, high - state.required};
 }
 
-uint32_t InterleaveStore::shortest(const View& view, Turn turn, ScalarPrefixId head) const {
+/// `rows`: of a state with these obligations and perhaps more, see `CoverRows`.
+uint32_t InterleaveStore::shortest(const View& view, Turn turn, ScalarPrefixId head, const CoverRows* rows) const {
     const State& state = view.state;
     const Definition& interleave = definitions_[state.interleave];
     if (turn != Turn::Entry && state.required == 0 && state.low == 0 && state.obligations == 0) return 0;
-    const bool alone = interleave.separator_length == kInfinite;  // at most one entry
+    const bool alone = interleave.separator_length == kInfinite;
     if (alone && turn == Turn::After) return kInfinite;
-    const uint32_t low = std::max(state.low, 1u);
-    const uint32_t high = alone ? std::min(state.high, 1u) : state.high;
-    if (state.required > high || low > high || state.required_bytes == kNoText) return kInfinite;
-    const bool implied = low == 1 && state.obligations != 0;  // whatever discharges them is an entry
-    const uint32_t extra = low > state.required && !implied ? low - state.required : 0;
-    const uint32_t rest = state.obligations == 0 ? fill(view, extra, head) : cover(view, extra, high - state.required, head);
+    const auto others = this->others(state);
+    if (!others) return kInfinite;
+    const uint32_t rest = state.obligations == 0 ? fill(view, others->least, head) : rows ? covered(*rows, state.obligations, *others) : cover(view, *others, head);
     return turn == Turn::After || alone ? rest : without_separator(interleave, rest);
 }
 
@@ -211,6 +190,7 @@ uint32_t InterleaveStore::fill(const View& view, uint32_t extra, ScalarPrefixId 
             if (interleave.distinct.empty()) {
                 for (const uint32_t length : lengths) total += with_separator(interleave, length);
                 total += uint64_t{missing} * with_separator(interleave, interleave.shortest_repeatable);
+                work_.spend(1 + interleave.by_length.size() / kCellsOfStep);
                 return bounded_length(total);
             }
             if (missing > kMaxDistinct) throw TooLarge("too many entries beside distinct ones are required");
@@ -233,6 +213,7 @@ uint32_t InterleaveStore::fill(const View& view, uint32_t extra, ScalarPrefixId 
         }
         for (const uint32_t length : distinct_lengths(view.state, group[0], extra, head)) lengths.push_back(add_lengths(length, body));
     }
+    work_.spend(1 + (interleave.by_length.size() + lengths.size()) / kCellsOfStep);
     if (lengths.size() < extra) return kInfinite;
     std::nth_element(lengths.begin(), lengths.begin() + (extra - 1), lengths.end());
     for (uint32_t i = 0; i < extra; ++i) total += with_separator(interleave, lengths[i]);

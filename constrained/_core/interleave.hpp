@@ -12,6 +12,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <optional>
+#include <unordered_map>
 
 #include "json_values.hpp"
 
@@ -32,6 +35,7 @@ public:
         uint32_t obligations;     // obligations that the entry discharges
         bool distinct = false;  // the head value differs from those of all other distinct entries; `alternative` is kRepeatable
         RegexId language{};     // of a distinct head
+        uint32_t group = 0;     // of the entries with this language, in `Definition::distinct`
         uint32_t length = kInfinite;
         uint32_t body_length = kInfinite;
     };
@@ -50,6 +54,8 @@ public:
         std::vector<uint32_t> by_length;  // alternatives, and kRepeatable for repeatable entries, by ascending length
         uint32_t shortest_repeatable = kInfinite;  // without distinct heads
         std::vector<std::vector<uint32_t>> distinct;  // entry indices, grouped by head language
+        mutable std::optional<bool> always_extensible;  // its distinct heads
+        mutable std::vector<uint32_t> like;             // by alternative: the first one whose entries are as long and discharge the same; see `first_like`
         uint32_t distinct_obligations = 0;            // that entries with distinct heads can discharge
         uint32_t separator_length = kInfinite;
     };
@@ -102,9 +108,14 @@ public:
     }
     /// Whether a shortest text after this entry and `more` others may depend on the value of its head, which begins with this text.
     bool may_need_value(InterleaveId id, uint32_t entry, uint32_t more, ScalarPrefixId head) const;
+    /// The bytes behind which it still may with no others, and perhaps more bytes.
+    ByteSet may_need_value_after(InterleaveId id, uint32_t entry, ScalarPrefixId head) const;
+    /// `JsonValues::always_extensible` of all distinct heads.
+    bool always_extensible(InterleaveId id) const;
     /// Minimum length in bytes; kInfinite if there is no text.
     uint32_t length(InterleaveId id, Turn turn) const;
-    /// Minimum length of the separators and entries after an entry with this head; an upper bound for `kAnyScalar`.
+    /// Minimum length of the separators and entries after an entry with this head; an upper bound for `kAnyScalar`. `kStart`: the
+    /// first shortest head that may follow.
     uint32_t length_after(InterleaveId id, uint32_t entry, ScalarPrefixId head = JsonValues::kUntracked) const;
 
     /// The entries of all interleaves refer to expressions and residuals: calls on_expr(ExprId&) for each.
@@ -122,7 +133,7 @@ public:
     void collect(Survivors& states, const Survivors& sets);
 
     size_t bytes() const {
-        return states_.capacity() * sizeof(State) + words_.capacity() * sizeof(uint32_t) + index_.bytes() + definition_bytes_;
+        return states_.capacity() * sizeof(State) + words_.capacity() * sizeof(uint32_t) + index_.bytes() + definition_bytes_ + 64 * (lengths_.balances.size() + lengths_.after.size()) + 4 * (lengths_.cells + lengths_.row_cells);
     }
 
 private:
@@ -175,15 +186,67 @@ private:
     static uint32_t without_separator(const Definition& interleave, uint32_t length) {
         return length >= kLongest ? length : length - interleave.separator_length;
     }
+    /// Entries beside the required ones: how many must and may follow.
+    struct Others {
+        uint32_t least, most;
+    };
+    /// Minimum lengths by the number of entries that are not required, then by the set of obligations that are discharged.
+    struct CoverRows {
+        uint32_t due;  // the obligations that are told apart
+        std::vector<uint32_t> best;
+    };
+    /// A value that is not left for other entries: one of those that a language is short of, by its length; or any.
+    struct Taken {
+        uint32_t group = 0;
+        uint32_t length = kNoValue;
+        bool operator==(const Taken&) const = default;
+    };
+    static constexpr uint32_t kNoValue = kInfinite, kAnyValue = kInfinite - 1;
+    /// A length after an entry, by all that it depends on.
+    struct After {
+        uint32_t balance;  // of the state, see `balance`
+        uint32_t closed;   // by the entry, see `closed_by`
+        uint32_t left;     // obligations that the entry leaves
+        Taken taken;
+        bool operator==(const After&) const = default;
+    };
+    struct AfterHash {
+        size_t operator()(const After& after) const {
+            return combine(combine(combine(after.balance, after.closed), after.left), combine(after.taken.group, after.taken.length));
+        }
+    };
+    static constexpr size_t kKnownLengths = 1u << 14, kKnownCells = 1u << 19;
+    /// What is known of states with distinct heads. All of it is forgotten when it is much.
+    struct Lengths {
+        std::unordered_map<uint32_t, uint32_t> balances;  // by state
+        std::map<std::vector<uint32_t>, uint32_t> numbers;  // of balances
+        std::unordered_map<After, uint32_t, AfterHash> after;
+        std::unordered_map<After, CoverRows, AfterHash> rows;
+        size_t cells = 0, row_cells = 0;  // of `numbers`; of `rows`
+    };
+
     View view(InterleaveId id) const { return {states_[id.value], words_.data() + states_[id.value].at}; }
+    std::optional<uint32_t> values_needed(InterleaveId id, uint32_t entry, uint32_t more) const;
+    uint32_t shortest_after(InterleaveId id, uint32_t entry, ScalarPrefixId head, const CoverRows* rows = nullptr) const;
+    std::optional<uint32_t> balance(InterleaveId id) const;
+    static constexpr uint32_t kNothing = kRepeatable - 1;  // of `After::closed`
+    uint32_t closed_by(const Definition& interleave, uint32_t entry) const;
+    uint32_t first_like(const Definition& interleave, uint32_t alternative) const;
+    const CoverRows* rows_together(InterleaveId id, uint32_t balance, std::optional<uint32_t> entry, Taken taken, ScalarPrefixId head) const;
+    void forget_lengths() const { lengths_ = Lengths(); }
     bool after(View& view, uint32_t entry, std::vector<uint32_t>& open) const;
     InterleaveId intern(State state, const std::vector<uint32_t>& open);
     void count_required(State& state, const uint32_t* open) const;
     // `head`: of the last entry, which is not in `seen`.
-    uint32_t shortest(const View& view, Turn turn, ScalarPrefixId head) const;
+    std::optional<Others> others(const State& state) const;
+    uint32_t shortest(const View& view, Turn turn, ScalarPrefixId head, const CoverRows* rows = nullptr) const;
     uint32_t fill(const View& view, uint32_t extra, ScalarPrefixId head) const;
     std::vector<uint32_t> distinct_lengths(const State& state, uint32_t entry, uint32_t count, ScalarPrefixId head) const;
-    uint32_t cover(const View& view, uint32_t extra, uint32_t room, ScalarPrefixId head) const;
+    /// Of so many entries some discharge these obligations, if any do.
+    static uint32_t most_covering(uint32_t due, const Others& others) { return static_cast<uint32_t>(std::min<uint64_t>(uint64_t{others.least} + std::popcount(due), others.most)); }
+    uint32_t cover(const View& view, const Others& others, ScalarPrefixId head) const;
+    uint32_t covered(const CoverRows& rows, uint32_t due, const Others& others) const;
+    CoverRows cover_rows(const View& view, bool any, uint32_t most, ScalarPrefixId head) const;
     bool fills_together(InterleaveId id) const;
     const Fills& fills(InterleaveId id) const;
     uint32_t filled_after(InterleaveId id, uint32_t entry) const;
@@ -203,6 +266,7 @@ private:
     mutable std::vector<uint32_t> scratch_;
     mutable Covers covers_;  // of the state that was asked for last
     mutable Fills fills_;    // likewise
+    mutable Lengths lengths_;
 };
 
 }  // namespace core

@@ -34,20 +34,34 @@ void add_alternative(std::span<const Choice> choices, bool optional, const uint3
 
 }  // namespace
 
-/// As `fill` with remaining obligations and at most `room` more entries: dynamic programming over (entries, discharged
-/// obligations), one alternative at a time.
-uint32_t InterleaveStore::cover(const View& view, uint32_t extra, uint32_t room, ScalarPrefixId head) const {
+/// As `fill` with remaining obligations.
+uint32_t InterleaveStore::cover(const View& view, const Others& others, ScalarPrefixId head) const {
+    const uint32_t due = view.state.obligations, most = most_covering(due, others);
+    if (most < others.least) return kInfinite;
+    if (most > kMaxDistinct) throw TooLarge("too many entries with obligations are required");
+    return covered(cover_rows(view, others.least > 0, most, head), due, others);
+}
+
+/// What `rows` say of a state with obligations `due` that differs in nothing else from the one they were made for.
+uint32_t InterleaveStore::covered(const CoverRows& rows, uint32_t due, const Others& others) const {
+    const uint32_t sets = 1u << std::popcount(rows.due), all = packed(due, rows.due), most = most_covering(due, others);
+    uint32_t least = kInfinite;
+    for (uint32_t count = others.least; count <= most; ++count) least = std::min(least, rows.best[size_t{sets} * count + all]);
+    return least;
+}
+
+/// Dynamic programming over (entries that are not required, discharged obligations), one alternative at a time. `any`: also of
+/// entries that discharge nothing.
+InterleaveStore::CoverRows InterleaveStore::cover_rows(const View& view, bool any, uint32_t most, ScalarPrefixId head) const {
     const State& state = view.state;
     const Definition& interleave = definitions_[state.interleave];
     const std::vector<Entry>& entries = interleave.entries;
     const uint32_t due = state.obligations, sets = 1u << std::popcount(due);
-    const auto most = static_cast<uint32_t>(std::min<uint64_t>(uint64_t{extra} + std::popcount(due), room));
-    if (most < extra) return kInfinite;
-    if (most > kMaxDistinct) throw TooLarge("too many entries with obligations are required");
-    std::vector<uint32_t> best(size_t{sets} * (most + 1), kInfinite), before(sets);  // a row for each number of entries that are not required
-    best[0] = 0;
-    const auto row = [&](uint32_t count) { return &best[size_t{sets} * count]; };
-    const auto useful = [&](const Entry& entry) { return extra > 0 || (entry.obligations & due) != 0; };
+    CoverRows rows{due, std::vector<uint32_t>(size_t{sets} * (most + 1), kInfinite)};
+    std::vector<uint32_t> before(sets);
+    rows.best[0] = 0;
+    const auto row = [&](uint32_t count) { return &rows.best[size_t{sets} * count]; };
+    const auto useful = [&](const Entry& entry) { return any || (entry.obligations & due) != 0; };
     std::vector<Choice> choices;
     const auto choose = [&](const Entry& entry, uint32_t length) {
         if (length != kInfinite) choices.push_back({packed(entry.obligations, due), with_separator(interleave, length)});
@@ -87,9 +101,7 @@ uint32_t InterleaveStore::cover(const View& view, uint32_t extra, uint32_t room,
             for (uint32_t count = most; count-- > 0;) add_entries(choices, row(count), row(count + 1), sets);
         }
     }
-    uint32_t least = kInfinite;
-    for (uint32_t count = extra; count <= most; ++count) least = std::min(least, row(count)[sets - 1]);
-    return least;
+    return rows;
 }
 
 /// Whether `covers` knows the lengths of a state: no number of entries is demanded beyond what the obligations and

@@ -48,8 +48,9 @@ std::u32string decode(std::string_view text) {
     return found;
 }
 
-/// The characters with which every string begins that begins with this text: without one that is not written to its end.
-std::u32string first_characters(std::string_view text) {
+/// The characters with which every string begins that begins with this text: without one that is not written to its end; and
+/// how many bytes they are.
+std::pair<std::u32string, size_t> first_characters(std::string_view text) {
     size_t at = 1;
     while (at < text.size() && text[at] != '"') {
         const auto lead = static_cast<uint8_t>(text[at]);
@@ -59,8 +60,8 @@ std::u32string first_characters(std::string_view text) {
         at += size;
     }
     std::u32string found = decode(text.substr(0, at));
-    if (!found.empty() && found.back() >= 0xD800 && found.back() < 0xDC00) found.pop_back();  // it may be half of one
-    return found;
+    if (!found.empty() && found.back() >= 0xD800 && found.back() < 0xDC00) found.pop_back(), at = 0;  // it may be half of one
+    return {std::move(found), at};
 }
 
 /// Sign, digits before and after the point, without redundant zeros.
@@ -82,13 +83,16 @@ struct Number {
 
 bool is_number(std::string_view text) { return text.front() == '-' || (text.front() >= '0' && text.front() <= '9'); }
 
+std::string key_of(const std::u32string& characters) {
+    std::string key(1, '"');
+    key.append(reinterpret_cast<const char*>(characters.data()), characters.size() * sizeof(char32_t));
+    return key;
+}
+
 /// A key that is equal for all texts of a value: a quote and the code points, or the normalised number.
 std::string canonical(const std::string& text) {
     if (is_number(text)) return Number(text).plain();
-    if (text.front() != '"') return text;
-    std::string key = "\"";
-    for (const char32_t character : decode(text)) key.append(reinterpret_cast<const char*>(&character), sizeof character);
-    return key;
+    return text.front() == '"' ? key_of(decode(text)) : text;
 }
 
 std::u32string characters(std::string_view canonical) {
@@ -161,17 +165,25 @@ ScalarPrefixId JsonValues::complete(ScalarPrefixId text, RegexId rest) {
             for (const uint8_t byte : digits) text = append(text, byte);
             if (!digits.empty()) continue;
         }
-        const ByteSet possible = regexes_.first(rest);
-        for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte)) {
-            const RegexId next = regexes_.step(rest, static_cast<uint8_t>(byte));
-            if (regexes_.min_length(next) >= left) continue;  // exactly one less unless the length is a bound
-            text = append(text, static_cast<uint8_t>(byte));
-            rest = next;
-            break;
-        }
-        if (regexes_.min_length(rest) >= left) throw TooLarge("the shortest of the distinct items or keys was not found");
+        const Step step = first_step(rest);
+        text = append(text, step.byte);
+        rest = step.rest;
     }
     return text;
+}
+
+JsonValues::Step JsonValues::first_step(RegexId rest) {
+    if (const auto known = first_steps_.find(rest.value); known != first_steps_.end()) return known->second;
+    const uint32_t left = regexes_.min_length(rest);
+    const ByteSet possible = regexes_.first(rest);
+    uint32_t tried = 0;
+    for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte), ++tried) {
+        const RegexId next = regexes_.step(rest, static_cast<uint8_t>(byte));
+        if (regexes_.min_length(next) >= left) continue;  // exactly one less unless the length is a bound
+        regexes_.work().spend(1 + tried / kBytesTriedInStep);
+        return first_steps_[rest.value] = {static_cast<uint8_t>(byte), next};
+    }
+    throw TooLarge("the shortest of the distinct items or keys was not found");
 }
 
 std::string JsonValues::bytes_of(ScalarPrefixId text) const {
@@ -330,15 +342,66 @@ std::optional<uint64_t> JsonValues::shortest_sum(RegexId language, ValueSetId se
 }
 
 bool JsonValues::may_be_among(ScalarPrefixId text, RegexId language, ValueSetId seen, size_t count) {
+    const bool string = texts_[text.value].kind == Kind::String;
+    const uint32_t least = texts_[text.value].least;
+    Free& free = free_values(language, seen, std::min<size_t>(count, 1));
+    if (free.values.size() >= count && count > 0 && least > free.values[count - 1].second) return false;
+    if (free.begun != text) free.begun = text, free.place = 0;
+    const size_t before = free.place;
+    for (; free.place < count; ++free.place) {
+        if (free.place >= free.values.size()) free_values(language, seen, free.place + 1);  // no more than it takes
+        if (free.place >= free.values.size()) break;
+        const auto [number, length] = free.values[free.place];
+        if (string ? begins(number, begun(text)) : length >= least) break;
+    }
+    regexes_.work().spend((free.place - before) / kComparedInStep);
+    return free.place < std::min(count, free.values.size());
+}
+
+ByteSet JsonValues::may_stay_among(ScalarPrefixId text, RegexId language, ValueSetId seen, size_t count) {
+    if (texts_[text.value].kind != Kind::String) return ByteSet().set();
+    const Begun& begun = this->begun(text);
+    if (!begun.whole) return ByteSet().set();
     const Free& free = free_values(language, seen, count);
     const auto listed = std::span(free.values).first(std::min(count, free.values.size()));
-    if (listed.empty() || texts_[text.value].least > listed.back().second) return false;
-    if (texts_[text.value].kind != Kind::String) return true;
-    const std::u32string read = first_characters(bytes_of(text));
-    return std::ranges::any_of(listed, [&](const auto& value) {
-        const std::string& known = values_[value.first]->first;
-        return known.front() == '"' && characters(known).starts_with(read);
-    });
+    regexes_.work().spend(listed.size() / kComparedInStep);
+    ByteSet bytes;
+    for (const auto& [number, length] : listed) {
+        if (!begins(number, begun)) continue;
+        bytes.set('"').set('\\');
+        const std::u32string rest = characters(values_[number]->first.substr(begun.characters.size() - 1));
+        if (rest.empty()) continue;
+        if (rest[0] < 0x80) bytes.set(rest[0]);
+        else bytes |= ~ByteSet() << 0x80;
+    }
+    return bytes;
+}
+
+std::optional<uint32_t> JsonValues::first_length(RegexId language, ValueSetId seen) {
+    const Free& free = free_values(language, seen, 1);
+    return free.values.empty() ? std::nullopt : std::optional(free.values[0].second);
+}
+
+std::optional<uint32_t> JsonValues::length_among(ScalarPrefixId text, RegexId language, ValueSetId seen, size_t count) {
+    const Free& free = free_values(language, seen, count);
+    const auto listed = std::span(free.values).first(std::min(count, free.values.size()));
+    if (listed.empty() || texts_[text.value].least > listed.back().second) return std::nullopt;
+    const auto number = number_of(text);
+    if (number == value_index_.end()) return std::nullopt;
+    regexes_.work().spend(listed.size() / kRankedInStep);
+    const auto at = std::ranges::find(listed, number->second, [](const auto& value) { return value.first; });
+    return at == listed.end() ? std::nullopt : std::optional(at->second);
+}
+
+const JsonValues::Begun& JsonValues::begun(ScalarPrefixId text) {
+    if (begun_.text == text) return begun_;
+    begun_.text = kUntracked;  // an allocation below may throw
+    const std::string bytes = bytes_of(text);
+    const auto [found, read] = first_characters(bytes);
+    begun_.characters = key_of(found);
+    begun_.whole = read == bytes.size();
+    begun_.text = text;
+    return begun_;
 }
 
 /// The number of the value of a text; the end if it has none, because then it is in no ranking.
@@ -348,14 +411,9 @@ JsonValues::Numbers::iterator JsonValues::number_of(ScalarPrefixId excluded_text
 }
 
 /// At least `count` of these values, if there are so many.
-const JsonValues::Free& JsonValues::free_values(RegexId language, ValueSetId seen, size_t count) {
-    auto at = std::ranges::find_if(free_, [&](const Free& one) { return one.language == language && one.seen == seen; });
-    if (at == free_.end()) {
-        at = free_.begin() + static_cast<ptrdiff_t>(oldest_free_++ % kFree);
-        *at = Free();
-        at->language = language, at->seen = seen;
-    }
-    Free& free = *at;
+JsonValues::Free& JsonValues::free_values(RegexId language, ValueSetId seen, size_t count) {
+    if (free_.size() >= kFree && !free_.contains({language, seen})) free_.clear();
+    Free& free = free_[{language, seen}];
     Ranking& ranking = rankings_[language];
     const size_t ranked = free.ranked;
     for (; free.values.size() < count && (free.ranked < ranking.values.size() || rank(ranking, language)); ++free.ranked) {
@@ -392,7 +450,7 @@ bool JsonValues::always_extensible(RegexId language) {
 }
 
 size_t JsonValues::bytes() const {
-    return texts_.capacity() * sizeof(Text) + text_index_.bytes() + bytes_ + 64 * (added_.size() + excluding_.size() + spellings_.size());
+    return texts_.capacity() * sizeof(Text) + text_index_.bytes() + bytes_ + 64 * (added_.size() + excluding_.size() + spellings_.size() + first_steps_.size());
 }
 
 }  // namespace core

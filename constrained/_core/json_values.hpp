@@ -11,6 +11,7 @@
 #include <array>
 #include <map>
 #include <string>
+#include <unordered_map>
 
 #include "regex.hpp"
 #include "survivors.hpp"
@@ -47,6 +48,13 @@ public:
     std::optional<uint64_t> shortest_sum(RegexId language, ValueSetId seen, size_t count, ScalarPrefixId excluded_text);
     /// Whether a text with this prefix may have one of the `count` shortest values of a language that are not in the set.
     bool may_be_among(ScalarPrefixId text, RegexId language, ValueSetId seen, size_t count);
+    /// The bytes behind which it still may, and perhaps others.
+    ByteSet may_stay_among(ScalarPrefixId text, RegexId language, ValueSetId seen, size_t count);
+    /// The first shortest text of a language whose value is not in the set, and its length.
+    ScalarPrefixId first_shortest(RegexId language, ValueSetId seen) { return complete(kStart, excluding(language, seen)); }
+    std::optional<uint32_t> first_length(RegexId language, ValueSetId seen);
+    /// The length of the value of this text, all of it, if it is one of them.
+    std::optional<uint32_t> length_among(ScalarPrefixId text, RegexId language, ValueSetId seen, size_t count);
     /// Whether, whatever values are excluded, every text can be extended before its closing quote (a sufficient test).
     bool always_extensible(RegexId language);
 
@@ -81,11 +89,22 @@ private:
 
     /// The shortest values of a language that are not in a set, as far as they were asked for.
     struct Free {
-        RegexId language{};
-        ValueSetId seen = kNone;
         size_t ranked = 0;  // values of the ranking that were read
         std::vector<std::pair<uint32_t, uint32_t>> values;  // number, length
         std::vector<uint64_t> sums{0};                      // of the lengths, by number of values
+        ScalarPrefixId begun = kUntracked;  // the text that was asked for last: no value before `place` begins as it does
+        size_t place = 0;
+    };
+    /// What is read of a string so far.
+    struct Begun {
+        ScalarPrefixId text = kUntracked;
+        std::string characters;  // as in `canonical`, without one that is not written to its end
+        bool whole = false;      // there is no such one
+    };
+    /// The first byte of the first shortest text of a language, and the residual after it.
+    struct Step {
+        uint8_t byte;
+        RegexId rest;
     };
 
     using Numbers = std::map<std::string, uint32_t>;  // canonical text -> number
@@ -97,7 +116,10 @@ private:
     std::string bytes_of(ScalarPrefixId text) const;
     uint32_t value(const std::string& text);
     bool rank(Ranking& ranking, RegexId language);
-    const Free& free_values(RegexId language, ValueSetId seen, size_t count);
+    Free& free_values(RegexId language, ValueSetId seen, size_t count);
+    const Begun& begun(ScalarPrefixId text);
+    bool begins(uint32_t number, const Begun& begun) const { return values_[number]->first.starts_with(begun.characters); }
+    Step first_step(RegexId rest);
     Numbers::iterator number_of(ScalarPrefixId excluded_text);
     RegexId spelled(uint32_t number);
     RegexId spell(const std::string& canonical);
@@ -118,11 +140,13 @@ private:
     std::map<std::pair<ValueSetId, ScalarPrefixId>, ValueSetId> added_;
     std::map<std::pair<RegexId, ValueSetId>, RegexId> excluding_;
     std::map<RegexId, Ranking> rankings_;
-    static constexpr size_t kFree = 16;      // a text has as many kinds of names or items, nearly always
-    static constexpr uint32_t kRankedInStep = 8, kCopiedInStep = 32;  // values
+    static constexpr size_t kFree = 256;     // a text has as many kinds of names or items, nearly always
+    static constexpr uint32_t kRankedInStep = 8, kCopiedInStep = 32, kComparedInStep = 4;  // values
+    static constexpr uint32_t kBytesTriedInStep = 16;
     static constexpr uint32_t kStepsOfByte = 16;  // of a value that is written for a list of the shortest ones
-    std::array<Free, kFree> free_;  // of the languages and sets that were asked for last
-    size_t oldest_free_ = 0;
+    std::map<std::pair<RegexId, ValueSetId>, Free> free_;  // forgotten when they are many
+    Begun begun_;                                          // the text that was asked for last
+    std::unordered_map<uint32_t, Step> first_steps_;       // by residual
     std::map<RegexId, bool> always_extensible_;
     size_t bytes_ = 0;
 };

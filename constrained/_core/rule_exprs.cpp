@@ -21,7 +21,7 @@ uint64_t RuleExprStore::hash_of(const Node& node) const {
     return hash;
 }
 
-ExprId RuleExprStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c) {
+ExprId RuleExprStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, std::optional<uint32_t> min_length) {
     return {index_.find_or_insert(
         hash_of({kind, a, b, c}),
         [&](uint32_t other) {
@@ -32,7 +32,7 @@ ExprId RuleExprStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c) {
         },
         [&] {
             Node node{kind, a, b, c};
-            node.min_length = length_of(node);
+            node.min_length = min_length ? *min_length : length_of(node);
             node.tracks_distinct = kind == Kind::Consumed ? c != JsonValues::kUntracked.value : kind == Kind::Sequence && nodes_[a].tracks_distinct;
             tracks_distinct_ |= node.tracks_distinct;
             if (kind == Kind::Interleave) node.forgets = interleaves_.forgets({a});
@@ -140,7 +140,8 @@ ExprId RuleExprStore::interleave(InterleaveId state, InterleaveStore::Turn turn)
 }
 
 ExprId RuleExprStore::consumed(uint32_t state, uint32_t entry, ScalarPrefixId head) {
-    return add(Kind::Consumed, state, entry, head.value);
+    const ExprId any = add(Kind::Consumed, state, entry, JsonValues::kUntracked.value);
+    return head == JsonValues::kUntracked ? any : add(Kind::Consumed, state, entry, head.value, nodes_[any.value].min_length);
 }
 
 const RuleExprStore::Node& RuleExprStore::first_of(ExprId id) const {
@@ -178,8 +179,9 @@ ExprId RuleExprStore::after_body(ExprId id) {
 
 uint32_t RuleExprStore::min_length_after(ExprId id, RegexId rest) {
     const Node& node = first_of(id);
-    if (!interleaves_.length_depends_on_head({node.a}, node.b)) return min_length(id);
-    return min_length_after(nodes_[id.value], interleaves_.values()->complete({node.c}, rest));
+    if (!needs_head(id)) return min_length(id);
+    const ScalarPrefixId head{node.c};
+    return min_length_after(nodes_[id.value], head == JsonValues::kStart ? head : interleaves_.values()->complete(head, rest));
 }
 
 /// Minimum length after a head with this text.
@@ -192,10 +194,8 @@ uint32_t RuleExprStore::min_length_after(const Node& whole, ScalarPrefixId head)
 
 uint32_t RuleExprStore::min_bytes_until_equal(ExprId id) const {
     const Node& node = first_of(id);
+    if (!interleaves_.always_extensible({node.a})) return 0;
     const InterleaveStore::Definition& interleave = interleaves_.definition({node.a});
-    for (const auto& group : interleave.distinct) {
-        if (!interleaves_.values()->always_extensible(interleave.entries[group[0]].language)) return 0;
-    }
     const uint32_t body = nodes_[interleave.entries[node.b].body.value].min_length, separator = nodes_[interleave.separator.value].min_length;
     return add_lengths(interleaves_.values()->min_text_length({node.c}), add_lengths(body, separator));
 }
@@ -206,9 +206,34 @@ std::optional<uint32_t> RuleExprStore::reach_without_head(ExprId id) const {
     if (!irrelevant(0)) return std::nullopt;
     const uint32_t until_equal = std::min(min_bytes_until_equal(id), kLongReach - 1);
     if (until_equal > 0 && irrelevant(until_equal + 1)) return until_equal;  // and one byte that the head still takes
-    if (nullable(interleaves_.definition({node.a}).separator)) return 0;
-    // The last byte of the head, and its body: no other entry begins.
-    return add_lengths(nodes_[interleaves_.definition({node.a}).entries[node.b].body.value].min_length, 1);
+    return body_reach(node);
+}
+
+/// Bytes within which no other entry begins: the last one of the head, and the body.
+uint32_t RuleExprStore::body_reach(const Node& node) const {
+    const InterleaveStore::Definition& interleave = interleaves_.definition({node.a});
+    if (nullable(interleave.separator)) return 0;
+    return add_lengths(nodes_[interleave.entries[node.b].body.value].min_length, 1);
+}
+
+uint32_t RuleExprStore::least_reach_without_head(ExprId id) const {
+    const uint32_t until_equal = std::min(min_bytes_until_equal(id), kLongReach - 1), body = body_reach(first_of(id));
+    return until_equal > 0 ? std::min(until_equal, body) : body;
+}
+
+bool RuleExprStore::needs_head(ExprId id) const {
+    const Node& node = first_of(id);
+    return interleaves_.may_need_value({node.a}, node.b, 0, {node.c});
+}
+
+bool RuleExprStore::needs_head_after(ExprId id, uint8_t byte) const {
+    const Node& node = first_of(id);
+    return interleaves_.may_need_value({node.a}, node.b, 0, interleaves_.values()->append({node.c}, byte));
+}
+
+ByteSet RuleExprStore::may_need_head_after(ExprId id) const {
+    const Node& node = first_of(id);
+    return interleaves_.may_need_value_after({node.a}, node.b, {node.c});
 }
 
 void RuleExprStore::declare_lazy_rules(std::span<const LazyRule> lazy_rules) {

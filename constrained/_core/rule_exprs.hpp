@@ -79,6 +79,14 @@ public:
     /// How many bytes may follow before the head can change a shortest completion; none if it can already. It changes nothing
     /// while it is no value that the completion contains, whichever entries begin within these bytes.
     std::optional<uint32_t> reach_without_head(ExprId id) const;
+    /// A bound that it does not fall below, also after more bytes of the head, found without counting values.
+    uint32_t least_reach_without_head(ExprId id) const;
+    /// Whether the head can change a shortest completion: there is no such reach.
+    bool needs_head(ExprId id) const;
+    /// The same after one more byte of the head.
+    bool needs_head_after(ExprId id, uint8_t byte) const;
+    /// The bytes after which it may be so.
+    ByteSet may_need_head_after(ExprId id) const;
 
     /// Sets the bodies of the rules, computes minimum lengths and detects left recursion.
     void set_rules(std::vector<ExprId> bodies, std::span<const LazyRule> lazy_rules);
@@ -142,13 +150,14 @@ private:
     };
 
     uint64_t hash_of(const Node& node) const;
-    ExprId add(Kind kind, uint32_t a, uint32_t b, uint32_t c);
+    ExprId add(Kind kind, uint32_t a, uint32_t b, uint32_t c, std::optional<uint32_t> min_length = std::nullopt);
     ExprId interleave(InterleaveId state, InterleaveStore::Turn turn);
     ExprId consumed(uint32_t state, uint32_t entry, ScalarPrefixId head);
     const Node& first_of(ExprId id) const;
     ExprId with_first(ExprId id, ExprId first);
     uint32_t length_of(const Node& node) const;
     uint32_t min_length_after(const Node& node, ScalarPrefixId head) const;
+    uint32_t body_reach(const Node& node) const;
     void measure_chains();
     void find_left_recursion();
 

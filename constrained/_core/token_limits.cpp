@@ -284,7 +284,7 @@ std::pair<uint8_t, uint32_t> Automaton::step_nearer(uint32_t id) {
     const ByteSet possible = first(id);
     for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte)) {
         if (!may_be_nearer(id, static_cast<uint8_t>(byte))) continue;
-        const uint32_t next = byte_next(id, static_cast<uint8_t>(byte));
+        const uint32_t next = interchangeable_next(id, static_cast<uint8_t>(byte), 0);
         if (heads_[next].length < heads_[id].length) return {static_cast<uint8_t>(byte), next};  // exactly one less unless the length is a bound
     }
     return {0, kDead};  // the length was only a bound, see RegexStore::search
@@ -326,7 +326,7 @@ void BaseAutomaton::fill_mask_within(uint32_t state, uint32_t budget, uint32_t* 
     for (const uint32_t word : open) count += std::popcount(word);
     if (count == 0) return;
     add_canonical_tokens(state, budget, out);
-    if (count <= kFewTokens) {
+    if (count <= kFewTokens && !reads_many_heads(state)) {
         for (uint32_t i = 0; i < words; ++i) {
             for (uint32_t word = open[i]; word; word &= word - 1) {
                 const uint32_t token = i * 32 + std::countr_zero(word);
@@ -451,8 +451,12 @@ void BaseAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<const
                 next.past_exit |= std::ranges::binary_search(exits, std::pair{begin, child});
                 next.state = interchangeable(at.state, reach(next) + 1);
             }
-            next.state = next_of(next.state, trie.byte(child));
-            if (reads_heads(next.state)) next.state = interchangeable(next.state, reach(next));
+            if (reads && reads_heads(next.state)) {
+                next.state = interchangeable_next(next.state, trie.byte(child), reach(next));
+            } else {
+                next.state = next_of(next.state, trie.byte(child));
+                if (reads_heads(next.state)) next.state = interchangeable(next.state, reach(next));
+            }
             if (inside.front() < own_end) {
                 const auto here = inside.first(count_below(inside, own_end));
                 if (completes_within(next.state, budget - 1)) {
@@ -583,39 +587,6 @@ uint32_t Automaton::forks_of(uint32_t id) const {
     uint32_t most = 0;
     for (const Item& item : items(id)) most = std::max(most, gss_.forks(item.after));
     return most;
-}
-
-bool Automaton::reads_heads(uint32_t id) const { return state_of(id).tracks_distinct; }
-
-bool Automaton::forgets(uint32_t id) const {
-    return std::ranges::any_of(items(id), [&](const Item& item) { return gss_.forgets(item.after); });
-}
-
-std::vector<uint32_t> Automaton::head_exits(uint32_t id) {
-    std::vector<uint32_t> exits;
-    for (uint32_t i = 0; i < state_of(id).items_count; ++i) {
-        const Item item = items(id)[i];
-        if (!gss_.tracks_distinct(item.after)) continue;
-        const std::vector<uint32_t>& nodes = shard_->lexicon.at(item.residual).entry.boundary_nodes;
-        exits.insert(exits.end(), nodes.begin(), nodes.end());
-    }
-    return exits;
-}
-
-uint32_t Automaton::interchangeable(uint32_t id, uint32_t reach) {
-    if (state_of(id).without_heads == kUnset) {
-        std::vector<Item> items(this->items(id).begin(), this->items(id).end());
-        uint32_t most = kInfinite;
-        for (Item& item : items) {
-            const auto irrelevant = gss_.tracks_distinct(item.after) ? gss_.reach_without_head(item.after) : std::nullopt;
-            if (!irrelevant) continue;
-            most = std::min(most, *irrelevant);
-            item.after = gss_.assume_distinct(item.after);
-        }
-        state_of(id).without_heads = most == kInfinite ? id : intern(items, heads_[id].accepts);
-        state_of(id).reach_without_heads = most;
-    }
-    return reach <= state_of(id).reach_without_heads ? state_of(id).without_heads : id;
 }
 
 }  // namespace core

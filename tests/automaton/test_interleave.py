@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from typing import Any
 
 import jsonschema
 import pytest
@@ -471,6 +472,70 @@ def test_the_shortest_rest_leaves_out_the_value_that_is_being_read(
             for end in range(len(text) + 1):
                 shortest[text[:end]] = min(len(text) - end, shortest.get(text[:end], len(text)))
     automaton = TokenAutomaton(lower_schema(schema, whitespace="none").grammar, BYTES)
+    for prefix, left in shortest.items():
+        state = follow(automaton, prefix.encode())
+        assert state != DEAD, prefix
+        assert automaton.shortest_completion(state) == left, prefix
+
+
+_SHORT_NAMES = {"propertyNames": {"pattern": "^[ab]{1,2}$"}, "additionalProperties": {"enum": [1, 22]}}
+
+
+_CONDITIONS: dict[str, dict[str, Any]] = {
+    "patterns that overlap": {
+        "patternProperties": {"a": {"enum": [22]}, "b$": {"enum": [1, 22]}},
+        "minProperties": 3,
+    },
+    "conditions": {
+        "minProperties": 2,
+        "allOf": [
+            {"not": {"patternProperties": {"^a": {"const": 1}}}},
+            {"not": {"patternProperties": {"b$": {"const": 22}}}},
+        ],
+    },
+    "conditions beside known names": {
+        "properties": {"ab": {"enum": [1, 22]}, "b": {"enum": [22]}},
+        "required": ["b"],
+        "minProperties": 3,
+        "allOf": [
+            {"not": {"patternProperties": {"^a": {"const": 1}}}},
+            {"not": {"patternProperties": {"a$": {"const": 22}}}},
+        ],
+    },
+    "one of two conditions": {
+        "oneOf": [
+            {"not": {"patternProperties": {"a": {"const": 1}}}},
+            {"not": {"patternProperties": {"b": {"const": 22}}}},
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "property_order"),
+    [*((name, "any") for name in _CONDITIONS), ("conditions beside known names", "schema")],
+)
+def test_the_shortest_rest_of_names_under_conditions(name: str, property_order: Any) -> None:
+    """The judge writes all objects of a few short names, and `jsonschema` says which are valid."""
+    keywords = _CONDITIONS[name]
+    schema = {"type": "object", **_SHORT_NAMES, **keywords}
+    valid = jsonschema.Draft202012Validator(schema).is_valid
+    known = list(keywords.get("properties", ())) if property_order == "schema" else []
+    shortest: dict[str, int] = {}
+    for count in range(4):
+        for names in itertools.permutations(("a", "b", "aa", "ab", "ba", "bb"), count):
+            places = [known.index(name) if name in known else len(known) for name in names]
+            if places != sorted(places):
+                continue
+            for values in itertools.product((1, 22), repeat=count):
+                value = dict(zip(names, values, strict=True))
+                if valid(value):
+                    text = json.dumps(value, separators=(",", ":"))
+                    for end in range(len(text) + 1):
+                        shortest[text[:end]] = min(len(text) - end, shortest.get(text[:end], len(text)))
+    grammar = lower_schema(schema, whitespace="none", property_order=property_order).grammar
+    automaton = TokenAutomaton(grammar, BYTES)
+    assert len(shortest) > 100
     for prefix, left in shortest.items():
         state = follow(automaton, prefix.encode())
         assert state != DEAD, prefix

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from constrained.automaton import TokenAutomaton, UniqueAutomaton, compile
 from constrained.automaton.protocol import Automaton
+from constrained.constraint import json_schema
 from constrained.evaluate.hostile.case import words
 
 
@@ -47,6 +50,83 @@ def test_names_that_no_shortest_completion_has_are_not_told_apart() -> None:
     ]
     shortest, within = steps({"type": "object", "allOf": conditions}, '{"a":1,"')
     assert shortest + within < 100_000
+
+
+INSIDE = {"type": "object", "properties": {"c": {"type": "string", "pattern": "77"}}}
+PATTERNS = ("a", "b", "c", "^x", "y$")
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "most"),
+    [
+        (
+            {
+                "type": "object",
+                "oneOf": [
+                    {
+                        "patternProperties": {name: {"type": "object"}},
+                        "not": {"patternProperties": {name: {"not": INSIDE}}},
+                    }
+                    for name in "ab"
+                ],
+            },
+            '{"',
+            60_000,
+        ),
+        (
+            {
+                "type": "object",
+                "patternProperties": {pattern: {"minimum": i} for i, pattern in enumerate(PATTERNS[:4])},
+                "minProperties": 8,
+            },
+            '{ "',
+            260_000,
+        ),
+        (
+            {
+                "type": "object",
+                "patternProperties": {pattern: {"minimum": i} for i, pattern in enumerate(PATTERNS)},
+                "allOf": [{"not": {"patternProperties": {name: {"type": "string"}}}} for name in "ab"],
+                "minProperties": 3,
+            },
+            '{ "',
+            600_000,
+        ),
+    ],
+    ids=["one of two conditions", "patterns that overlap", "conditions on them"],
+)
+def test_names_are_told_apart_only_where_a_shortest_completion_has_them(
+    schema: Any, text: str, most: int
+) -> None:
+    shortest, within = steps(schema, text)
+    assert shortest + within < most
+
+
+def after_text_of_cases(count: int, text: bytes) -> tuple[TokenAutomaton, int]:
+    """The automaton of an object of 2^count cases, and its state after a text."""
+    cases = {f"p{i}": {"required": [f"q{i}"]} for i in range(count)}
+    known = {name: {"type": "null"} for name in cases}
+    schema = {"type": "object", "dependentSchemas": cases, "properties": known}
+    automaton = compile(json_schema(schema, property_order="any"), words())
+    assert isinstance(automaton, TokenAutomaton)
+    state = automaton.start
+    for byte in text:
+        state = automaton.next(state, automaton.vocabulary.tokens.index(bytes((byte,))))
+    return automaton, state
+
+
+def test_a_name_in_many_cases_is_counted_in_each() -> None:
+    automaton, _ = after_text_of_cases(8, b'{"xy')
+    assert automaton.last_work > 2**8
+
+
+def test_few_tokens_that_begin_a_name_are_not_read_in_each_of_many_cases() -> None:
+    automaton, state = after_text_of_cases(10, b"{")
+    mask = automaton.new_mask()
+    shortest = automaton.shortest_completion(state)
+    for budget, most in ((shortest, 1_000_000), (shortest + 1, 600_000)):
+        automaton.fill_mask_within(state, mask, budget)
+        assert automaton.last_work < most
 
 
 def test_different_multiples_with_many_remainders_need_no_search() -> None:

@@ -95,6 +95,24 @@ CONSTRAINTS: dict[str, Constraint] = {
             {"not": {"patternProperties": {"b": {"type": "string", "format": "date"}}}},
         ],
     ),
+    "members whose names match patterns that overlap": schema(
+        type="object",
+        minProperties=4,
+        patternProperties={"a": {"type": "integer"}, "b": {"minimum": 1}, "^1|d$": {"maxLength": 2}},
+    ),
+    "one of two conditions on names": schema(
+        type="object",
+        oneOf=[
+            {"not": {"patternProperties": {"a": {"type": "integer"}}}},
+            {"patternProperties": {"b": {}}, "not": {"patternProperties": {"b": {"type": "string"}}}},
+        ],
+    ),
+    "conditions and a count beside known names": schema(
+        type="object",
+        properties={"ab": {"type": "integer"}, "word": {}, "a": {}},
+        minProperties=4,
+        allOf=[{"not": {"patternProperties": {name: {"type": "string"}}}} for name in ("a", "b", "^1")],
+    ),
     "required in any order": json_schema(
         {"type": "object", "required": ["a", "ab"], "dependentRequired": {"a": ["word"]}},
         property_order="any",
