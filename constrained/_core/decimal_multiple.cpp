@@ -128,15 +128,19 @@ uint32_t DecimalMultiple::min_length(uint32_t least) const {
         if (zeros == 0 || low > high || form == Form::Whole) return kInfinite;
         return add_lengths(places, form == Form::Fraction ? 1 : add_lengths(low, 2));
     }
+    // Behind these digits more of them help again only where some of the places are read that 2 or 5 in a modulus stands for.
+    const uint64_t surely = uint64_t{low} + kSurely, later = uint64_t{places} - std::min(places, of->tens);
+    const auto next = [&](uint64_t digits, uint64_t jump) { return digits >= surely ? std::max(digits + 1, jump) : digits + 1; };
     if (form == Form::Fraction) {
-        for (uint32_t digits = std::max(low, least); digits <= places; ++digits) {
-            if (ends(digits, places - digits)) return digits;
+        for (uint64_t digits = std::max(low, least); digits <= places; digits = next(digits, later)) {
+            if (ends(bounded_length(digits), places - static_cast<uint32_t>(digits))) return bounded_length(digits);
         }
         return low > places && zeros > 0 && ends(0, 0) ? low : kInfinite;
     }
     const uint32_t behind = form == Form::Number ? places : 0;
-    const uint64_t most = uint64_t{high == kInfinite ? low + kSurely : high} + behind;  // after them none helps
-    for (uint32_t digits = std::max(low, least == 0 ? 0 : least - 1); digits <= most; ++digits) {  // before and after the point together
+    const uint64_t most = std::min<uint64_t>(std::min<uint64_t>(high, surely) + behind, kLongest);
+    for (uint64_t all = std::max(low, least == 0 ? 0 : least - 1); all <= most; all = next(all, low + later)) {
+        const auto digits = static_cast<uint32_t>(all);  // before and after the point together
         if (digits <= high && ends(digits, places)) return digits;
         if (form == Form::Number && digits > low && ends_behind_point(digits)) return digits + 1;
     }
