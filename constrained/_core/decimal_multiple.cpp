@@ -87,8 +87,10 @@ std::optional<Wide> DecimalMultiple::least_ending(uint32_t digits, uint32_t skip
     // The multiples of m among the next 10^digits whole numbers: the first one, then every m-th.
     const Wide read = Wide{residue_high} << 64 | residue, free = kPowersOfTen[std::min(digits, kSurely)];
     const auto begin = [&](uint64_t modulus) {
-        Wide begun = read % modulus * (free % modulus) % modulus;
-        for (uint32_t i = kSurely; i < digits && begun > 0; ++i) begun = begun * 10 % modulus;
+        Wide begun = read % modulus, power = 10 % modulus;
+        for (uint32_t left = digits; left > 0; left /= 2, power = power * power % modulus) {
+            if (left % 2 == 1) begun = begun * power % modulus;
+        }
         return static_cast<uint64_t>(begun);
     };
     const uint64_t begun = begin(m), first = begun == 0 ? 0 : m - begun;
@@ -169,8 +171,9 @@ std::string DecimalMultiple::shortest() const {
     if (length >= low && length <= high) consider(length, 0, places);
     if (form == Form::Number && length > low + 1) {
         const uint32_t digits = length - 1;
-        const uint32_t most = std::min(places, digits - low);
-        for (uint32_t behind = digits > high ? std::max(1u, digits - high) : 1; behind <= most; ++behind) consider(digits, behind, places - behind);
+        const uint32_t most = std::min(places, digits - low), alike = std::min(most, places - std::min(places, of->tens));
+        // As far as there the digits are the same, and the text with the first point is the least.
+        for (uint32_t behind = std::max({1u, alike, digits > high ? digits - high : 0}); behind <= most; ++behind) consider(digits, behind, places - behind);
     }
     return least;
 }

@@ -9,8 +9,9 @@ namespace core {
 
 namespace {
 constexpr uint32_t kCountSteps = 20;  // of work, for the tokens that spell the digits that complete a number
-constexpr uint32_t kReadSteps = 4;    // and for these digits, by each alternative
+constexpr uint32_t kReadSteps = 4;    // and for each alternative, and one for each of these digits
 
+uint64_t steps_to_skip(const NumberRests& numbers) { return kCountSteps + numbers.list().size() * (kReadSteps + uint64_t{numbers.length()}); }
 bool in_number(uint8_t byte) { return (byte >= '0' && byte <= '9') || byte == '.'; }
 }  // namespace
 
@@ -95,7 +96,8 @@ std::optional<uint32_t> Automaton::skip(uint32_t id, std::vector<uint8_t>& text)
     if (heads_[id].plain) return std::nullopt;
     const auto [numbers, behind] = in_number_of(id);
     if (numbers.empty() || (behind != kDead && heads_[behind].length == heads_[id].length)) return std::nullopt;
-    shard_->work.spend(kCountSteps + kReadSteps * numbers.list().size());
+    if (numbers.length() > longest_spelled()) return std::nullopt;
+    shard_->work.spend(steps_to_skip(numbers));
     return here(numbers.skip(text)).behind;
 }
 
@@ -106,14 +108,13 @@ bool Automaton::place_completes_within(const InNumber& place, uint32_t budget) {
     const uint32_t length = numbers.length();
     if (length <= budget) return true;
     if (length > uint64_t{budget} * shard_->trie.longest() || length > longest_spelled()) return false;
-    const auto alternatives = static_cast<uint32_t>(numbers.list().size());
-    const uint32_t cost = kNumberCost + alternatives;
+    const uint32_t cost = kNumberCost + static_cast<uint32_t>(numbers.list().size());
     if (fuel_left_ < cost) {
         fuel_left_ = 0;
         return false;
     }
     fuel_left_ -= cost;
-    shard_->work.spend(kCountSteps + kReadSteps * alternatives);
+    shard_->work.spend(steps_to_skip(numbers));
     std::vector<uint8_t> text;
     const uint32_t end = standing(here(numbers.skip(text)).behind);
     return affordable(end) && count_before(text, end) <= budget;

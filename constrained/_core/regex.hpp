@@ -237,7 +237,6 @@ private:
     static constexpr uint32_t kWhole = 0;  // the partition with one class
     static constexpr uint32_t kManyCopies = 4;  // see `intricate`
     static constexpr uint32_t kStepsOfFuel = 256;  // of work, for which a search burns one more unit of fuel
-    static constexpr uint32_t kStepsOfMove = 4;  // of work, for each move of a search, beside those of its derivative
     static constexpr size_t kPatience = 1000;  // derivatives that `search` visits before it accepts any completion
     static constexpr uint32_t kContainSteps = 256;  // pairs of expressions that `contains` compares
     static constexpr uint32_t kComparedInStep = 16;  // such pairs, in a step of work

@@ -206,7 +206,7 @@ uint32_t RegexStore::search(RegexId id) {
             if (burnt > fuel_) throw TooLarge("deciding whether an intersection or complement of regular expressions is empty");
             fuel_ -= static_cast<uint32_t>(burnt);
         }
-        work_.spend(kStepsOfMove * bytes.size());
+        work_.spend(bytes.size());  // beside what their derivatives take
         if (fuel_ != kInfinite) continue;
         if (!diving && steps >= kPatience) {
             diving = true;

@@ -5,6 +5,7 @@ namespace core {
 namespace {
 constexpr size_t kFewTokens = 512;   // kept as a list; more are kept as bits
 constexpr size_t kFewBytes = 4;      // looked up one by one
+constexpr uint32_t kCellsInStep = 8;  // that are looked up, in a step of work
 constexpr size_t kBoundaryBytesInStep = 32;  // of a boundary trie that is made, in a step of work
 constexpr size_t kManyExits = 4096;  // out of C*: too many to check one by one
 constexpr uint32_t kManyParts = 2048;  // of an expression that is not written again without its bounds
@@ -268,7 +269,7 @@ private:
                 const auto byte = static_cast<uint8_t>((alphabet & ByteClasses::instance().bytes_of(byte_class))._Find_first());
                 visit(folded, child, cell ? walk.cells.read(*cell, byte) : read(residual, byte), leave);
             }
-            if (cell) lexicon.regexes_.work().spend(folded.children_end(node) - folded.children_begin(node));
+            if (cell) lexicon.regexes_.work().spend(1 + (folded.children_end(node) - folded.children_begin(node)) / kCellsInStep);
         }
     }
 
@@ -292,7 +293,7 @@ private:
                 allow(trie.descendant_tokens(node), lexicon.regexes_.min_length(residual));
                 continue;
             }
-            lexicon.regexes_.work().spend(end - begin);
+            lexicon.regexes_.work().spend(1 + (end - begin) / kCellsInStep);
             for (uint32_t child = begin; child < end; ++child) visit(trie, child, walk.cells.read(cell, trie.byte(child)), leave);
         }
     }
