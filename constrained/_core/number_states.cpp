@@ -9,9 +9,10 @@ namespace core {
 
 namespace {
 constexpr uint32_t kCountSteps = 20;  // of work, for the tokens that spell the digits that complete a number
-constexpr uint32_t kReadSteps = 4;    // and for each alternative, and one for each of these digits
+constexpr uint32_t kReadSteps = 4;    // and for each alternative
+constexpr uint32_t kDigitsInStep = 4;  // that are read for it
 
-uint64_t steps_to_skip(const NumberRests& numbers) { return kCountSteps + numbers.list().size() * (kReadSteps + uint64_t{numbers.length()}); }
+uint64_t steps_to_skip(const NumberRests& numbers) { return kCountSteps + numbers.list().size() * (kReadSteps + numbers.length() / kDigitsInStep); }
 bool in_number(uint8_t byte) { return (byte >= '0' && byte <= '9') || byte == '.'; }
 }  // namespace
 
