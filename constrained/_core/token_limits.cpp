@@ -355,7 +355,6 @@ void BaseAutomaton::add_canonical_tokens(uint32_t state, uint32_t budget, uint32
     if (completion(state) > budget) return;
     if (heads_[state].rest == Rest::Few) fuel_left_ = UINT32_MAX;  // all counts are known
     spelled_by_.resize(heads_.size());
-    spelled_by_.resize(heads_.size());
     uint32_t node = Trie::kRoot;
     const auto add = [&](uint8_t byte, auto&& left) {
         if (node != Trie::kNone) node = trie.child(node, byte);
