@@ -98,7 +98,7 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
                 case Kind::DecimalMultiple:
                     node.nullable = multiples_[a].complete();
                     node.finite = false;
-                    node.min_length = node.least = multiples_[a].min_length();
+                    node.min_length = node.least = multiple_lengths_[a];
                     node.max_length = kInfinite;
                     break;
                 case Kind::Substring:
@@ -363,14 +363,15 @@ RegexId RegexStore::multiple(std::span<const uint8_t> packed) {
 }
 
 RegexId RegexStore::rest(const DecimalMultiple& number) {
-    work_.spend(number.of->excluded.size() / 4);
-    if (number.min_length() == kInfinite) return kEmptyLanguage;
     const uint32_t index = multiple_index_.find_or_insert(
         number.hash(), [&](uint32_t other) { return multiples_[other] == number; },
         [&] {
+            work_.spend(kMultipleSteps + number.of->excluded.size() / 4);
             multiples_.push_back(number);
+            multiple_lengths_.push_back(number.min_length());
             return static_cast<uint32_t>(multiples_.size() - 1);
         });
+    if (multiple_lengths_[index] == kInfinite) return kEmptyLanguage;
     return add(Kind::DecimalMultiple, index, 0, 0, combine(7, index));
 }
 

@@ -238,6 +238,7 @@ private:
     static constexpr uint32_t kManyCopies = 4;  // see `intricate`
     static constexpr uint32_t kStepsOfFuel = 256;  // of work, for which a search burns one more unit of fuel
     static constexpr size_t kPatience = 1000;  // derivatives that `search` visits before it accepts any completion
+    static constexpr uint32_t kMultipleSteps = 5;  // of work, for the shortest number of a multiple
     static constexpr uint32_t kContainSteps = 256;  // pairs of expressions that `contains` compares
     static constexpr uint32_t kComparedInStep = 16;  // such pairs, in a step of work
     static constexpr size_t kDive = 20'000;    // derivatives that it visits before it gives up; a wide one counts more than once:
@@ -339,6 +340,7 @@ private:
     std::map<std::vector<int32_t>, RegexId> chars_index_;
     std::map<std::vector<uint64_t>, Moduli> moduli_;  // by all of them; references stay valid
     std::vector<DecimalMultiple> multiples_;
+    std::vector<uint32_t> multiple_lengths_;  // of the shortest number; kInfinite where there is none
     InternTable multiple_index_;
     std::vector<std::unique_ptr<SubstringIndex>> substring_indexes_;
     std::unordered_map<uint64_t, std::vector<uint32_t>> substring_index_of_;  // by hash of the packed document

@@ -5,6 +5,7 @@ namespace core {
 namespace {
 constexpr size_t kFewTokens = 512;   // kept as a list; more are kept as bits
 constexpr size_t kFewBytes = 4;      // looked up one by one
+constexpr size_t kEntriesInStep = 64;  // of tables that grow, in a step of work
 constexpr uint32_t kCellsInStep = 8;  // that are looked up, in a step of work
 constexpr size_t kBoundaryBytesInStep = 32;  // of a boundary trie that is made, in a step of work
 constexpr size_t kManyExits = 4096;  // out of C*: too many to check one by one
@@ -72,6 +73,7 @@ TokenLexicon::Standing TokenLexicon::without_words(RegexId residual) {
 
 TokenLexicon::Lookup TokenLexicon::at(RegexId residual) {
     if (residual.value >= representatives_.size()) {
+        regexes_.work().spend((regexes_.size() - representatives_.size()) / kEntriesInStep);
         bytes_ += (regexes_.size() - representatives_.size()) * sizeof(Standing);
         representatives_.append(regexes_.size() - representatives_.size(), {});
     }

@@ -24,7 +24,10 @@ public:
     /// A call, which does `what`: its steps are counted from zero, under its limit.
     class Counted {
     public:
-        Counted(Work& work, uint64_t limit, const char* what = "a mask, or a count of tokens,") : work_(work) { work_.spent_ = 0, work_.limit_ = limit, work_.what_ = what; }
+        Counted(Work& work, uint64_t limit, const char* what = "a mask, or a count of tokens,") : work_(work) {
+            work_.before_ += work_.spent_;
+            work_.spent_ = 0, work_.limit_ = limit, work_.what_ = what;
+        }
         ~Counted() { work_.limit_ = kUnlimited; }
         Counted(const Counted&) = delete;
         Counted& operator=(const Counted&) = delete;
@@ -39,9 +42,11 @@ public:
         if (spent_ > limit_) throw TooMuchWork(std::string(what_) + " takes too many steps");
     }
     uint64_t spent() const { return spent_; }
+    /// Steps of all calls, this one included.
+    uint64_t total() const { return before_ + spent_; }
 
 private:
-    uint64_t spent_ = 0, limit_ = kUnlimited;
+    uint64_t before_ = 0, spent_ = 0, limit_ = kUnlimited;
     const char* what_ = "";
 };
 

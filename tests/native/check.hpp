@@ -1,18 +1,8 @@
 // What must hold of every state of an automaton, whatever is forgotten meanwhile; a broken law prints itself and aborts.
 #pragma once
 
-#include <cstdio>
-#include <cstdlib>
-
+#include "counted.hpp"
 #include "input.hpp"
-
-#define LAW(condition)                                                                   \
-    do {                                                                                 \
-        if (!(condition)) {                                                              \
-            std::fprintf(stderr, "%s:%d: broken law: %s\n", __FILE__, __LINE__, #condition); \
-            std::abort();                                                                \
-        }                                                                                \
-    } while (false)
 
 namespace fuzz {
 
@@ -24,7 +14,7 @@ class Checker {
 public:
     /// `work`: steps that the input has taken.
     Checker(Automaton& automaton, uint64_t& work)
-        : automaton_(automaton), work_(work), shard_(automaton.shard()), row_(shard_.masks.words()), within_(row_) {
+        : automaton_{automaton}, work_(work), shard_(automaton.shard()), row_(shard_.masks.words()), within_(row_) {
         for (uint32_t token = 0; token < shard_.size; ++token) {
             const auto bytes = shard_.tokens[token];
             if (bytes.size() == 1) single_[bytes[0]] = token;
@@ -32,7 +22,7 @@ public:
     }
 
     void walk(Input& input, int steps) {
-        uint32_t state = automaton_.start();
+        uint32_t state = automaton_->start();
         while (steps-- > 0 && !input.done() && !tired()) {
             const std::vector<uint32_t> allowed = check(state, input);
             if (allowed.empty()) break;
@@ -46,16 +36,16 @@ private:
 
     /// Counts the last call. Whether the input has taken all of its steps.
     bool tired() {
-        work_ += automaton_.last_work();
+        work_ += automaton_->last_work();
         return work_ > kMostWork;
     }
 
     /// The text tokens that the state allows, as far as they were checked.
     std::vector<uint32_t> check(uint32_t state, Input& input) {
-        LAW(automaton_.has_state(state) && state != Automaton::kDead);
+        LAW(automaton_->has_state(state) && state != Automaton::kDead);
         automaton_.fill_mask(state, row_.data());
-        LAW(shard_.masks.copy(automaton_.mask_id(state), within_.data()) && within_ == row_);
-        LAW(automaton_.find_mask_bits(state, within_.data()) && within_ == row_);
+        LAW(shard_.masks.copy(automaton_->mask_id(state), within_.data()) && within_ == row_);
+        LAW(automaton_->find_mask_bits(state, within_.data()) && within_ == row_);
         const bool accepts = automaton_.accepts(state);
         const std::string forced = automaton_.forced(state);
         const uint32_t left = automaton_.shortest_completion(state);
@@ -64,15 +54,15 @@ private:
         LAW(!accepts || forced.empty());
         const uint32_t budget = input.one_in(2) ? left + input.below(3) : input.below(8);
         automaton_.fill_mask_within(state, budget, within_.data());
-        const bool may_lack = automaton_.mask_may_lack();
+        const bool may_lack = automaton_->mask_may_lack();
         std::vector<uint32_t> allowed;
         bool nearer = accepts;
         for (uint32_t token = 0; token < shard_.size; ++token) {
             if (tired()) return allowed;
-            const size_t collections = automaton_.collections();
+            const size_t collections = automaton_->collections();
             const uint32_t after = automaton_.next(state, token);
             LAW((after != Automaton::kDead) == holds(row_, token));
-            const uint32_t found = automaton_.find_next(state, token);  // may have been dropped
+            const uint32_t found = automaton_->find_next(state, token);  // may have been dropped
             LAW(found == after || found == core::Memo::kMissing);
             LAW(same(automaton_.next(state, token), after, collections));
             LAW(holds(row_, token) || !holds(within_, token));
@@ -106,7 +96,7 @@ private:
     /// Whether two ways to one text lead to one state; after a collection, to states with the same mask.
     bool same(uint32_t one, uint32_t other, size_t collections) {
         if (one == other) return true;
-        if (automaton_.collections() == collections || automaton_.accepts(one) != automaton_.accepts(other)) return false;
+        if (automaton_->collections() == collections || automaton_.accepts(one) != automaton_.accepts(other)) return false;
         std::vector<uint32_t> first(row_.size()), second(row_.size());
         automaton_.fill_mask(one, first.data());
         automaton_.fill_mask(other, second.data());
@@ -142,7 +132,7 @@ private:
         for (uint32_t token = 0; token < shard_.size; ++token) LAW(holds(row_, token) == shard_.is_eos(token));
     }
 
-    Automaton& automaton_;
+    CountedCalls<Automaton> automaton_;
     uint64_t& work_;
     core::Shard& shard_;
     std::vector<uint32_t> row_, within_;

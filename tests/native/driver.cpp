@@ -49,6 +49,10 @@ uint64_t blocks = 0;  // that the input ran
 
 }  // namespace
 
+namespace fuzz {
+uint64_t blocks_run() { return blocks; }
+}  // namespace fuzz
+
 extern "C" void __sanitizer_cov_trace_pc() {
     ++blocks;
     const auto block = reinterpret_cast<uintptr_t>(__builtin_return_address(0)) * 0x9e3779b97f4a7c15ULL >> 48;

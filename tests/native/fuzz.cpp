@@ -26,7 +26,9 @@ struct Open {
     template <class Arrays>
     void read(Arrays& arrays) {
         const std::lock_guard guard(shard->lock);
+        const fuzz::Counting counting(*shard);
         arrays.grammar.terminals = core::read_regexes(arrays.regexes, shard->regexes);
+        counting.check();
         known.insert(known.end(), arrays.grammar.terminals.begin(), arrays.grammar.terminals.end());
     }
 };
