@@ -327,6 +327,8 @@ protected:
     /// Drops the contents of all states but these, ascending, and those that it cannot compute again.
     virtual void collect(const std::vector<uint32_t>& kept) = 0;
     /// The state after a token that once led to one whose content was dropped.
+    /// The state after a token that `next` refuses, although the mask of the state may allow it.
+    virtual uint32_t promised_next(uint32_t, uint32_t) { return kDead; }
     virtual uint32_t next_again(uint32_t state, uint32_t token) { return token_next(state, token); }
     virtual size_t memo_bytes() const { return tokens_.bytes(); }
     virtual size_t mask_keys() const { return 0; }

@@ -411,7 +411,12 @@ uint32_t LexerAutomaton::walk_mask(uint32_t id) {
     } else {
         walk_tokens(shard_->trie, shard_->vocabulary->tables.byte_class_trie, walk, from);
     }
-    for (size_t i = 0; i < cells_used_; ++i) cell_of_[cells_[i].state] = nullptr;
+    State& state = state_of(id);
+    state.walked_at = static_cast<uint32_t>(walked_.size()), state.walked_count = static_cast<uint32_t>(cells_used_);
+    for (size_t i = 0; i < cells_used_; ++i) {
+        cell_of_[cells_[i].state] = nullptr;
+        walked_.push_back(cells_[i].state);
+    }
     return walk.worst;
 }
 
@@ -430,7 +435,7 @@ size_t LexerAutomaton::permanent_bytes() const {
 }
 
 size_t LexerAutomaton::content_bytes() const {
-    return states_.size() * sizeof(State) + branches_.capacity() * sizeof(Branch) + items_.capacity() * sizeof(Item) + 4 * moves_.capacity() +
+    return states_.size() * sizeof(State) + branches_.capacity() * sizeof(Branch) + items_.capacity() * sizeof(Item) + 4 * (moves_.capacity() + walked_.capacity()) +
            parser_state_bytes_ + index_.bytes() + lexer_.bytes() + exprs_.bytes() + gss_.bytes();
 }
 
@@ -451,16 +456,23 @@ void LexerAutomaton::forget_memos() {
     shard_->epoch.wait_for_readers();
 }
 
-/// Keeps what was given out, whenever it was used, and its completions: a search again could find another one, or none.
-void LexerAutomaton::collect(const std::vector<uint32_t>&) {
+/// Keeps what was given out, whenever it was used, what the masks of the recent states went through, and the completions of both.
+void LexerAutomaton::collect(const std::vector<uint32_t>& recent) {
     std::vector<uint32_t> ids;
-    std::vector<bool> kept(heads_.size());
-    for (uint32_t start = kFinished + 1; start < kept.size(); ++start) {
-        for (uint32_t id = start; given_out(start) && id != kDead && !kept[id];) {
+    std::vector<bool> kept(heads_.size()), used(heads_.size());
+    const auto keep = [&](uint32_t id) {
+        while (id != kDead && !kept[id]) {
             kept[id] = true;
             ids.push_back(id);
             id = heads_[id].length == 0 ? kDead : unproven_next(id, state_of(id).witness);
         }
+    };
+    for (uint32_t id = kFinished + 1; id < kept.size(); ++id) {
+        if (given_out(id)) keep(id);
+    }
+    for (const uint32_t id : recent) {
+        used[id] = true;
+        for (uint32_t i = 0; i < state_of(id).walked_count; ++i) keep(walked_[state_of(id).walked_at + i]);
     }
     std::ranges::sort(ids);
 
@@ -500,6 +512,7 @@ void LexerAutomaton::collect(const std::vector<uint32_t>&) {
 
     states_.clear();
     branches_ = {}, moves_ = {};
+    const std::vector<uint32_t> walked = std::exchange(walked_, {});
     forget_contents(ids);
     for (uint32_t id = 0; id <= kFinished; ++id) {
         heads_[id].content = states_.push();
@@ -512,6 +525,9 @@ void LexerAutomaton::collect(const std::vector<uint32_t>&) {
         for (Item& item : items) item.after = continuations[item.after];
         state.branches_at = static_cast<uint32_t>(branches_.size()), state.items_at = static_cast<uint32_t>(items_.size());
         state.moves = kUnset;
+        const auto went = walked.begin() + state.walked_at;
+        state.walked_at = static_cast<uint32_t>(walked_.size()), state.walked_count = used[ids[i]] ? state.walked_count : 0;
+        walked_.insert(walked_.end(), went, went + state.walked_count);
         branches_.insert(branches_.end(), branches.begin(), branches.end());
         items_.insert(items_.end(), items.begin(), items.end());
         heads_[ids[i]].content = states_.push();

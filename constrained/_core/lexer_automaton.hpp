@@ -11,7 +11,8 @@
 //    state on it is proven. A search that exhausts its fuel counts as a proof of the contrary, so an allowed text can always
 //    be completed, whatever the fuel.
 //  * A state id that `next` gave out is valid for the lifetime of the automaton, and so is its stored completion: a collection
-//    keeps the content of these states, of those on their completions, and what they consist of.
+//    keeps the content of these states, of those on their completions, and what they consist of. It also keeps the completions behind
+//    the tokens of the masks that were used last: a search again could find another one, or none.
 // Thread safety: see `BaseAutomaton`.
 #pragma once
 
@@ -67,6 +68,7 @@ private:
         uint32_t bound = kInfinite;    // lower bound of the completion, in bytes
         uint32_t partition = 0;  // of the shard, which keeps it
         uint32_t moves = kUnset;       // unproven successors by byte class
+        uint32_t walked_at = 0, walked_count = 0;  // states that its mask has gone through
         Verdict verdict = Verdict::Open;
         uint8_t witness = 0;           // first byte of the stored completion
     };
@@ -119,6 +121,7 @@ private:
     StableArray<State> states_;  // by `Head::content`
     std::vector<Branch> branches_;
     std::vector<uint32_t> moves_;
+    std::vector<uint32_t> walked_;
     std::deque<Cell> cells_;  // of the current walk
     size_t cells_used_ = 0;
     std::vector<Cell*> cell_of_;
