@@ -124,6 +124,7 @@ protected:
     // Bytes that the search for one spelled completion may try: of the start, and of other states; and those that an exact count of its tokens may.
     static constexpr uint32_t kStartFuel = 1'000'000, kSpellingFuel = 100'000, kCountingFuel = 1u << 14;
     static constexpr uint32_t kMaskFuel = 1u << 15;  // bytes of completions that one mask within a budget may spell
+    static constexpr uint32_t kSpelledInStep = 8;    // of them, in a step of work
     static constexpr uint32_t kNumberCost = 4;       // of them, for the digits that complete a number (`skip`)
 
     struct Item {
@@ -327,8 +328,6 @@ protected:
     /// Drops the contents of all states but these, ascending, and those that it cannot compute again.
     virtual void collect(const std::vector<uint32_t>& kept) = 0;
     /// The state after a token that once led to one whose content was dropped.
-    /// The state after a token that `next` refuses, although the mask of the state may allow it.
-    virtual uint32_t promised_next(uint32_t, uint32_t) { return kDead; }
     virtual uint32_t next_again(uint32_t state, uint32_t token) { return token_next(state, token); }
     virtual size_t memo_bytes() const { return tokens_.bytes(); }
     virtual size_t mask_keys() const { return 0; }

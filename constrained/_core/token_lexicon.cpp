@@ -5,7 +5,7 @@ namespace core {
 namespace {
 constexpr size_t kFewTokens = 512;   // kept as a list; more are kept as bits
 constexpr size_t kFewBytes = 4;      // looked up one by one
-constexpr size_t kEntriesInStep = 64;  // of tables that grow, in a step of work
+constexpr size_t kEntriesInStep = 64;  // of tables that grow or are emptied, in a step of work
 constexpr uint32_t kCellsInStep = 8;  // that are looked up, in a step of work
 constexpr size_t kBoundaryBytesInStep = 32;  // of a boundary trie that is made, in a step of work
 constexpr size_t kManyExits = 4096;  // out of C*: too many to check one by one
@@ -138,6 +138,7 @@ void TokenLexicon::drop_entries() {
 
 void TokenLexicon::trim(size_t limit) {
     if (bytes_ <= limit) return;
+    regexes_.work().spend(entries_.size() / kEntriesInStep);
     subtree_entries_.clear();
     exits_below_.clear();
     bytes_ -= std::exchange(subtree_bytes_, 0);

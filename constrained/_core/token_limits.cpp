@@ -356,7 +356,7 @@ void BaseAutomaton::add_canonical_tokens(uint32_t state, uint32_t budget, uint32
     if (completion(state) > budget) return;
     if (heads_[state].rest == Rest::Few) fuel_left_ = UINT32_MAX;  // all counts are known
     spelled_by_.resize(heads_.size());
-    uint32_t node = Trie::kRoot;
+    uint32_t node = Trie::kRoot, spelled = 0;
     const auto add = [&](uint8_t byte, auto&& left) {
         if (node != Trie::kNone) node = trie.child(node, byte);
         if (node == Trie::kNone || left() >= budget) return;
@@ -373,6 +373,7 @@ void BaseAutomaton::add_canonical_tokens(uint32_t state, uint32_t budget, uint32
             at = standing(*end);
             spelled_by_.resize(std::max<size_t>(spelled_by_.size(), heads_.size()));
         } else {
+            if (++spelled % kSpelledInStep == 0) shard_->work.spend(1);
             const uint8_t byte = heads_[at].nearer_byte;
             at = heads_[at].nearer;
             if (at == kUnset || at == kDead) return;
