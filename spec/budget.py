@@ -10,7 +10,9 @@ take beyond a plain one, and credited for each accepted token and with a hundred
 is not positive, nothing is drafted. So speculation that does not pay costs a hundredth of the time at most in the long
 run; once it pays, the first successful trial fills the balance.
 
-Passes are timed as they happen. The times decide about latency only, never about which tokens are generated.
+Passes are timed as they happen. The first one of a width may make ready what later ones find, such as kernels that are compiled and
+graphs that are captured, which can take as long as a thousand passes: where it takes far longer than foreseen, it is not measured.
+The times decide about latency only, never about which tokens are generated.
 """
 
 from __future__ import annotations
@@ -128,6 +130,7 @@ class DraftBudget:
         self._since_plain = 0  # passes with draft tokens since the last plain one
         self._drafted_passes = 0  # passes with draft tokens
         self._last_had_draft = False  # the last pass had draft tokens
+        self._seen: set[int] = set()  # widths of passes with draft tokens
         self._lock = threading.Lock()
 
     def draft_size(self) -> int:
@@ -205,8 +208,11 @@ class DraftBudget:
             if not costs.max_width:
                 return
             usual = costs.predict_seconds(1 + nodes)
+            first = nodes > 0 and _rounded(1 + nodes) not in self._seen
+            self._seen.add(_rounded(1 + nodes))
+            prepares = first and seconds / sequences > OUTLIER_FACTOR * usual
             # The first plain pass after a tree also removes rejected nodes from the cache: charged for, but not measured.
-            if plain and not clears:
+            if plain and not clears and not prepares:
                 costs.record(1 + nodes, seconds / sequences)
             plain_seconds, loss = costs.predict_seconds(1), 0.0
             if drafting:
@@ -219,7 +225,7 @@ class DraftBudget:
                 self._since_plain += 1
                 self._drafted_passes += 1
                 loss += (
-                    min(seconds / sequences, OUTLIER_FACTOR * usual) if plain else usual
+                    min(seconds / sequences, OUTLIER_FACTOR * usual) if plain and not prepares else usual
                 ) / plain_seconds - 1
             elif clears and plain:
                 loss += max(0.0, min(seconds / sequences / plain_seconds, OUTLIER_FACTOR) - 1) - PLAIN_CREDIT

@@ -109,6 +109,19 @@ def test_draft_tokens_that_pay_are_read_from_the_start() -> None:
     assert machine.run(200) > 2.5 * plain
 
 
+def test_what_the_first_pass_of_a_width_makes_ready_is_not_held_against_the_others() -> None:
+    """Kernels are compiled and graphs are captured at the first use of a width, which takes as long as a hundred passes."""
+    ready: set[int] = set()
+
+    def first_slow(width: int) -> float:
+        known, _ = width in ready, ready.add(width)
+        return slanted(width) if known else 1.0
+
+    machine = Machine(first_slow, SURE, lambda number: 8)
+    machine.run(100)
+    assert machine.run(200) > 2.5 / slanted(1)
+
+
 def test_it_recovers_when_draft_tokens_start_to_pay() -> None:
     """For a thousand passes nothing comes true, then much: within two hundred passes it is nearly as fast as ever."""
     machine = Machine(slanted, SURE, lambda number: 8 if number >= 1000 else 0)
