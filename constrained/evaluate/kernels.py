@@ -31,7 +31,11 @@ from spec.kernels import (
 )
 from spec.noise import GumbelNoise
 
-Timer = Callable[[Sequence[Callable[[], object]]], float]
+Timer = Callable[[Sequence[Callable[[], object]]], tuple[float, float]]
+"""Of calls that are made in turn: median seconds that the device computes for one, and from the first launch to the end of one."""
+
+_IN_GRAPH = 16
+"""Calls of a graph that is timed, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,8 @@ class KernelTiming:
         kernel: its name.
         rows: nodes.
         bytes_moved: bytes it has to move.
-        seconds: median time of a call.
+        seconds: median time that the device computes.
+        call: median time of a call from Python, launches included.
         copy: bytes that a copy moves in a second (read and written ones).
         error: largest difference from float64, of a log-sum-exp or a key; None where results are integers or moved
             bytes, which are compared exactly.
@@ -78,6 +83,7 @@ class KernelTiming:
     rows: int
     bytes_moved: int
     seconds: float
+    call: float
     copy: float
     error: float | None
     wrong: int
@@ -100,7 +106,7 @@ def run(settings: KernelBenchSettings, out: Path, progress: Progress) -> list[Re
             action="run it on a machine with a GPU; `pytest tests/kernels` checks the kernels without one",
         )
     make_folder(out)
-    rows = measure(settings, "cuda", time_with_events, progress)
+    rows = measure(settings, "cuda", time_on_device, progress)
     device = torch.cuda.get_device_name()
     about = {"device": device, "torch": torch.__version__, **asdict(settings)}
     lines = [json.dumps(one) for one in (about, *(asdict(row) for row in rows))]
@@ -116,6 +122,7 @@ def section(rows: Sequence[KernelTiming], device: str) -> ReportTable:
             [
                 f"{row.bytes_moved / 2**20:.2f}",
                 f"{1e6 * row.seconds:.1f}",
+                f"{1e6 * row.call:.1f}",
                 f"{row.bytes_moved / row.seconds / 1e9:.0f}",
                 f"{row.share:.0%}",
                 NO_VALUE if row.error is None else f"{row.error:.1e}",
@@ -124,7 +131,7 @@ def section(rows: Sequence[KernelTiming], device: str) -> ReportTable:
         )
         for row in rows
     ]
-    heads = ["MiB", "us", "GB/s", "of a copy", "off float64", "wrong"]
+    heads = ["MiB", "us", "call us", "GB/s", "of a copy", "off float64", "wrong"]
     return ReportTable(f"{device}; a copy moves {rows[0].copy / 1e9:.0f} GB/s", heads, lines)
 
 
@@ -141,16 +148,28 @@ def measure(
     return found
 
 
-def time_with_events(calls: Sequence[Callable[[], object]]) -> float:
-    """Median seconds of a call on the CUDA device, made in turn, by events around each."""
+def time_on_device(calls: Sequence[Callable[[], object]]) -> tuple[float, float]:
+    """A `Timer` by events of the CUDA device: around each call, and around a graph of many, whose launches take no time."""
     for call in calls:
         call()
     torch.cuda.synchronize()
+    alone = [partial(calls[number % len(calls)]) for number in range(100)]
+    seconds = _between_events(alone)
+    repeats = -(-_IN_GRAPH // len(calls))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for call in [*calls] * repeats:
+            call()
+    return _between_events([graph.replay] * 20) / (repeats * len(calls)), seconds
+
+
+def _between_events(calls: Sequence[Callable[[], object]]) -> float:
+    """Median seconds of a call, by events around each."""
     event: Any = torch.cuda.Event
-    marks = [(event(enable_timing=True), event(enable_timing=True)) for _ in range(100)]
-    for number, (begin, end) in enumerate(marks):
+    marks = [(event(enable_timing=True), event(enable_timing=True)) for _ in calls]
+    for call, (begin, end) in zip(calls, marks, strict=True):
         begin.record()
-        calls[number % len(calls)]()
+        call()
         end.record()
     torch.cuda.synchronize()
     times = sorted(begin.elapsed_time(end) for begin, end in marks)
@@ -161,7 +180,7 @@ def _copy_rate(settings: KernelBenchSettings, device: str, timer: Timer) -> floa
     """Bytes read and written in a second by a copy of twice the memory of the inputs."""
     source = torch.zeros(settings.memory * 2, dtype=torch.int8, device=device)
     target = torch.empty_like(source)
-    return 2 * source.numel() / timer([lambda: target.copy_(source)])
+    return 2 * source.numel() / timer([lambda: target.copy_(source)])[0]
 
 
 def _verification(
@@ -192,17 +211,19 @@ def _verification(
             mask_table=table if masked else None,
             mask_ids=places if masked else None,
         )
-        seconds = timer([partial(read, z) for z in logits])
+        times = timer([partial(read, z) for z in logits])
         stats = read(logits[0])
         checked = _against_float64(stats, noises, table if masked else None)
-        made.append(KernelTiming(name, rows, moved, seconds, copy, *checked))
+        made.append(KernelTiming(name, rows, moved, *times, copy, *checked))
     held = stats.best.numel() * 8 + stats.masses.numel() * 4
-    made.append(KernelTiming("merge_splits", rows, held, timer([lambda: merge_splits(stats)]), copy, None, 0))
-    seconds = timer([partial(apply_masks, z, table, places) for z in logits])
+    made.append(
+        KernelTiming("merge_splits", rows, held, *timer([lambda: merge_splits(stats)]), copy, None, 0)
+    )
+    times = timer([partial(apply_masks, z, table, places) for z in logits])
     refused = ~_bits(table, settings.tokens)
     wrong = int(((logits[0] == -torch.inf) != refused).sum())
     written = 2 * int(refused.sum())
-    made.append(KernelTiming("apply_masks", rows, mask_bytes + written, seconds, copy, None, wrong))
+    made.append(KernelTiming("apply_masks", rows, mask_bytes + written, *times, copy, None, wrong))
     return made
 
 
@@ -224,7 +245,7 @@ def _compaction(
     wrong = int((caches[-1][:, :, settings.length : settings.length + count] != wanted).sum())
     moved = 2 * len(caches) * settings.heads * count * settings.size * caches[0].element_size()
     return KernelTiming(
-        "compact_kv", rows, moved, timer([lambda: compact_kv(caches, kept, start)]), copy, None, wrong
+        "compact_kv", rows, moved, *timer([lambda: compact_kv(caches, kept, start)]), copy, None, wrong
     )
 
 

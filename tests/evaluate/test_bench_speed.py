@@ -141,6 +141,24 @@ def test_the_peak_stands_at_the_next_token_of_every_place() -> None:
     assert model.forward([prompt], model.cache(1)).max() < 100
 
 
+def test_a_later_text_is_said_by_the_same_tensors() -> None:
+    """A graph of a device that was captured while one text was said says the next one: the text is data."""
+    model, end = tiny(), tiny().vocabulary.eos_ids[0]
+    with ForcedOutput(model.model, 1, [7, 8], end) as forced:
+        held = forced._tokens, forced._bounds
+        assert model.forward_trees([[5, 7, 8]], [[-1, 0, 1]], [0], model.cache(1))[0].argmax(1).tolist() == [
+            7,
+            8,
+            end,
+        ]
+        forced.say(2, [9], end)
+        assert model.forward_trees([[5, 6, 9]], [[-1, 0, 1]], [1], model.cache(1))[0].argmax(1).tolist() == [
+            9,
+            end,
+        ]
+        assert (forced._tokens, forced._bounds) == held
+
+
 def test_batches_have_no_recorded_text() -> None:
     model = tiny()
     with ForcedOutput(model.model, 1, [7], 0), pytest.raises(ValueError, match="single"):

@@ -51,6 +51,13 @@ class ForwardCounter:
     def _on_gpu(self) -> bool:
         return bool(next(self._model.parameters()).is_cuda)
 
+    @property
+    def _captures(self) -> bool:
+        """The pass is being captured as a graph: nothing is computed, and no time can be taken."""
+        import torch
+
+        return self._on_gpu and torch.cuda.is_current_stream_capturing()
+
     def _event(self) -> Any:
         import torch
 
@@ -59,9 +66,13 @@ class ForwardCounter:
         return event
 
     def _before(self, module: Any, args: Any) -> None:
+        if self._captures:
+            return
         self._began = self._event() if self._on_gpu else time.perf_counter()
 
     def _after(self, module: Any, args: Any, outputs: Any) -> None:
+        if self._captures:
+            return
         self.passes += 1
         if self._on_gpu:
             self._events.append((self._began, self._event()))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import torch
+import torch
 
 _PEAK = 1e4
+_LONGEST = 1 << 14
+"""Tokens of a text."""
 
 
 class ForcedOutput:
@@ -24,19 +25,26 @@ class ForcedOutput:
     """
 
     def __init__(self, model: Any, prompt: int, tokens: Sequence[int], end: int) -> None:
-        """Changes nothing yet.
+        """Changes nothing yet; see `say`."""
+        self.model = model
+        device = next(model.parameters()).device
+        self._tokens = torch.zeros(_LONGEST, dtype=torch.int64, device=device)
+        self._bounds = torch.zeros(
+            2, dtype=torch.int64, device=device
+        )  # tokens of the prompt; the last place of the text
+        self._hook: Any = None
+        self.say(prompt, tokens, end)
+
+    def say(self, prompt: int, tokens: Sequence[int], end: int) -> None:
+        """From now on it says this text.
 
         Args:
-            model: a causal language model of transformers.
             prompt: tokens of the prompt.
             tokens: what it says after the prompt.
             end: the end of sequence that it says then.
         """
-        self.model = model
-        self._prompt = prompt
-        self._tokens = [*tokens, end]
-        self._said: torch.Tensor | None = None
-        self._hook: Any = None
+        self._tokens[: len(tokens) + 1] = torch.tensor([*tokens, end])
+        self._bounds[:] = torch.tensor([prompt, len(tokens)])
 
     def __enter__(self) -> ForcedOutput:
         self._hook = self.model.register_forward_hook(self._peak, with_kwargs=True)
@@ -48,16 +56,13 @@ class ForcedOutput:
         self._hook.remove()
 
     def _peak(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: Any) -> None:
-        import torch
-
         logits = outputs.logits
         if logits.shape[0] != 1:
             raise ValueError("a recorded output needs a forward pass with a single sequence")
-        if self._said is None or self._said.device != logits.device:
-            self._said = torch.tensor(self._tokens, device=logits.device)
         positions = kwargs.get("position_ids")
         if positions is None:
             read = kwargs["past_key_values"].get_seq_length()
             positions = torch.arange(read - logits.shape[1], read, device=logits.device).unsqueeze(0)
-        at = (positions[0, -logits.shape[1] :] + 1 - self._prompt).clamp(0, len(self._tokens) - 1)
-        logits.scatter_(2, self._said[at].view(1, -1, 1), _PEAK)
+        prompt, last = self._bounds
+        at = torch.minimum((positions[0, -logits.shape[1] :] + 1 - prompt).clamp(min=0), last)
+        logits.scatter_(2, self._tokens[at].view(1, -1, 1), _PEAK)

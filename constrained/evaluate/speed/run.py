@@ -73,7 +73,7 @@ class MethodTimes:
         cut: texts that the limit changed or ended.
         seconds: of the clock.
         processor: seconds of processor time.
-        forward: seconds in passes, by the clock; on a GPU by its own.
+        forward: seconds in passes, by the clock; on a GPU by its own, but for ways that count passes themselves.
         drafting: seconds of drafting, where they are known.
         drafted: draft tokens that were verified, likewise.
     """
@@ -132,9 +132,15 @@ def run(settings: SpeedSettings, progress: Progress = no_progress) -> SpeedResul
         known = decoding_methods(model, tokens, settings.max_tokens, settings.threads, exact=settings.exact)
         measured = _chosen(known, settings)
         recorded = settings.random is not None
-        for done, case in enumerate(cases(model, settings.sample + 1, settings.seed, recorded=recorded)):
-            _measure(model, case, measured, results, counts=done > 0, turn=done)
-            progress("measuring", done, settings.sample)
+        with ExitStack() as stack:
+            forced = None
+            if recorded:
+                forced = stack.enter_context(ForcedOutput(model.model, 0, [], model.vocabulary.eos_ids[0]))
+            for done, case in enumerate(cases(model, settings.sample + 1, settings.seed, recorded=recorded)):
+                if forced is not None and case.recorded is not None:
+                    forced.say(len(case.prompt), case.recorded, model.vocabulary.eos_ids[0])
+                _measure(model, case, measured, results, counts=done > 0, turn=done)
+                progress("measuring", done, settings.sample)
     finally:
         torch.set_num_threads(threads)
     if not results.texts:
@@ -179,7 +185,7 @@ def _measure(
     failed: list[str] = []
     for name in (*names[at:], *names[:at]):
         try:
-            found[name], written = _timed(model, case, measured[name](case))
+            found[name], written = _timed(model, measured[name](case))
         except Exception:  # an engine refuses in whatever way it likes
             failed.append(name)
             continue
@@ -198,23 +204,18 @@ def _measure(
             setattr(total, part, getattr(total, part) + value)
 
 
-def _timed(model: HuggingFaceModel, case: SpeedCase, write: DecodeCall) -> tuple[MethodTimes, DecodedTokens]:
-    with ExitStack() as stack:
-        if case.recorded is not None:
-            end = model.vocabulary.eos_ids[0]
-            stack.enter_context(ForcedOutput(model.model, len(case.prompt), case.recorded, end))
-        with ForwardCounter(model.model) as watch:
-            began, processor = time.perf_counter(), time.process_time()
-            written = write()
-            processor, seconds = time.process_time() - processor, time.perf_counter() - began
-        cut = written.is_cut()
+def _timed(model: HuggingFaceModel, write: DecodeCall) -> tuple[MethodTimes, DecodedTokens]:
+    with ForwardCounter(model.model) as watch:
+        began, processor = time.perf_counter(), time.process_time()
+        written = write()
+        processor, seconds = time.process_time() - processor, time.perf_counter() - began
     speed = MethodTimes(
         len(written.tokens),
-        watch.passes,
-        int(cut),
+        written.forwards if written.forwards is not None else watch.passes,
+        int(written.is_cut()),
         seconds,
         processor,
-        watch.seconds,
+        watch.seconds if written.forwards is None else written.forward,
         written.drafting,
         written.drafted,
     )

@@ -43,12 +43,16 @@ class DecodedTokens:
             times are known.
         drafting: seconds of drafting, where they are known.
         drafted: draft tokens that were verified, likewise.
+        forwards: passes, where the way counts them itself: hooks of a model see no pass that was captured as a graph.
+        forward: seconds in them, likewise.
     """
 
     tokens: list[int]
     is_cut: Callable[[], bool]
     drafting: float = 0.0
     drafted: int = 0
+    forwards: int | None = None
+    forward: float = 0.0
 
 
 DecodeCall = Callable[[], DecodedTokens]
@@ -110,7 +114,8 @@ def decoding_methods(
         threads: that an engine may use.
         exact: also the sampler ``cars``, at temperature 1; the others are greedy.
     """
-    _ = model.capabilities  # its trial is no pass of any way, nor of a model that is made to say something
+    # Trials are no passes of any way, nor of a model that is made to say something.
+    _ = model.capabilities, model.no_engine
     found: dict[str, DecodingMethod] = {
         UNCONSTRAINED: lambda case: lambda: _unconstrained(model, case, limit),
         LOOKUP: lambda case: lambda: _unconstrained(model, case, limit, prompt_lookup_num_tokens=_AHEAD),
@@ -137,9 +142,11 @@ def _ours(
 
         def write() -> DecodedTokens:
             out = made(case.prompt, max_tokens=limit, **settings)
+            stats = out.stats
             return DecodedTokens(
-                list(out.tokens), lambda: out.cut is not None, out.stats.draft_seconds, out.stats.drafted
-            )
+                list(out.tokens), lambda: out.cut is not None, stats.draft_seconds, stats.drafted,
+                stats.forwards, stats.forward_seconds,
+            )  # fmt: skip
 
         return write
 
