@@ -34,9 +34,10 @@ public:
 private:
     static bool holds(const std::vector<uint32_t>& row, uint32_t token) { return row[token / 32] >> (token % 32) & 1; }
 
-    /// Counts the last call. Whether the input has taken all of its steps.
+    /// Counts the calls since the last time. Whether the input has taken all of its steps.
     bool tired() {
-        work_ += automaton_->last_work();
+        const uint64_t counted = std::exchange(counted_, shard_.work.total());
+        work_ += counted_ - counted;
         return work_ > kMostWork;
     }
 
@@ -135,6 +136,7 @@ private:
     CountedCalls<Automaton> automaton_;
     uint64_t& work_;
     core::Shard& shard_;
+    uint64_t counted_ = shard_.work.total();
     std::vector<uint32_t> row_, within_;
     std::array<uint32_t, 256> single_{};
 };
