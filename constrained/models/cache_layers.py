@@ -1,4 +1,4 @@
-"""Layers of transformers' caches that hold nothing: `DummyLayer` in newer versions; older ones have none."""
+"""Layers of transformers' caches: their kinds, and those that hold nothing, over the versions of transformers."""
 
 from __future__ import annotations
 
@@ -11,3 +11,20 @@ EMPTY_LAYER: Any = getattr(cache_utils, "DummyLayer", None)
 
 EMPTY_LAYERS: tuple[Any, ...] = () if EMPTY_LAYER is None else (EMPTY_LAYER,)
 """That class, if there is one, to compare types with."""
+
+
+def layer_kinds(config: Any) -> list[tuple[str, int | None]]:
+    """The kind of each layer of a model's cache, and how many tokens it holds at most; None: all.
+
+    Args:
+        config: of the language part.
+    """
+    kinds, settings = cache_utils.get_layer_types_and_kwargs(config)
+    each = (
+        [settings] * len(kinds) if isinstance(settings, dict) else settings
+    )  # one for all before transformers 5.20
+    bounded = ("sliding_attention", "chunked_attention")
+    return [
+        (kind, one.get("sliding_window") if kind in bounded else None)
+        for kind, one in zip(kinds, each, strict=True)
+    ]

@@ -260,7 +260,7 @@ def cache_factory(model: Any) -> Any:
 
 def attention_layout(model: Any) -> AttentionLayout | str:
     """The attention layers of a model; or why it cannot be given arbitrary masks."""
-    from transformers.cache_utils import get_layer_types_and_kwargs
+    from constrained.models.cache_layers import layer_kinds
 
     config = decoder_config(model)
     attention = getattr(config, "_attn_implementation", None)
@@ -283,16 +283,14 @@ def attention_layout(model: Any) -> AttentionLayout | str:
     ]
     if hidden:
         return f"it has windows of its own ({hidden[0]})"
-    types, settings = get_layer_types_and_kwargs(config)
     kinds: list[str | None] = []
     sights: dict[str, AttentionWindow] = {}
-    for kind, setting in zip(types, settings, strict=True):
+    for kind, reach in layer_kinds(config):
         if kind == "dummy":
             kinds.append(None)
             continue
         if kind not in _SIGHTS:
             return f"it has layers of another kind ({kind})"
-        reach = setting.get("sliding_window")
         sight = AttentionWindow(chunk=reach) if kind == "chunked_attention" else AttentionWindow(window=reach)
         if sights.setdefault(kind, sight) != sight:
             return f"its layers of one kind differ ({kind})"
