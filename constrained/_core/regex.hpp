@@ -349,6 +349,7 @@ private:
     size_t substring_bytes_ = 0;
     uint32_t digits_ = kUnset;  // the partition for numbers: each digit, the point, all others
     std::vector<Partition> partitions_;
+    std::vector<std::vector<uint8_t>> bytes_of_classes_;  // by partition: the first byte of the alphabet in each class
     InternTable partition_index_;
     std::unordered_map<uint64_t, uint32_t> refinements_;
     ChunkedArray<uint32_t> moves_;

@@ -17,7 +17,9 @@ uint32_t RegexStore::intern_partition(const Partition& partition) {
         hash, [&](uint32_t other) { return partitions_[other].of == partition.of; },
         [&] {
             partitions_.push_back(partition);
-            return static_cast<uint32_t>(partitions_.size() - 1);
+            const auto made = static_cast<uint32_t>(partitions_.size() - 1);
+            bytes_of_classes_.push_back(one_of_each_class(alphabet_, made));
+            return made;
         });
 }
 
