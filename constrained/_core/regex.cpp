@@ -366,9 +366,10 @@ RegexId RegexStore::rest(const DecimalMultiple& number) {
     const uint32_t index = multiple_index_.find_or_insert(
         number.hash(), [&](uint32_t other) { return multiples_[other] == number; },
         [&] {
-            work_.spend(kMultipleSteps + number.of->excluded.size() / 4);
+            const uint32_t length = number.min_length();  // lengths below it were tried
+            work_.spend(1 + std::min(length, kLongMultiple) / kLengthsInStep + number.of->excluded.size() / kLengthsInStep);
             multiples_.push_back(number);
-            multiple_lengths_.push_back(number.min_length());
+            multiple_lengths_.push_back(length);
             return static_cast<uint32_t>(multiples_.size() - 1);
         });
     if (multiple_lengths_[index] == kInfinite) return kEmptyLanguage;

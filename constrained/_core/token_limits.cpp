@@ -116,7 +116,7 @@ bool BaseAutomaton::count_exactly(uint32_t id) {
     if (padded()) return false;
     const Trie& trie = shard_->trie;
     const CountingBounds most = thorough_ ? kThorough : kFewTexts;
-    constexpr uint32_t kNone = UINT32_MAX, kChildrenInStep = 16;  // most lead nowhere
+    constexpr uint32_t kNone = UINT32_MAX, kChildrenInStep = 64;  // most lead nowhere
     std::vector<uint32_t> states{id};
     std::vector<std::array<uint32_t, 256>> after;  // numbers of the states after each byte
     std::unordered_map<uint32_t, uint32_t> number{{id, 0}};
