@@ -121,7 +121,7 @@ private:
     StableArray<State> states_;  // by `Head::content`
     std::vector<Branch> branches_;
     std::vector<uint32_t> moves_;
-    std::vector<uint32_t> walked_;
+    std::vector<uint32_t> walked_;  // see `State::walked_at`
     std::deque<Cell> cells_;  // of the current walk
     size_t cells_used_ = 0;
     std::vector<Cell*> cell_of_;

@@ -153,8 +153,7 @@ def time_on_device(calls: Sequence[Callable[[], object]]) -> tuple[float, float]
     for call in calls:
         call()
     torch.cuda.synchronize()
-    alone = [partial(calls[number % len(calls)]) for number in range(100)]
-    seconds = _between_events(alone)
+    seconds = _between_events([calls[number % len(calls)] for number in range(100)])
     repeats = -(-_IN_GRAPH // len(calls))
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):

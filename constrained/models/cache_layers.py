@@ -20,9 +20,8 @@ def layer_kinds(config: Any) -> list[tuple[str, int | None]]:
         config: of the language part.
     """
     kinds, settings = cache_utils.get_layer_types_and_kwargs(config)
-    each = (
-        [settings] * len(kinds) if isinstance(settings, dict) else settings
-    )  # one for all before transformers 5.20
+    # Before transformers 5.20 all layers have their settings in common.
+    each = [settings] * len(kinds) if isinstance(settings, dict) else settings
     bounded = ("sliding_attention", "chunked_attention")
     return [
         (kind, one.get("sliding_window") if kind in bounded else None)

@@ -14,7 +14,7 @@ __attribute__((weak)) uint64_t blocks_run();
 constexpr uint64_t kFewBlocks = 3'000'000;  // a few milliseconds
 constexpr uint64_t kBlocksOfStep = 400;
 
-/// What is done from here to the end of the scope, in a shard.
+/// What is done in a shard from here to `check`.
 class Counting {
 public:
     explicit Counting(const core::Shard& shard) : shard_(shard) {}

@@ -29,9 +29,8 @@ class ForcedOutput:
         self.model = model
         device = next(model.parameters()).device
         self._tokens = torch.zeros(_LONGEST, dtype=torch.int64, device=device)
-        self._bounds = torch.zeros(
-            2, dtype=torch.int64, device=device
-        )  # tokens of the prompt; the last place of the text
+        # Tokens of the prompt, and the last place of the text.
+        self._bounds = torch.zeros(2, dtype=torch.int64, device=device)
         self._hook: Any = None
         self.say(prompt, tokens, end)
 

@@ -133,12 +133,11 @@ def run(settings: SpeedSettings, progress: Progress = no_progress) -> SpeedResul
         measured = _chosen(known, settings)
         recorded = settings.random is not None
         with ExitStack() as stack:
-            forced = None
-            if recorded:
-                forced = stack.enter_context(ForcedOutput(model.model, 0, [], model.vocabulary.eos_ids[0]))
+            end = model.vocabulary.eos_ids[0]
+            forced = stack.enter_context(ForcedOutput(model.model, 0, [], end)) if recorded else None
             for done, case in enumerate(cases(model, settings.sample + 1, settings.seed, recorded=recorded)):
                 if forced is not None and case.recorded is not None:
-                    forced.say(len(case.prompt), case.recorded, model.vocabulary.eos_ids[0])
+                    forced.say(len(case.prompt), case.recorded, end)
                 _measure(model, case, measured, results, counts=done > 0, turn=done)
                 progress("measuring", done, settings.sample)
     finally:
