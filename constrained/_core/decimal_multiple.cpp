@@ -71,22 +71,24 @@ DecimalMultiple DecimalMultiple::read(std::span<const uint8_t> bytes, const Modu
 }
 
 /// Whether `digits` more digits, followed by `skipped` zeros, can make such a number.
-bool DecimalMultiple::ends(uint32_t digits, uint32_t skipped) const {
+bool DecimalMultiple::ends(uint32_t digits, uint32_t skipped, uint64_t& remainders) const {
     const uint64_t m = without_tens(of->modulus, skipped);
     const std::vector<uint64_t>& excluded = of->excluded;
     if (digits >= (excluded.empty() ? kEnough : kSurely)) {
+        remainders += 1 + excluded.size();
         return std::ranges::none_of(excluded, [&](uint64_t one) { return m % without_tens(one, skipped) == 0; });
     }
-    return least_ending(digits, skipped).has_value();
+    return least_ending(digits, skipped, remainders).has_value();
 }
 
 /// The least of these digits, as a whole number.
-std::optional<Wide> DecimalMultiple::least_ending(uint32_t digits, uint32_t skipped) const {
+std::optional<Wide> DecimalMultiple::least_ending(uint32_t digits, uint32_t skipped, uint64_t& remainders) const {
     const uint64_t m = without_tens(of->modulus, skipped);
     const std::vector<uint64_t>& excluded = of->excluded;
     // The multiples of m among the next 10^digits whole numbers: the first one, then every m-th.
     const Wide read = Wide{residue_high} << 64 | residue, free = kPowersOfTen[std::min(digits, kSurely)];
     const auto begin = [&](uint64_t modulus) {
+        ++remainders;
         Wide begun = read % modulus, power = 10 % modulus;
         for (uint32_t left = digits; left > 0; left /= 2, power = power * power % modulus) {
             if (left % 2 == 1) begun = begun * power % modulus;
@@ -108,6 +110,7 @@ std::optional<Wide> DecimalMultiple::least_ending(uint32_t digits, uint32_t skip
     }
     for (Wide number = first; number < free; number += m) {
         if (std::ranges::none_of(all, [](const Excluded& one) { return one.remainder == 0; })) return number;
+        remainders += all.size();
         for (Excluded& one : all) one.remainder = (one.remainder + one.step) % one.modulus;
     }
     return std::nullopt;
@@ -115,17 +118,17 @@ std::optional<Wide> DecimalMultiple::least_ending(uint32_t digits, uint32_t skip
 
 /// Whether so many digits before and behind the point together can make such a number. With few behind it, more numbers are multiples:
 /// that is best, unless all of these are excluded.
-bool DecimalMultiple::ends_behind_point(uint32_t digits) const {
+bool DecimalMultiple::ends_behind_point(uint32_t digits, uint64_t& remainders) const {
     const uint32_t most = std::min(places, digits - low);
     for (uint32_t behind = digits > high ? std::max(1u, digits - high) : 1; behind <= most; ++behind) {
-        if (ends(digits, places - behind)) return true;
+        if (ends(digits, places - behind, remainders)) return true;
         if (of->excluded.empty()) return false;
         if (places - behind > of->tens) behind = std::max(behind, std::min(most, places - of->tens) - 1);  // all the same as far as there
     }
     return false;
 }
 
-uint32_t DecimalMultiple::min_length(uint32_t least) const {
+uint32_t DecimalMultiple::min_length(uint64_t& remainders, uint32_t least) const {
     if (beyond) {
         if (zeros == 0 || low > high || form == Form::Whole) return kInfinite;
         return add_lengths(places, form == Form::Fraction ? 1 : add_lengths(low, 2));
@@ -135,26 +138,26 @@ uint32_t DecimalMultiple::min_length(uint32_t least) const {
     const auto next = [&](uint64_t digits, uint64_t jump) { return digits >= surely ? std::max(digits + 1, jump) : digits + 1; };
     if (form == Form::Fraction) {
         for (uint64_t digits = std::max(low, least); digits <= places; digits = next(digits, later)) {
-            if (ends(bounded_length(digits), places - static_cast<uint32_t>(digits))) return bounded_length(digits);
+            if (ends(bounded_length(digits), places - static_cast<uint32_t>(digits), remainders)) return bounded_length(digits);
         }
-        return low > places && zeros > 0 && ends(0, 0) ? low : kInfinite;
+        return low > places && zeros > 0 && ends(0, 0, remainders) ? low : kInfinite;
     }
     const uint32_t behind = form == Form::Number ? places : 0;
     const uint64_t most = std::min<uint64_t>(std::min<uint64_t>(high, surely) + behind, kLongest);
     for (uint64_t all = std::max(low, least == 0 ? 0 : least - 1); all <= most; all = next(all, low + later)) {
         const auto digits = static_cast<uint32_t>(all);  // before and after the point together
-        if (digits <= high && ends(digits, places)) return digits;
-        if (form == Form::Number && digits > low && ends_behind_point(digits)) return digits + 1;
+        if (digits <= high && ends(digits, places, remainders)) return digits;
+        if (form == Form::Number && digits > low && ends_behind_point(digits, remainders)) return digits + 1;
     }
     return kInfinite;
 }
 
-std::string DecimalMultiple::shortest() const {
-    const uint32_t length = min_length();
+std::string DecimalMultiple::shortest(uint64_t& remainders) const {
+    const uint32_t length = min_length(remainders);
     if (beyond) return (form == Form::Fraction ? "" : std::string(low, '0') + '.') + std::string(places, '0') + '1';
     std::string least;
     const auto consider = [&](uint32_t digits, uint32_t behind, uint32_t skipped) {
-        const auto ending = least_ending(digits, skipped);
+        const auto ending = least_ending(digits, skipped, remainders);
         if (!ending) return;
         std::string text(digits, '0');
         size_t at = digits;

@@ -32,6 +32,7 @@ struct DecimalMultiple {
         Number,    ///< digits, then optionally a point and at least one digit
         Fraction,  ///< digits after the point
     };
+    static constexpr uint32_t kRemaindersInStep = 8;  ///< that are computed in a step of work
     static constexpr uint32_t kPacked = 36;        ///< bytes of one that excludes nothing
     static constexpr uint32_t kPackedHigher = 8;   ///< and of the higher part of a residue, if it excludes something
     static constexpr uint32_t kPackedExcluded = 8;  ///< and of each excluded modulus
@@ -56,12 +57,16 @@ struct DecimalMultiple {
         return size == kPacked || (size > kPacked + kPackedHigher && (size - kPacked - kPackedHigher) % kPackedExcluded == 0);
     }
 
+    // Each of the following adds to `remainders` how many of them it computed.
+
     /// Whether the digits read so far are such a number.
-    bool complete() const { return low == 0 && beyond == 0 && ends(0, places); }
-    /// Bytes of the shortest completion; `kInfinite` if there is none. `least`: it is known to have as many.
-    uint32_t min_length(uint32_t least = 0) const;
+    bool complete(uint64_t& remainders) const { return low == 0 && beyond == 0 && ends(0, places, remainders); }
+    /// Bytes of the shortest completion, 0 where it is complete; `kInfinite` if there is none.
+    /// `least`: it is known to have as many bytes.
+    uint32_t min_length(uint64_t& remainders, uint32_t least = 0) const;
     /// The shortest completion, which there has to be; the least of them by their bytes.
-    std::string shortest() const;
+    std::string shortest(uint64_t& remainders) const;
+
     /// The state after a byte; it may have no completion.
     std::optional<DecimalMultiple> after(uint8_t byte) const;
 
@@ -69,9 +74,9 @@ struct DecimalMultiple {
     std::string describe() const;
 
 private:
-    bool ends(uint32_t digits, uint32_t skipped) const;
-    bool ends_behind_point(uint32_t digits) const;
-    std::optional<Wide> least_ending(uint32_t digits, uint32_t skipped) const;
+    bool ends(uint32_t digits, uint32_t skipped, uint64_t& remainders) const;
+    bool ends_behind_point(uint32_t digits, uint64_t& remainders) const;
+    std::optional<Wide> least_ending(uint32_t digits, uint32_t skipped, uint64_t& remainders) const;
 };
 
 }  // namespace core

@@ -13,7 +13,6 @@ std::vector<AnyId> list(const std::vector<AnyId>& made, const std::vector<int32_
 }
 
 constexpr uint64_t kMaxCopiedParts = 1'000'000;
-constexpr uint32_t kPartsInStep = 8;  // of a union or an intersection that is read, in a step of work
 
 /// The nodes of a list one behind the other, made from the right, so that shared tails stay shared. Sequences in the list are written
 /// out: nodes that share their parts would double its length again and again.
@@ -86,7 +85,7 @@ std::vector<RegexId> read_regexes(const FlatRegexes& flat, RegexStore& regexes, 
     for (const FlatNode& node : flat.nodes) {
         made.push_back(read(node));
         regexes.check_size(made.back());
-        regexes.work().spend(1 + regexes.width(made.back()) / kPartsInStep);
+        regexes.work().spend(regexes.reading_cost(made.back()));
     }
     return made;
 }

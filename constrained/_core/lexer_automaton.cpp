@@ -259,14 +259,11 @@ void LexerAutomaton::prove(uint32_t from) {
             state_of(from).verdict = Verdict::Dead;
             return;
         }
-        const uint32_t partition = state_of(here).partition;
-        ByteSet done;
-        for (int byte = 0; byte < 256; ++byte) {
-            const uint8_t group = regexes_.partition_at(partition).of[byte];
-            if (done[group] || !shard_->alphabet[byte]) continue;
-            done.set(group);
-            const uint32_t next = unproven_next(here, static_cast<uint8_t>(byte));
-            if (state_of(next).verdict != Verdict::Dead) search.reach(at, static_cast<uint8_t>(byte), next, rest(next));
+        const std::vector<uint8_t> bytes = regexes_.bytes_of_classes(state_of(here).partition);
+        shard_->work.spend(1 + bytes.size() / kMovesInStep);  // beside moves that are new
+        for (const uint8_t byte : bytes) {
+            const uint32_t next = unproven_next(here, byte);
+            if (state_of(next).verdict != Verdict::Dead) search.reach(at, byte, next, rest(next));
         }
     }
     for (const CompletionSearch::Visit& visit : search.visits()) state_of(visit.node).verdict = Verdict::Dead;
@@ -281,15 +278,11 @@ void LexerAutomaton::explain(uint32_t from) {
     std::unordered_set<uint32_t> seen{from};
     for (size_t i = 0; i < states.size() && i < kLimit; ++i) {
         const State& state = state_of(states[i]);
-        std::bitset<256> done;
-        for (int byte = 0; byte < 256; ++byte) {
-            const uint8_t group = regexes_.partition_at(state.partition).of[byte];
-            if (done[group] || !shard_->alphabet[byte]) continue;
-            done.set(group);
+        for (const uint8_t byte : regexes_.bytes_of_classes(state.partition)) {
             for (uint32_t k = 0; k < state.branches_count; ++k) {
                 const Branch branch = branches_[state.branches_at + k];
-                const RegexId rival = regexes_.step(branch.rival, static_cast<uint8_t>(byte));
-                const Lexer::State& read = lexer_[lexer_.step(branch.lexer, static_cast<uint8_t>(byte))];
+                const RegexId rival = regexes_.step(branch.rival, byte);
+                const Lexer::State& read = lexer_[lexer_.step(branch.lexer, byte)];
                 if (read.winner == Lexer::kNoToken || regexes_.nullable(rival)) continue;
                 for (const auto& [token, rest] : parser_states_[branch.parser_state].tokens) {
                     if (token != read.winner) continue;
@@ -304,7 +297,7 @@ void LexerAutomaton::explain(uint32_t from) {
                     }
                 }
             }
-            const uint32_t next = unproven_next(states[i], static_cast<uint8_t>(byte));
+            const uint32_t next = unproven_next(states[i], byte);
             if (next != kDead && seen.insert(next).second) states.push_back(next);
         }
     }

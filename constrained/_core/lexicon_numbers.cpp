@@ -18,8 +18,9 @@ std::unique_ptr<LexiconEntry> TokenLexicon::from_numbers(RegexId residual) {
             if ((byte < '0' || byte > '9') && byte != '.') continue;
             regexes_.work().spend(1 + numbers.list().size());
             NumberRests next = numbers.after(byte);
+            regexes_.work().spend(next.steps());
             if (next.empty()) continue;
-            if (std::ranges::any_of(next.list(), [](const NumberRest& rest) { return rest.tail != RegexStore::kEpsilon && rest.number.complete(); })) {
+            if (std::ranges::any_of(next.list(), [](const NumberRest& rest) { return rest.tail != RegexStore::kEpsilon && rest.complete(); })) {
                 search_subtree(*entry, child, regexes_.from_numbers(next.list()));
                 continue;
             }

@@ -5,7 +5,7 @@
 namespace core {
 
 void NumberRests::add(NumberRest rest, uint32_t before) {
-    rest.length = rest.number.min_length(before == 0 ? 0 : before - 1);
+    rest.length = rest.number.min_length(remainders_, before == 0 ? 0 : before - 1);
     const uint32_t length = add_lengths(rest.length, rest.behind);
     if (length == kInfinite) return;
     rests_.push_back(rest);
@@ -33,10 +33,11 @@ bool NumberRests::many() const {
 }
 
 NumberRests NumberRests::skip(std::vector<uint8_t>& text) const {
+    NumberRests left;  // without those that cannot be completed
     std::string least;
     for (const NumberRest& rest : rests_) {
         if (add_lengths(rest.length, rest.behind) != length_) continue;
-        const std::string shortest = rest.number.shortest();
+        const std::string shortest = rest.number.shortest(left.remainders_);
         if (least.empty() || shortest < least) least = shortest;
     }
     std::vector<NumberRest> at = rests_, next;
@@ -48,10 +49,9 @@ NumberRests NumberRests::skip(std::vector<uint8_t>& text) const {
         }
         at.swap(next);
         text.push_back(static_cast<uint8_t>(byte));
-        const uint32_t left = length_ - ++read;
-        if (std::ranges::any_of(at, [&](const NumberRest& rest) { return rest.behind == left && rest.number.complete(); })) break;
+        const uint32_t needed = length_ - ++read;
+        if (std::ranges::any_of(at, [&](const NumberRest& rest) { return rest.behind == needed && rest.number.complete(left.remainders_); })) break;
     }
-    NumberRests left;  // without those that cannot be completed
     for (const NumberRest& rest : at) left.add(rest, 0);
     return left;
 }

@@ -20,6 +20,8 @@ struct NumberRest {
     ContinuationId after;  ///< of that item
     uint32_t behind;       ///< bytes that follow the number at least
     uint32_t length;       ///< and bytes that it needs itself
+
+    bool complete() const { return length == 0; }
 };
 
 class NumberRests {
@@ -37,10 +39,12 @@ public:
     bool many() const;
     /// Whether a number may end here.
     bool may_end() const {
-        return std::ranges::any_of(rests_, [](const NumberRest& rest) { return rest.number.complete(); });
+        return std::ranges::any_of(rests_, &NumberRest::complete);
     }
     /// Bytes that are left at least; kInfinite if there is no alternative.
     uint32_t length() const { return length_; }
+    /// Steps of work in which it was made.
+    uint64_t steps() const { return remainders_ / DecimalMultiple::kRemaindersInStep; }
     /// Appends the bytes of the shortest way to complete a number, the least of these, as far as where one may end and what follows is
     /// as short; returns what is left there.
     NumberRests skip(std::vector<uint8_t>& text) const;
@@ -48,6 +52,7 @@ public:
 private:
     std::vector<NumberRest> rests_;
     uint32_t length_ = kInfinite;
+    uint64_t remainders_ = 0;
 };
 
 }  // namespace core

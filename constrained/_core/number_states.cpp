@@ -38,6 +38,7 @@ Automaton::InNumber Automaton::in_number_of(uint32_t id) {
             others.push_back(item);
         }
     }
+    shard_->work.spend(made.numbers.steps());
     bool inside = made.numbers.many();
     if (inside && (!others.empty() || heads_[id].accepts)) {
         if (state_of(id).behind_number == kUnset) {
@@ -58,7 +59,7 @@ Automaton::InNumber Automaton::here(NumberRests numbers) {
     uint32_t behind = kDead;
     bool several = false, inside = false;
     for (const NumberRest& rest : numbers.list()) {
-        if (!rest.number.complete()) continue;
+        if (!rest.complete()) continue;
         inside |= rest.tail != RegexStore::kEpsilon;
         const uint32_t closed = closure(rest.after);
         several |= behind != kDead && behind != closed;
@@ -68,7 +69,7 @@ Automaton::InNumber Automaton::here(NumberRests numbers) {
         std::vector<Item> together;
         bool accepts = false;
         for (const NumberRest& rest : numbers.list()) {
-            if (!rest.number.complete()) continue;
+            if (!rest.complete()) continue;
             const uint32_t closed = closure(rest.after);
             accepts |= heads_[closed].accepts;
             together.insert(together.end(), items(closed).begin(), items(closed).end());
@@ -99,7 +100,9 @@ std::optional<uint32_t> Automaton::skip(uint32_t id, std::vector<uint8_t>& text)
     if (numbers.empty() || (behind != kDead && heads_[behind].length == heads_[id].length)) return std::nullopt;
     if (numbers.length() > longest_spelled()) return std::nullopt;
     shard_->work.spend(steps_to_skip(numbers));
-    return here(numbers.skip(text)).behind;
+    const NumberRests left = numbers.skip(text);
+    shard_->work.spend(left.steps());
+    return here(left).behind;
 }
 
 /// `completes_within` for a place without a state.
@@ -117,7 +120,9 @@ bool Automaton::place_completes_within(const InNumber& place, uint32_t budget) {
     fuel_left_ -= cost;
     shard_->work.spend(steps_to_skip(numbers));
     std::vector<uint8_t> text;
-    const uint32_t end = standing(here(numbers.skip(text)).behind);
+    const NumberRests left = numbers.skip(text);
+    shard_->work.spend(left.steps());
+    const uint32_t end = standing(here(left).behind);
     return affordable(end) && count_before(text, end) <= budget;
 }
 
@@ -148,6 +153,7 @@ bool Automaton::keep_numbers_within(const PlacesBelow& top, uint32_t budget, uin
             }
             shard_->work.spend(in.numbers.list().size());
             NumberRests after = in.numbers.after(trie.byte(child));
+            shard_->work.spend(after.steps());
             if (after.empty()) continue;
             InNumber next = here(std::move(after));
             const auto ending = inside.first(std::ranges::lower_bound(inside, own_end) - inside.begin());

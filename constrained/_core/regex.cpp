@@ -96,7 +96,7 @@ RegexId RegexStore::add(Kind kind, uint32_t a, uint32_t b, uint32_t c, uint64_t 
                     node.max_length = kInfinite;
                     break;
                 case Kind::DecimalMultiple:
-                    node.nullable = multiples_[a].complete();
+                    node.nullable = multiple_lengths_[a] == 0;
                     node.finite = false;
                     node.min_length = node.least = multiple_lengths_[a];
                     node.max_length = kInfinite;
@@ -282,6 +282,7 @@ RegexId RegexStore::union_of(std::vector<RegexId> parts) {
             flat.push_back(part);
         }
     }
+    work_.spend(flat.size() / kJoinedInStep);
     const auto tidy = [&] {
         std::sort(flat.begin(), flat.end());
         flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
@@ -316,6 +317,7 @@ RegexId RegexStore::intersect(std::vector<RegexId> parts) {
             flat.push_back(part);
         }
     }
+    work_.spend(flat.size() / kJoinedInStep);
     std::sort(flat.begin(), flat.end());
     flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
     if (flat.empty()) return anything;
@@ -366,14 +368,20 @@ RegexId RegexStore::rest(const DecimalMultiple& number) {
     const uint32_t index = multiple_index_.find_or_insert(
         number.hash(), [&](uint32_t other) { return multiples_[other] == number; },
         [&] {
-            const uint32_t length = number.min_length();  // lengths below it were tried
-            work_.spend(1 + std::min(length, kLongMultiple) / kLengthsInStep + number.of->excluded.size() / kLengthsInStep);
+            const uint32_t length = length_of(number);
             multiples_.push_back(number);
             multiple_lengths_.push_back(length);
             return static_cast<uint32_t>(multiples_.size() - 1);
         });
     if (multiple_lengths_[index] == kInfinite) return kEmptyLanguage;
     return add(Kind::DecimalMultiple, index, 0, 0, combine(7, index));
+}
+
+uint32_t RegexStore::length_of(const DecimalMultiple& number, uint32_t least) {
+    uint64_t remainders = 0;
+    const uint32_t length = number.min_length(remainders, least);
+    work_.spend(1 + remainders / DecimalMultiple::kRemaindersInStep);
+    return length;
 }
 
 RegexId RegexStore::repeat(RegexId part, uint32_t low, uint32_t high) {
@@ -428,7 +436,7 @@ RegexStore::Relaxed RegexStore::relax(RegexId id, uint32_t from) {
     const uint64_t key = uint64_t{id.value} << 32 | from;
     if (const auto at = relaxed_.find(key); at != relaxed_.end()) return at->second;
     const Node node = nodes_[id.value];
-    work_.spend(1 + width(id) / 32);
+    work_.spend(reading_cost(id));
     Relaxed result{id, kInfinite};
     const auto part = [&](RegexId child) {
         const Relaxed relaxed = relax(child, from);

@@ -66,6 +66,9 @@ public:
         return node.kind == Kind::Union || node.kind == Kind::Intersection ? node.b : 1;
     }
 
+    /// Steps of work in which the parts of the expression are read once.
+    uint64_t reading_cost(RegexId id) const { return 1 + width(id) / 8; }
+
     /// Whether texts begin with a number of which the remainder by a large modulus is told apart: hardly any residual comes twice.
     /// Of alternatives the first few are looked at.
     bool many_remainders(RegexId id, bool deeper = true) const;
@@ -130,6 +133,8 @@ public:
     }
     /// By `partition_id`; the store invalidates the reference when it grows.
     const Partition& partition_at(uint32_t id) const { return partitions_[id]; }
+    /// The first byte of the alphabet in each class, ascending; empty classes have none. A copy: the store grows.
+    std::vector<uint8_t> bytes_of_classes(uint32_t partition) const { return bytes_of_classes_[partition]; }
     /// The coarsest common refinement.
     uint32_t refine(uint32_t left, uint32_t right);
     /// First bytes of the texts of the language.
@@ -238,7 +243,7 @@ private:
     static constexpr uint32_t kManyCopies = 4;  // see `intricate`
     static constexpr uint32_t kStepsOfFuel = 256;  // of work, for which a search burns one more unit of fuel
     static constexpr size_t kPatience = 1000;  // derivatives that `search` visits before it accepts any completion
-    static constexpr uint32_t kLongMultiple = 20, kLengthsInStep = 4;  // of multiples: more digits reach any remainder; tried in a step of work
+    static constexpr size_t kJoinedInStep = 8;  // parts of a union or an intersection that are sorted, in a step of work
     static constexpr uint32_t kContainSteps = 256;  // pairs of expressions that `contains` compares
     static constexpr uint32_t kComparedInStep = 16;  // such pairs, in a step of work
     static constexpr size_t kDive = 20'000;    // derivatives that it visits before it gives up; a wide one counts more than once:
@@ -317,6 +322,8 @@ private:
     uint32_t single_out(const ByteSet& bytes);
     uint32_t digits();
     RegexId rest(const DecimalMultiple& number);
+    /// Counted `DecimalMultiple::min_length`.
+    uint32_t length_of(const DecimalMultiple& number, uint32_t least = 0);
     RegexId rest(SubstringPrefix&& prefix);
     RegexId derive_substring(uint32_t at, uint8_t byte);
     uint32_t substring_length(const SubstringPrefix& prefix) const;
@@ -349,7 +356,7 @@ private:
     size_t substring_bytes_ = 0;
     uint32_t digits_ = kUnset;  // the partition for numbers: each digit, the point, all others
     std::vector<Partition> partitions_;
-    std::vector<std::vector<uint8_t>> bytes_of_classes_;  // by partition: the first byte of the alphabet in each class
+    std::vector<std::vector<uint8_t>> bytes_of_classes_;  // by partition
     InternTable partition_index_;
     std::unordered_map<uint64_t, uint32_t> refinements_;
     ChunkedArray<uint32_t> moves_;

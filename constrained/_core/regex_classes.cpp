@@ -7,6 +7,7 @@
 namespace core {
 
 uint32_t RegexStore::intern_partition(const Partition& partition) {
+    work_.spend(4);  // each of the 256 bytes was put into a class
     uint64_t hash = partition.count;
     for (size_t i = 0; i < 256; i += 8) {
         uint64_t word;

@@ -196,7 +196,7 @@ uint32_t RegexStore::search(RegexId id) {
         }
         const uint64_t spent = work_.spent();
         reached[number].expanded = true;
-        const std::vector<uint8_t> bytes = bytes_of_classes_[partition_id(now.id)];  // a copy: the store grows
+        const std::vector<uint8_t> bytes = bytes_of_classes(partition_id(now.id));
         for (size_t i = bytes.size(); i-- > 0;) {  // pushes in descending order, so the lowest byte is visited first
             const RegexId next = raw_step(now.id, bytes[i]);
             if (next != kEmptyLanguage) moves.emplace_back(visit(next, at, now.distance + 1), number);

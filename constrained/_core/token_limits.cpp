@@ -116,7 +116,7 @@ bool BaseAutomaton::count_exactly(uint32_t id) {
     if (padded()) return false;
     const Trie& trie = shard_->trie;
     const CountingBounds most = thorough_ ? kThorough : kFewTexts;
-    constexpr uint32_t kNone = UINT32_MAX, kChildrenInStep = 64;  // most lead nowhere
+    constexpr uint32_t kNone = UINT32_MAX, kChildrenInStep = 32;  // most lead nowhere
     std::vector<uint32_t> states{id};
     std::vector<std::array<uint32_t, 256>> after;  // numbers of the states after each byte
     std::unordered_map<uint32_t, uint32_t> number{{id, 0}};
@@ -283,7 +283,10 @@ uint32_t BaseAutomaton::count_before(std::span<const uint8_t> text, uint32_t end
 /// The byte that lowers the length, the lowest of them.
 std::pair<uint8_t, uint32_t> Automaton::step_nearer(uint32_t id) {
     const ByteSet possible = first(id);
+    constexpr size_t kTestedInStep = 8;
+    size_t tested = 0;
     for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte)) {
+        if (++tested % kTestedInStep == 0) shard_->work.spend(state_of(id).items_count);
         if (!may_be_nearer(id, static_cast<uint8_t>(byte))) continue;
         const uint32_t next = interchangeable_next(id, static_cast<uint8_t>(byte), 0);
         if (heads_[next].length < heads_[id].length) return {static_cast<uint8_t>(byte), next};  // exactly one less unless the length is a bound
