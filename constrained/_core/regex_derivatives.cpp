@@ -5,7 +5,7 @@ namespace core {
 
 RegexId RegexStore::derive(RegexId id, uint8_t byte) {
     const Node node = nodes_[id.value];  // a copy: the store grows below
-    work_.spend(1 + width(id) / 32);
+    work_.spend(reading_cost(id));
     switch (node.kind) {
         case Kind::EmptyLanguage:
         case Kind::Epsilon: return kEmptyLanguage;
@@ -26,14 +26,24 @@ RegexId RegexStore::derive(RegexId id, uint8_t byte) {
                 const std::vector<RegexId> heads(children(sum).begin(), children(sum).end());
                 for (const RegexId head : heads) parts.push_back(concat(head, rest));
             };
+            // What is left of X*Y?Z may be X*Y?Z, Y?Z or Z itself. The first such rest has all later ones, because what lies between may be
+            // empty.
+            bool rests = false;
             for (;;) {
                 const Node link = nodes_[id.value];
                 if (link.kind != Kind::Concat) {
-                    parts.push_back(derive(id, byte));
+                    const RegexId last = derive(id, byte);
+                    if (last != id || !rests) parts.push_back(last);
                     break;
                 }
-                append(derive({link.a}, byte), {link.b});
-                if (!nullable({link.a})) break;
+                const RegexId first = derive({link.a}, byte);
+                const bool optional = nullable({link.a});
+                if (!optional || (first != RegexId{link.a} && first != kEpsilon)) {
+                    append(first, {link.b});
+                } else if (!std::exchange(rests, true)) {
+                    parts.push_back(first == kEpsilon ? RegexId{link.b} : id);
+                }
+                if (!optional) break;
                 id = {link.b};
             }
             return parts.size() == 1 ? parts[0] : union_of(std::move(parts));
@@ -115,7 +125,7 @@ uint32_t RegexStore::min_length_after(RegexId id, uint8_t byte) {
     const Node& node = nodes_[head.value];
     if (node.kind != Kind::DecimalMultiple || (node.nullable && tail != kEpsilon)) return min_length(step(id, byte));
     const auto left = alphabet_[byte] ? multiples_[node.a].after(byte) : std::nullopt;
-    return left ? add_lengths(left->min_length(node.min_length == 0 ? 0 : node.min_length - 1), min_length(tail)) : kInfinite;
+    return left ? add_lengths(length_of(*left, node.min_length == 0 ? 0 : node.min_length - 1), min_length(tail)) : kInfinite;
 }
 
 RegexStore::Read RegexStore::read(RegexId id, std::span<const uint8_t> bytes) {

@@ -198,6 +198,19 @@ def test_a_long_rest_that_each_byte_writes_again_is_work() -> None:
     assert automaton.last_work > 64 * 2**14
 
 
+@pytest.mark.parametrize("part", ["a*b*", "a?b*", "[ab]?"])
+def test_optional_parts_in_a_row_leave_one_rest(part: str) -> None:
+    """Each rest has those behind it: their union is the first one, and not hundreds of parts in every state."""
+    automaton = compile(regex(part * 300 + "c"), byte_vocabulary())
+    assert isinstance(automaton, TokenAutomaton)
+    mask, state = automaton.new_mask(), automaton.start
+    for byte in b"abbaab":
+        automaton.fill_mask(state, mask)
+        assert automaton.last_work < 50_000
+        state = automaton.next(state, byte)
+    assert automaton.accepts(automaton.next(state, ord("c")))
+
+
 def test_the_shortest_entries_beside_many_obligations_are_work() -> None:
     bits, extra = 9, 40
     entries = tuple(
