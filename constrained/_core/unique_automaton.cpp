@@ -204,17 +204,19 @@ ByteSet UniqueAutomaton::first_bytes(uint32_t state) {
     return state_of(state).first;
 }
 
+/// The lowest byte with which a reading as short as the state goes on: which reading is the first one a collection may change.
 std::pair<uint8_t, uint32_t> UniqueAutomaton::step_nearer(uint32_t state) {
-    const auto all = held(state);
-    const uint32_t id = *std::ranges::min_element(all, {}, [&](uint32_t one) { return readings_[one].length; });
-    uint8_t byte = readings_[id].nearer;
-    if (differs(id)) {
-        if (inner_->nearer(readings_[id].inner) == kDead) return {0, kDead};
-        byte = inner_->heads_[readings_[id].inner].nearer_byte;
+    std::optional<uint8_t> least;
+    for (uint32_t i = 0; i < state_of(state).count; ++i) {
+        const uint32_t id = held(state)[i], inner = readings_[id].inner;
+        if (readings_[id].length != heads_[state].length || (differs(id) && inner_->nearer(inner) == kDead)) continue;
+        const uint8_t byte = differs(id) ? inner_->heads_[inner].nearer_byte : readings_[id].nearer;
+        least = std::min(least.value_or(byte), byte);
     }
-    const uint32_t next = byte_next(state, byte);
+    if (!least) return {0, kDead};
+    const uint32_t next = byte_next(state, *least);
     if (next == kDead || heads_[next].length >= heads_[state].length) return {0, kDead};
-    return {byte, next};
+    return {*least, next};
 }
 
 // ---------------------------------------------------------------- masks
