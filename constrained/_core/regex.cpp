@@ -448,6 +448,7 @@ RegexStore::Relaxed RegexStore::relax(RegexId id, uint32_t from) {
             std::vector<RegexId> chain;
             RegexId rest = id;
             for (; nodes_[rest.value].kind == Kind::Concat; rest = {nodes_[rest.value].b}) chain.push_back({nodes_[rest.value].a});
+            work_.spend(chain.size() / 2);
             result.id = part(rest);
             for (size_t i = chain.size(); i-- > 0;) result.id = concat(part(chain[i]), result.id);
             break;

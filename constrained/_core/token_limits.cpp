@@ -397,9 +397,11 @@ bool BaseAutomaton::completes_within(uint32_t state, uint32_t budget) {
 bool BaseAutomaton::affordable(uint32_t state) {
     const uint32_t length = heads_[state].length;
     if (length > longest_spelled()) return true;  // it is not spelled
+    uint32_t spelled = 0;
     for (uint32_t at = without_numbers(state), next = kDead; at != kDead && heads_[at].length > 0; at = next) {
         if (spelled_by_.size() <= at) spelled_by_.resize(heads_.size());
         if (std::exchange(spelled_by_[at], masks_within_) == masks_within_) break;
+        if (++spelled % kSpelledInStep == 0) shard_->work.spend(1);
         passed_.clear();
         const uint32_t cost = ahead(at, passed_, next) ? kNumberCost : step_cost(at, length);
         if (fuel_left_ < cost) {
