@@ -8,8 +8,11 @@
 
 namespace fuzz {
 
-/// Blocks of code that the input ran so far. Only `driver.cpp` has it, and only where the compiler traces blocks it is not 0.
+// Only `driver.cpp` has these, and only where the compiler traces blocks they are not 0.
+/// Blocks of code that the input ran so far.
 __attribute__((weak)) uint64_t blocks_run();
+/// Is told what a call ran for each step that it counted.
+__attribute__((weak)) void note_price(double blocks_of_step);
 
 constexpr uint64_t kFewBlocks = 3'000'000;  // a few milliseconds
 constexpr uint64_t kBlocksOfStep = 400;
@@ -19,8 +22,9 @@ class Counting {
 public:
     explicit Counting(const core::Shard& shard) : shard_(shard) {}
     void check() const {
-        const uint64_t ran = blocks() - blocks_;
-        LAW(ran <= kFewBlocks || ran <= kBlocksOfStep * (shard_.work.total() - steps_));
+        const uint64_t ran = blocks() - blocks_, steps = shard_.work.total() - steps_;
+        if (note_price) note_price(static_cast<double>(ran) / static_cast<double>(steps + kFewBlocks / kBlocksOfStep));
+        LAW(ran <= kFewBlocks || ran <= kBlocksOfStep * steps);
     }
 
 private:

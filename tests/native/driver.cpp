@@ -4,8 +4,9 @@
 //     fuzz FILE... [--patience SECONDS]                                                       runs each file once
 //
 // GCC calls `__sanitizer_cov_trace_pc` in every block of the code under test; pairs of blocks, with how often they ran
-// in powers of two, are what an input covers, as in AFL (Zalewski 2014). The input that runs is always in the state
-// file, which a crash leaves behind.
+// in powers of two, are what an input covers, as in AFL (Zalewski 2014). An input is also kept where a call runs more blocks for each
+// counted step than those of all others that cover some pair of blocks, as in PerfFuzz (Lemieux et al. 2018): so mutation climbs to
+// what is counted too low. The input that runs is always in the state file, which a crash leaves behind.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/time.h>
@@ -32,7 +33,7 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-/// An input that covered something, and what it cost.
+/// An input that covered something, or had a dear call, and what it cost.
 struct Kept {
     Bytes input;
     uint64_t blocks;
@@ -40,17 +41,21 @@ struct Kept {
 
 constexpr size_t kPairs = 1 << 16;
 constexpr size_t kLongest = 1 << 13;
+constexpr double kDear = 100;  // blocks of code for a step of work, see counted.hpp: a quarter of what the law allows
 
 int patience = 60;  // processor seconds that one input may take
 uint8_t hits[kPairs];
 uint8_t covered[kPairs];  // bit i: the pair ran about 2^i times in some input
 uintptr_t last_block = 0;
 uint64_t blocks = 0;  // that the input ran
+double price = 0;     // the most blocks for each step that a call of it ran
+double prices[kPairs];  // the highest of the inputs that cover a pair
 
 }  // namespace
 
 namespace fuzz {
 uint64_t blocks_run() { return blocks; }
+void note_price(double blocks_of_step) { price = std::max(price, blocks_of_step); }
 }  // namespace fuzz
 
 extern "C" void __sanitizer_cov_trace_pc() {
@@ -73,6 +78,18 @@ bool harvest() {
         covered[i] |= bit;
     }
     return fresh;
+}
+
+/// Whether a call of the last run was dearer than those of all other inputs that cover some pair.
+bool is_dearer() {
+    if (price < kDear) return false;
+    bool dearer = false;
+    for (size_t i = 0; i < kPairs; ++i) {
+        if (!hits[i] || price < 1.1 * prices[i]) continue;
+        prices[i] = price;
+        dearer = true;
+    }
+    return dearer;
 }
 
 /// The file that always holds the input that runs.
@@ -107,7 +124,7 @@ void allow(int seconds) {
 
 bool run(const Bytes& input) {
     std::memset(hits, 0, sizeof hits);
-    last_block = blocks = 0;
+    last_block = blocks = 0, price = 0;
     allow(patience);
     LLVMFuzzerTestOneInput(input.data(), input.size());
     allow(0);
@@ -177,11 +194,14 @@ int main(int count, char** arguments) {
         for (const auto& entry : std::filesystem::directory_iterator(corpus_folder)) corpus.push_back({read(entry.path()), 0});
     }
     Notebook notebook(state);
-    for (auto& [input, cost] : corpus) {
+    std::vector<size_t> dear;  // places in the corpus
+    for (size_t at = 0; at < corpus.size(); ++at) {
+        auto& [input, cost] = corpus[at];
         if (input.size() > kLongest) input.resize(kLongest);
         notebook.note(input);
         run(input);
         cost = blocks;
+        if (is_dearer()) dear.push_back(at);
     }
     std::mt19937 random(seed);
     const auto begun = std::chrono::steady_clock::now();
@@ -190,19 +210,24 @@ int main(int count, char** arguments) {
     const auto report = [&] {
         size_t pairs = 0;
         for (const uint8_t bits : covered) pairs += bits != 0;
-        std::printf("%.0f s: %zu inputs ran, %zu kept, %zu pairs of blocks covered\n", elapsed(), runs, corpus.size(), pairs);
+        const double dearest = *std::max_element(std::begin(prices), std::end(prices));
+        std::printf("%.0f s: %zu inputs ran, %zu kept, %zu pairs of blocks covered, at most %.0f blocks a step\n", elapsed(), runs, corpus.size(),
+                    pairs, dearest);
         std::fflush(stdout);
     };
     for (double next_report = 30; elapsed() < seconds;) {
         // Every other time of the latest: they cover what was not understood yet. Of three the one that costs least: a few inputs
-        // would take most of the time, and what they cover is covered by smaller ones too.
+        // would take most of the time, and what they cover is covered by smaller ones too. Every fourth time one with a dear call.
+        const bool climbs = !dear.empty() && random() % 4 == 0;
         const size_t among = random() % 2 ? std::min<size_t>(corpus.size(), 64) : corpus.size();
-        const auto draw = [&] { return corpus.size() - 1 - random() % among; };
+        const auto draw = [&] { return climbs ? dear[random() % dear.size()] : corpus.size() - 1 - random() % among; };
         const auto cheaper = [&](size_t one, size_t other) { return corpus[one].blocks < corpus[other].blocks ? one : other; };
         Bytes input = mutate(corpus[cheaper(draw(), cheaper(draw(), draw()))].input, corpus, random);
         notebook.note(input);
         ++runs;
-        if (run(input)) {
+        const bool covers = run(input), dearer = is_dearer();
+        if (dearer) dear.push_back(corpus.size());
+        if (covers || dearer) {
             if (!corpus_folder.empty()) {
                 std::ofstream(corpus_folder + "/" + std::to_string(seed) + "-" + std::to_string(runs), std::ios::binary)
                     .write(reinterpret_cast<const char*>(input.data()), static_cast<std::streamsize>(input.size()));
