@@ -41,7 +41,7 @@ RegexId RegexStore::utf8_tail(std::span<const std::pair<uint32_t, uint32_t>> ran
 /// Numbers written as a byte `lead + n / 64^level`, then `level` continuation bytes.
 RegexId RegexStore::utf8_block(std::span<const std::pair<uint32_t, uint32_t>> ranges, int level, uint32_t lead,
                                uint32_t fan) {
-    work_.spend(2);
+    work_.spend(fan / 4);
     const int shift = 6 * level;
     std::map<RegexId, ByteSet> groups;  // rest -> first bytes
     std::vector<std::pair<uint32_t, uint32_t>> inside;

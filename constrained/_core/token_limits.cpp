@@ -397,11 +397,9 @@ bool BaseAutomaton::completes_within(uint32_t state, uint32_t budget) {
 bool BaseAutomaton::affordable(uint32_t state) {
     const uint32_t length = heads_[state].length;
     if (length > longest_spelled()) return true;  // it is not spelled
-    uint32_t spelled = 0;
     for (uint32_t at = without_numbers(state), next = kDead; at != kDead && heads_[at].length > 0; at = next) {
         if (spelled_by_.size() <= at) spelled_by_.resize(heads_.size());
         if (std::exchange(spelled_by_[at], masks_within_) == masks_within_) break;
-        if (++spelled % kSpelledInStep == 0) shard_->work.spend(1);
         passed_.clear();
         const uint32_t cost = ahead(at, passed_, next) ? kNumberCost : step_cost(at, length);
         if (fuel_left_ < cost) {
@@ -558,12 +556,15 @@ bool Automaton::needs_search(uint32_t id) const {
     return state_of(id).items_count > 2 * kFewItems || std::ranges::any_of(items(id), [&](const Item& item) { return shard_->regexes.needs_search(item.residual); });
 }
 
-/// Every item is read; where there are many, each is made anew behind each of the others, and where a number of them is
+/// Looking at the items is work itself. Every item is read; where there are many, each is made anew behind each of the others, and where a number of them is
 /// demanded, the rest is counted for each. A step of an item reads every alternative of its residual, and joining stacks goes down to their ends. Where values must differ, every step makes
 /// expressions and continuations of its own, and the more values are needed, the more are excluded. Of a number with many remainders
 /// every step makes residuals that stay.
 uint32_t Automaton::step_cost(uint32_t id, uint32_t length) const {
-    const uint64_t many = state_of(id).items_count, counted = exprs_.demanding() && many > kFewItems ? 4 * many : 0;
+    constexpr uint64_t kItemsInStep = 4;
+    const uint64_t many = state_of(id).items_count;
+    shard_->work.spend(1 + many / kItemsInStep);
+    const uint64_t counted = exprs_.demanding() && many > kFewItems ? 4 * many : 0;
     uint32_t cost = 1 + static_cast<uint32_t>(std::min<uint64_t>(many * many / 128 + counted, kMaskFuel)) + (exprs_.tracks_distinct() ? length / 32 : 0);
     for (const Item& item : items(id)) {
         cost += shard_->regexes.width(item.residual) / 32 + gss_.height(item.after) / 32;
