@@ -23,13 +23,17 @@ uint32_t RegexStore::min_length(RegexId id) {
     uint32_t length = kInfinite;
     switch (node.kind) {
         case Kind::Concat: {
-            length = 0;
+            constexpr size_t kLinksInStep = 4;
+            std::vector<RegexId> chain;  // all are remembered: each byte of a long text asks for the next one
             RegexId rest = id;
-            for (; nodes_[rest.value].kind == Kind::Concat; rest = {nodes_[rest.value].b}) {
-                length = add_lengths(length, min_length({nodes_[rest.value].a}));
+            for (; nodes_[rest.value].kind == Kind::Concat && nodes_[rest.value].min_length == kUnknown; rest = {nodes_[rest.value].b}) chain.push_back(rest);
+            work_.spend(chain.size() / kLinksInStep);
+            length = min_length(rest);
+            for (size_t i = chain.size(); i-- > 0;) {
+                length = add_lengths(min_length({nodes_[chain[i].value].a}), length);
+                nodes_[chain[i].value].min_length = length;
             }
-            length = add_lengths(length, min_length(rest));
-            break;
+            return length;
         }
         case Kind::Union:
             for (uint32_t i = 0; i < node.b; ++i) length = std::min(length, min_length(children_[node.a + i]));
