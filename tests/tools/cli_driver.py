@@ -33,7 +33,7 @@ class SlowModel(ScriptedModel):
 
     def _think(self) -> None:
         if self.pause:
-            print("thinking", file=sys.stderr, flush=True)
+            sys.stderr.write("thinking\n")  # in one piece, also where a signal comes in between
             time.sleep(self.pause)
 
 
