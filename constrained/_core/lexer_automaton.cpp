@@ -306,6 +306,7 @@ void LexerAutomaton::explain(uint32_t from) {
 
 /// Bytes that may come next.
 ByteSet LexerAutomaton::first_bytes(uint32_t id) {
+    constexpr uint32_t kBytesInStep = 32;
     ByteSet bytes;
     std::array<int8_t, 256> live;  // by byte class
     live.fill(-1);
@@ -316,7 +317,7 @@ ByteSet LexerAutomaton::first_bytes(uint32_t id) {
         if (known < 0) known = byte_next(id, static_cast<uint8_t>(byte)) != kDead;
         bytes[byte] = known;
     }
-    shard_->work.spend(1 + regexes_.partition_at(partition).count / kMovesInStep);
+    shard_->work.spend(256 / kBytesInStep + regexes_.partition_at(partition).count / kMovesInStep);
     return bytes;
 }
 
