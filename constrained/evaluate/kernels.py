@@ -22,9 +22,9 @@ from constrained.evaluate.harness.results import ROWS, make_folder
 from constrained.evaluate.harness.settings import Progress
 from constrained.evaluate.harness.tables import NO_VALUE, ReportTable
 from spec.kernels import (
+    CacheCompaction,
     SplitStats,
     apply_masks,
-    compact_kv,
     merge_splits,
     noise_keys,
     split_stats,
@@ -239,13 +239,12 @@ def _compaction(
     kept = torch.arange(0, rows, 2, dtype=torch.int32, device=device)[None] + settings.length
     start = torch.tensor([settings.length], dtype=torch.int32, device=device)
     wanted = caches[-1].index_select(2, kept[0])
-    compact_kv(caches, kept, start)
+    compact = CacheCompaction(caches)
+    compact(kept, start)
     count = kept.shape[1]
     wrong = int((caches[-1][:, :, settings.length : settings.length + count] != wanted).sum())
     moved = 2 * len(caches) * settings.heads * count * settings.size * caches[0].element_size()
-    return KernelTiming(
-        "compact_kv", rows, moved, *timer([lambda: compact_kv(caches, kept, start)]), copy, None, wrong
-    )
+    return KernelTiming("compact_kv", rows, moved, *timer([lambda: compact(kept, start)]), copy, None, wrong)
 
 
 def _against_float64(

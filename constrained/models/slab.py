@@ -13,6 +13,7 @@ from transformers.cache_utils import CacheLayerMixin
 
 from constrained.models.attention_masks import AttentionLayout
 from constrained.models.cache_layers import EMPTY_LAYER
+from spec.kernels import CacheCompaction
 
 
 @dataclass(eq=False, slots=True)
@@ -120,6 +121,7 @@ class Slab:
         self.cache.layers = [
             EMPTY_LAYER() if kind is None else SlabLayer(self.target, slots, columns) for kind in layout.kinds
         ]
+        self._compactions: dict[torch.device, CacheCompaction] = {}
 
     @property
     def ready(self) -> bool:
@@ -133,6 +135,16 @@ class Slab:
             store for layer in self.cache.layers if isinstance(layer, SlabLayer) for store in layer.stores
         ]
 
+    def compact(self, source: torch.Tensor, start: torch.Tensor) -> None:
+        """Moves columns of all slots, after a pass over all layers; see `CacheCompaction`."""
+        if not self._compactions:
+            by_device: dict[torch.device, list[torch.Tensor]] = {}
+            for store in self.stores:
+                by_device.setdefault(store.device, []).append(store)
+            self._compactions = {device: CacheCompaction(stores) for device, stores in by_device.items()}
+        for device, move in self._compactions.items():
+            move(source.to(device, non_blocking=True), start.to(device, non_blocking=True))
+
     @torch.inference_mode()
     def take(self, other: Slab, copies: Sequence[tuple[int, int, int]], *, last: bool = False) -> None:
         """Copies columns of another slab, or of this one.
@@ -142,6 +154,8 @@ class Slab:
             copies: slot there, slot here, and the number of first columns. No slot is both written and read.
             last: the other slab gives up its memory, layer by layer.
         """
+        if last:
+            other._compactions = {}
         # A slot that goes to several neighbouring ones is copied to them at once.
         numbered = list(enumerate(copies))
         for mine, theirs in zip(self.cache.layers, other.cache.layers, strict=True):

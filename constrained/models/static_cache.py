@@ -245,7 +245,7 @@ class StaticCache(HuggingFaceCache):
             self._steps.give_back(old)
 
     def _moves(self) -> list[NDArray[Any]]:
-        """What `compact_kv` moves: source [slots, tokens] and start [slots], int32; nothing, if all is in place."""
+        """What `Slab.compact` moves: source [slots, tokens] and start [slots], int32; nothing, if all is in place."""
         moved = [row for row in self._rows if row.path]
         if not moved:
             return []
@@ -262,21 +262,12 @@ class StaticCache(HuggingFaceCache):
 
     def _settle(self, upload: PassUpload, moves: Sequence[torch.Tensor] | None = None) -> None:
         """Moves what was kept of the last trees to the front."""
-        from spec.kernels import compact_kv
-
         if moves is None:
             arrays = self._moves()
-            if not arrays:
-                return
-            moves = upload(*arrays)
-        if not moves:
-            return
-        assert self._slab is not None
-        by_device: dict[torch.device, list[torch.Tensor]] = {}
-        for store in self._slab.stores:
-            by_device.setdefault(store.device, []).append(store)
-        for place, stores in by_device.items():
-            compact_kv(stores, *(one.to(place, non_blocking=True) for one in moves))
+            moves = upload(*arrays) if arrays else ()
+        if moves:
+            assert self._slab is not None
+            self._slab.compact(*moves)
 
     def _read(
         self, run: ForwardFunction, row: int, ids: Sequence[int], upload: PassUpload, *, every: int = 1

@@ -41,7 +41,7 @@ def test_the_twin_moves_rows_whatever_overlaps(seed, requests, width):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_the_kernel_moves_all_layers(device, dtype):
     """Layers of two forms, one of them a part of a longer cache; an accepted path, and one in no order at all."""
-    from spec.kernels.gpu.compaction import launch_compact_kv
+    from spec.kernels.gpu.compaction import prepare_compaction
 
     draw = torch.Generator().manual_seed(0)
     long = torch.randn((2, 2, 20, 24), generator=draw).to(dtype)
@@ -54,7 +54,7 @@ def test_the_kernel_moves_all_layers(device, dtype):
     long = long.to(device)
     on_device[2] = long[:, :, :12]
     behind = long[:, :, 12:].clone()
-    launch_compact_kv(on_device, source.to(device), start.to(device))
+    prepare_compaction(on_device)(source.to(device), start.to(device))
     for one, wanted in zip(on_device, expected, strict=True):
         assert np.array_equal(one.float().cpu().numpy(), wanted)
     assert torch.equal(long[:, :, 12:], behind)
@@ -101,8 +101,12 @@ def test_masks_onto_logits(device, dtype):
     [
         (lambda i: compact_kv([torch.zeros(1, 1, 4, 2)], i((1, 2)), i((2,))), r"start has shape \[2\]"),
         (lambda i: compact_kv([torch.zeros(1, 4, 2)], i((1, 2)), i((1,))), r"caches\[0\] has shape"),
-        (lambda i: compact_kv([torch.zeros(2, 1, 4, 2)], i((1, 2)), i((1,))), r"caches\[0\] has shape"),
+        (lambda i: compact_kv([torch.zeros(2, 1, 4, 2)], i((1, 2)), i((1,))), r"source has shape \[1, 2\]"),
         (lambda i: compact_kv([None], i((1, 2)), i((1,))), r"caches\[0\] is NoneType"),
+        (
+            lambda i: compact_kv([torch.zeros(1, 1, 4, 2), torch.zeros(2, 1, 4, 2)], i((1, 2)), i((1,))),
+            r"caches\[1\] has shape",
+        ),
         (lambda i: compact_kv([], i((1, 1025)), i((1,))), "source moves 1025 rows"),
         (lambda i: compact_kv([], i((1, 2)).long(), i((1,))), "source has dtype torch.int64"),
         (lambda i: apply_masks(torch.zeros(2, 8), i((1, 1)), i((3,))), "mask_ids has shape"),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 
 import torch
 import triton
@@ -46,37 +45,42 @@ def _compact_kv(
     tl.store(cache + put.to(tl.int64)[:, None] * length_stride + column[None, :], held, mask=moved)
 
 
-@lru_cache(maxsize=64)
-def _addresses(numbers: tuple[int, ...], device: torch.device) -> torch.Tensor:
-    """Addresses on a device. Caches of fixed size stay where they are, so they are copied once, not at every step."""
-    return torch.tensor(numbers, dtype=torch.int64).to(device)
-
-
-def launch_compact_kv(caches: Sequence[torch.Tensor], source: torch.Tensor, start: torch.Tensor) -> None:
-    """`spec.kernels.compact_kv` of checked arguments: one launch for all caches of one form, as a rule for all."""
+def prepare_compaction(
+    caches: Sequence[torch.Tensor],
+) -> Callable[[torch.Tensor, torch.Tensor], None]:
+    """`CacheCompaction` of checked caches: one launch for all of one form, as a rule for all. Their addresses are copied once."""
     alike: dict[tuple[object, ...], list[torch.Tensor]] = defaultdict(list)
     for cache in caches:
-        alike[cache.shape, cache.stride(), cache.dtype].append(cache)
-    requests, rows = source.shape
-    held = triton.next_power_of_2(rows)
-    for group in alike.values():
-        first = group[0]
-        _, heads, _, size = first.shape
-        if not first.numel():
-            continue
-        columns = min(triton.next_power_of_2(size), max(16, _HELD // held))
-        addresses = _addresses(tuple(cache.data_ptr() for cache in group), source.device)
-        _compact_kv[(requests * heads, len(group), triton.cdiv(size, columns))](
-            first.view(_WORDS[first.element_size()]),
-            addresses,
-            source,
-            source.stride(0),
-            start,
-            heads,
-            rows,
-            size,
-            *first.stride()[:3],
-            ROWS=held,
-            COLUMNS=columns,
-            **FUSED,
+        if cache.numel():
+            alike[cache.shape, cache.stride(), cache.dtype].append(cache)
+    groups = [
+        (
+            group[0],
+            group[0].view(_WORDS[group[0].element_size()]),
+            torch.tensor([cache.data_ptr() for cache in group], dtype=torch.int64).to(group[0].device),
         )
+        for group in alike.values()
+    ]
+
+    def launch(source: torch.Tensor, start: torch.Tensor) -> None:
+        requests, rows = source.shape
+        held = triton.next_power_of_2(rows)
+        for first, like, addresses in groups:
+            _, heads, _, size = first.shape
+            columns = min(triton.next_power_of_2(size), max(16, _HELD // held))
+            _compact_kv[(requests * heads, len(addresses), triton.cdiv(size, columns))](
+                like,
+                addresses,
+                source,
+                source.stride(0),
+                start,
+                heads,
+                rows,
+                size,
+                *first.stride()[:3],
+                ROWS=held,
+                COLUMNS=columns,
+                **FUSED,
+            )
+
+    return launch
