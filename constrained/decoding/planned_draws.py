@@ -99,7 +99,7 @@ def _allowed(sequence: TokenSequence, row: PassRow, depths: Sequence[int]) -> di
 
 def _few_ids(mask: Bitmask) -> NDArray[np.intp] | None:
     """The ids of a mask, ascending; None where they are many."""
-    words = np.flatnonzero(mask)
+    words = np.flatnonzero(mask != 0)  # numpy finds booleans several times faster than integers
     if len(words) > _FEW:
         return None
     ids = unpack_ids(mask[words])

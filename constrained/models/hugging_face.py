@@ -217,7 +217,7 @@ class HuggingFaceModel(LanguageModel):
             return "the layers of the model are on several devices"
         return probe_steps(
             self.model, self._run, self.capabilities, self.device, self.vocabulary.size,
-            compiles=self.engine == "compiled", attends=self.engine != "compiled" and self.device.type == "cuda",
+            compiles=self.engine == "compiled", attends=self.device.type == "cuda",
         )  # fmt: skip
 
     @cached_property

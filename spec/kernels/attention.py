@@ -65,12 +65,52 @@ def tree_attention(
     checks.check_tensor("depths", depths, (torch.int64,), (slots, nodes), queries)
     if window < 0:
         raise checks.InvalidTensor("window", f"is {window}, not 0 or more")
+    compute = _operator if torch.compiler.is_compiling() else _compute
+    found: torch.Tensor = compute(queries, keys, values, lengths, words, depths, scale, window)
+    return found
+
+
+def _compute(
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    lengths: torch.Tensor,
+    words: torch.Tensor,
+    depths: torch.Tensor,
+    scale: float,
+    window: int,
+) -> torch.Tensor:
     if checks.uses_triton(queries):
         from spec.kernels.gpu.attention import launch_tree_attention
 
         with torch.cuda.device(queries.device):
             return launch_tree_attention(queries, keys, values, lengths, words, depths, scale, window)
     return tree_attention_torch(queries, keys, values, lengths, words, depths, scale, window)
+
+
+# An operator of torch, so that `torch.compile` takes it as a whole and compiles one graph around it.
+_operator = torch.library.custom_op(
+    "constrained::tree_attention",
+    _compute,
+    mutates_args=(),
+    schema="(Tensor queries, Tensor keys, Tensor values, Tensor lengths, Tensor words, Tensor depths, "
+    "float scale, int window) -> Tensor",
+)
+
+
+@_operator.register_fake
+def _(
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    lengths: torch.Tensor,
+    words: torch.Tensor,
+    depths: torch.Tensor,
+    scale: float,
+    window: int,
+) -> torch.Tensor:
+    slots, heads, nodes, size = queries.shape
+    return queries.new_empty((slots, nodes, heads, size))
 
 
 def tree_attention_torch(
@@ -100,4 +140,4 @@ def tree_attention_torch(
     # What is not read may be anything, and 0 times NaN is NaN.
     read = (node < nodes)[:, None, :, None]
     found = shares @ values.to(torch.float32).masked_fill(~read, 0.0)
-    return found.view(slots, heads, nodes, size).transpose(1, 2).to(queries.dtype)
+    return found.view(slots, heads, nodes, size).transpose(1, 2).to(queries.dtype).contiguous()

@@ -86,6 +86,22 @@ def test_nodes_see_the_text_and_their_ancestors(device, case, dtype):
     torch.testing.assert_close(found.cpu().double(), expected, **close)
 
 
+def test_a_compiled_function_is_one_graph_around_it():
+    """`fullgraph`: what cannot be traced is an error."""
+    torch.manual_seed(0)
+    words, depths, _ = trees(random.Random(0), 2, 4)
+    queries, (keys, values) = torch.randn(2, 4, 4, 16), torch.randn(2, 2, 2, 20, 16)
+    given = queries, keys, values, torch.tensor([9, 16]), words, depths
+
+    def around(doubled: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        return tree_attention(doubled * 2, *others, scale=0.2, window=7) + 1
+
+    compiled = torch.compile(around, fullgraph=True, backend="aot_eager")
+    with torch.inference_mode():
+        torch.testing.assert_close(compiled(*given), around(*given))
+    torch.library.opcheck(torch.ops.constrained.tree_attention.default, (*given, 0.2, 7))
+
+
 def test_arguments_are_checked():
     one = torch.zeros(1, 2, 3, 16)
     ends, words = torch.zeros(1, dtype=torch.int64), torch.ones(1, 3, dtype=torch.int64)
