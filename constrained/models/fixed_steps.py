@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -43,7 +45,8 @@ class FixedSteps:
         Args:
             run: the model.
             layout: of the model.
-            compiles: compile each size by `torch.compile` at its first use, which takes seconds to minutes.
+            compiles: compile each size by `torch.compile` at its first use, which takes seconds to minutes; not for parts of
+                a prompt that are not its end.
             attends: see `tree_pass`.
         """
         self.attends = attends
@@ -53,6 +56,7 @@ class FixedSteps:
         self._compiled = torch.compile(tree_pass, dynamic=False) if compiles else None
         self._free: list[Slab] = []
         self._lock = threading.Lock()
+        self._memory: _GraphMemory | None = None
 
     def size(self, tokens: int) -> int:
         """Tokens of the pass that reads this many."""
@@ -97,14 +101,17 @@ class FixedSteps:
                 warnings.warn(f"passes are launched one by one: {self.no_graphs}", stacklevel=2)
                 return self._pass(slab, inputs, every)
         graph, given, logits = slab.graphs[key]
-        for mine, new in zip(given, inputs, strict=True):
-            mine.copy_(new)
-        graph.replay()
-        copied: torch.Tensor = logits.clone()  # the next pass overwrites what the graph has written
+        assert self._memory is not None
+        with self._memory.turn():
+            for mine, new in zip(given, inputs, strict=True):
+                mine.copy_(new)
+            graph.replay()
+            copied: torch.Tensor = logits.clone()  # the next pass overwrites what the graph has written
         return copied
 
     def _pass(self, slab: Slab, inputs: tuple[torch.Tensor, ...], every: bool) -> torch.Tensor:
-        if self._compiled is not None and slab.ready:  # layers take their memory outside of what is compiled
+        # Layers take their memory outside of what is compiled; parts of a prompt are few, and would be other passes to compile.
+        if self._compiled is not None and slab.ready and every:
             try:
                 with torch._dynamo.config.patch(recompile_limit=256, accumulated_recompile_limit=1024):
                     result: torch.Tensor = self._compiled(
@@ -129,17 +136,59 @@ class FixedSteps:
     def _captured(self, slab: Slab, inputs: tuple[torch.Tensor, ...], every: bool) -> tuple[Any, Any, Any]:
         """A graph, the tensors that it reads, and the logits that it writes."""
         given = tuple(one.clone() for one in inputs)
-        stream: Any = torch.cuda.Stream(inputs[0].device)  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream(inputs[0].device))
-        with torch.cuda.stream(stream):  # compiles, and lets libraries take their memory
-            for _ in range(2):
-                self._pass(slab, given, every)
-        torch.cuda.current_stream(inputs[0].device).wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        # Calls of other threads, as those that draw tokens, go on meanwhile.
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            logits = self._pass(slab, given, every)
+        if self._memory is None:
+            self._memory = _GraphMemory(inputs[0].device)
+        current, stream = torch.cuda.current_stream(inputs[0].device), self._memory.warm_up
+        with self._memory.turn():
+            stream.wait_stream(current)
+            with torch.cuda.stream(stream):  # compiles, and lets libraries take their memory
+                for _ in range(2):
+                    self._pass(slab, given, every)
+            current.wait_stream(stream)
+            with self._memory.capture() as graph:
+                logits = self._pass(slab, given, every)
         return graph, given, logits
+
+
+class _GraphMemory:
+    """The memory of all graphs of a model. It is shared, so they are replayed one after the other.
+
+    cuBLAS keeps a workspace for each stream, in the memory of the first graph that was captured there, and graphs write to it at
+    every replay. Torch's own graph trees (``torch.compile(mode="reduce-overhead")``) drop all workspaces. So this stream is
+    of no other graphs, and the first graph is kept, which keeps the memory.
+
+    Attributes:
+        warm_up: the stream of passes that are not captured.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        # Streams of one priority are given out in turn: those of high priority are hardly used by others.
+        self.warm_up: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._stream: Any = torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
+        self._pool: Any = torch.cuda.graph_pool_handle()
+        self._first: Any = None
+        self._lock = threading.RLock()
+        self._device = device
+        self._last: Any = None
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """The graphs are used by this thread alone, and on its stream, after what others asked for."""
+        with self._lock:
+            stream = torch.cuda.current_stream(self._device)
+            if self._last is not None and stream != self._last:
+                stream.wait_stream(self._last)
+            self._last = stream
+            yield
+
+    @contextmanager
+    def capture(self) -> Iterator[Any]:
+        """A graph that captures what is launched meanwhile."""
+        graph = torch.cuda.CUDAGraph()
+        # Calls of other threads, as those that draw tokens, go on.
+        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
+            yield graph
+        self._first = self._first or graph
 
 
 def _first_line(failure: Exception) -> str:
