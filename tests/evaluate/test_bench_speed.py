@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from functools import cache
+from functools import cache, partial
 
 import pytest
 import torch
@@ -23,6 +23,7 @@ from constrained.evaluate.speed.forward_counter import ForwardCounter
 from constrained.evaluate.speed.recorded import ForcedOutput
 from constrained.evaluate.speed.shapes import SHAPES, ModelShape, random_model
 from constrained.evaluate.speed.trials import SpeculationTrial
+from constrained.evaluate.speed.ways import _compiled as compiled_generate
 from constrained.evaluate.speed.ways import decoding_methods
 from constrained.models.hugging_face import HuggingFaceModel
 from spec.drafts import DrafterFactory
@@ -62,6 +63,7 @@ def test_every_way_writes_the_recorded_text() -> None:
         "constrained auto",
     } <= set(known)
     passes = {}
+    known["generate, compiled"] = partial(compiled_generate, model, 100)  # on a CPU nothing is compiled
     for name, way in known.items():
         write = way(one)
         with (
@@ -72,6 +74,7 @@ def test_every_way_writes_the_recorded_text() -> None:
             passes[name] = watch.passes
             assert not written.is_cut()  # asks the forced model
         assert written.tokens == one.recorded, name
+        assert written.forwards == passes[name], name
         assert watch.seconds > 0
     assert passes["generate"] == len(one.recorded) + 1  # one more for the end
     assert passes["constrained"] == len(one.recorded)  # nothing but the end can follow: nobody asks
@@ -239,6 +242,7 @@ def test_the_command_measures_and_writes(tmp_path, capsys) -> None:
     assert command("--random", "2x") == 2
     assert command("--random", "1m", "--exact") == 2
     assert command("--random", "1m", "--dtype", "int8") == 2
+    assert command("--random", "1m", "--engine", "jit") == 2
     assert command("--random", "1m", "--only", "nothing") == 2
 
 

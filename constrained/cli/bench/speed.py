@@ -25,7 +25,7 @@ from constrained.cli.bench.common import (
 Examples:
   constrained bench speed --sample 20
   constrained bench speed --random 60m --sample 10 --out results/today
-  constrained bench speed --random 8b --device cuda --dtype bfloat16
+  constrained bench speed --random 8b --device cuda --dtype bfloat16 --engine compiled
   constrained bench speed --budget --batches 1,4,16 --sample 64
 """
 )
@@ -56,6 +56,12 @@ def speed(
     dtype: Annotated[
         str | None, typer.Option("--dtype", metavar="NAME", help="Of the weights: float32, bfloat16, ...")
     ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            "--engine", metavar="NAME", help="Of this library's passes: auto, eager, static or compiled."
+        ),
+    ] = "auto",
     sample: Annotated[int, typer.Option("--sample", metavar="N", min=1, help="Held-out extractions.")] = 30,
     seed: Seed = 0,
     max_tokens: Annotated[int, typer.Option("--max-tokens", metavar="N", min=16, help="Token limit.")] = 256,
@@ -98,6 +104,7 @@ def speed(
         threads,
         exact,
         split_names(only, ";"),
+        engine,
     )
     record = RunRecord(settings)
     if budget:

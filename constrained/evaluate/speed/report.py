@@ -46,9 +46,9 @@ def _cells(one: MethodTimes, base: MethodTimes) -> list[str]:
         f"{processor:.1f}",
         f"{rate / (base.tokens / base.seconds):.2f}",
         f"{processor / (base.tokens / base.processor):.2f}",
-        f"{one.forward:.2f}",
+        f"{one.forward:.2f}" if one.forward else NO_VALUE,
         f"{one.drafting:.2f}" if one.drafting else NO_VALUE,
-        f"{one.seconds - one.forward - one.drafting:.2f}",
+        f"{one.seconds - one.forward - one.drafting:.2f}" if one.forward else NO_VALUE,
     ]
 
 

@@ -12,7 +12,6 @@ from constrained.errors import InvalidArgument
 from constrained.evaluate.harness.settings import Progress, check_minimum, check_names, no_progress
 from constrained.evaluate.masks.workload import VocabularyData
 from constrained.evaluate.speed.cases import SpeedCase, cases
-from constrained.evaluate.speed.forward_counter import ForwardCounter
 from constrained.evaluate.speed.recorded import ForcedOutput
 from constrained.evaluate.speed.shapes import load_vocabulary_pair, random_model, shape, vocabulary_data
 from constrained.evaluate.speed.ways import DecodeCall, DecodedTokens, DecodingMethod, decoding_methods
@@ -35,6 +34,7 @@ class SpeedSettings:
         threads: of torch and of the engines.
         exact: also the sampler ``cars``.
         only: names of ways; all, if there are none. The first one is always measured.
+        engine: of the library's own passes, see `HuggingFaceModel`.
 
     Raises:
         InvalidArgument: a value is out of range.
@@ -51,6 +51,7 @@ class SpeedSettings:
     threads: int = 1
     exact: bool = False
     only: tuple[str, ...] = ()
+    engine: str = "auto"
 
     def __post_init__(self) -> None:
         check_minimum(self, sample=1, max_tokens=1, threads=1)
@@ -73,7 +74,7 @@ class MethodTimes:
         cut: texts that the limit changed or ended.
         seconds: of the clock.
         processor: seconds of processor time.
-        forward: seconds in passes, by the clock; on a GPU by its own, but for ways that count passes themselves.
+        forward: seconds in passes, see `DecodedTokens`.
         drafting: seconds of drafting, where they are known.
         drafted: draft tokens that were verified, likewise.
     """
@@ -114,8 +115,9 @@ class SpeedResults:
 def run(settings: SpeedSettings, progress: Progress = no_progress) -> SpeedResults:
     """Measures everything.
 
-    The first text also imports and warms up: it is written and not counted. Compiling is not counted, masks are. Passes on a CPU
-    are traced before, as they would be after some hundred of them.
+    The first text also imports and warms up: it is written and not counted. On a GPU all are written before they are measured,
+    because kernels are compiled and passes captured at the first use of a size. Compiling constraints is not counted, masks are.
+    Passes on a CPU are traced before, as they would be after some hundred of them.
 
     Raises:
         InvalidArgument: a way is not known, or no text could be written by all.
@@ -135,11 +137,13 @@ def run(settings: SpeedSettings, progress: Progress = no_progress) -> SpeedResul
         with ExitStack() as stack:
             end = model.vocabulary.eos_ids[0]
             forced = stack.enter_context(ForcedOutput(model.model, 0, [], end)) if recorded else None
-            for done, case in enumerate(cases(model, settings.sample + 1, settings.seed, recorded=recorded)):
+            first, *rest = cases(model, settings.sample + 1, settings.seed, recorded=recorded)
+            before = [first, *(rest if model.device.type == "cuda" else ())]
+            for done, case in enumerate([*before, *rest], 1 - len(before)):
                 if forced is not None and case.recorded is not None:
                     forced.say(len(case.prompt), case.recorded, end)
-                _measure(model, case, measured, results, counts=done > 0, turn=done)
-                progress("measuring", done, settings.sample)
+                _measure(case, measured, results, counts=done > 0, turn=done)
+                progress("warming up" if done <= 0 else "measuring", max(done, 0), settings.sample)
     finally:
         torch.set_num_threads(threads)
     if not results.texts:
@@ -153,13 +157,13 @@ def run(settings: SpeedSettings, progress: Progress = no_progress) -> SpeedResul
 def build_model(settings: SpeedSettings) -> tuple[HuggingFaceModel, VocabularyData]:
     """The model of the settings, and its vocabulary as data for other engines."""
     if settings.random is None:
-        loaded = load(settings.model, device=settings.device, dtype=settings.dtype)
+        loaded = load(settings.model, device=settings.device, dtype=settings.dtype, engine=settings.engine)
         assert isinstance(loaded, HuggingFaceModel)
         return loaded, vocabulary_data(loaded)
     sizes = shape(settings.random)
     vocabulary, tokens = load_vocabulary_pair(settings.vocabulary or sizes.vocabulary)
     model = random_model(sizes, vocabulary, device=settings.device, dtype=settings.dtype, seed=settings.seed)
-    return model, tokens
+    return HuggingFaceModel.from_vocabulary(model.model, vocabulary, engine=settings.engine), tokens
 
 
 def _chosen(known: Mapping[str, DecodingMethod], settings: SpeedSettings) -> dict[str, DecodingMethod]:
@@ -169,7 +173,6 @@ def _chosen(known: Mapping[str, DecodingMethod], settings: SpeedSettings) -> dic
 
 
 def _measure(
-    model: HuggingFaceModel,
     case: SpeedCase,
     measured: Mapping[str, DecodingMethod],
     results: SpeedResults,
@@ -184,7 +187,7 @@ def _measure(
     failed: list[str] = []
     for name in (*names[at:], *names[:at]):
         try:
-            found[name], written = _timed(model, measured[name](case))
+            found[name], written = _timed(measured[name](case))
         except Exception:  # an engine refuses in whatever way it likes
             failed.append(name)
             continue
@@ -203,18 +206,17 @@ def _measure(
             setattr(total, part, getattr(total, part) + value)
 
 
-def _timed(model: HuggingFaceModel, write: DecodeCall) -> tuple[MethodTimes, DecodedTokens]:
-    with ForwardCounter(model.model) as watch:
-        began, processor = time.perf_counter(), time.process_time()
-        written = write()
-        processor, seconds = time.process_time() - processor, time.perf_counter() - began
+def _timed(write: DecodeCall) -> tuple[MethodTimes, DecodedTokens]:
+    began, processor = time.perf_counter(), time.process_time()
+    written = write()
+    processor, seconds = time.process_time() - processor, time.perf_counter() - began
     speed = MethodTimes(
         len(written.tokens),
-        written.forwards if written.forwards is not None else watch.passes,
+        written.forwards,
         int(written.is_cut()),
         seconds,
         processor,
-        watch.seconds if written.forwards is None else written.forward,
+        written.forward,
         written.drafting,
         written.drafted,
     )

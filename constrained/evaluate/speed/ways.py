@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from constrained.evaluate.masks.engines import load_engine
 from constrained.evaluate.masks.engines.text import MaskedSequence
 from constrained.evaluate.masks.workload import VocabularyData
 from constrained.evaluate.speed.cases import SpeedCase
+from constrained.evaluate.speed.forward_counter import ForwardCounter
 from constrained.integrations.transformers import ConstraintLogitsProcessor
 from constrained.integrations.transformers.processor import masked_scores
 from constrained.models.hugging_face import HuggingFaceModel
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
 UNCONSTRAINED = "generate"
 LOOKUP = "generate + lookup"
+COMPILED = "generate, compiled"
 COMPETITORS = ("xgrammar", "llguidance")
 _AHEAD = 10  # draft tokens of prompt lookup: the default of transformers
 
@@ -41,18 +45,31 @@ class DecodedTokens:
         tokens: without an end of sequence.
         is_cut: says whether the limit changed or ended the text; may take passes of the model, so it is called when the
             times are known.
-        drafting: seconds of drafting, where they are known.
-        drafted: draft tokens that were verified, likewise.
-        forwards: passes, where the way counts them itself: hooks of a model see no pass that was captured as a graph.
-        forward: seconds in them, likewise.
+        forwards: passes.
+        forward: seconds in them, by the clock on a CPU, by the device's own elsewhere; 0 where they are not known.
+        drafting: seconds of drafting, likewise.
+        drafted: draft tokens that were verified.
     """
 
     tokens: list[int]
     is_cut: Callable[[], bool]
+    forwards: int
+    forward: float
     drafting: float = 0.0
     drafted: int = 0
-    forwards: int | None = None
-    forward: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Generated:
+    """What transformers wrote; `ended`: an end of sequence follows the tokens."""
+
+    tokens: list[int]
+    ended: bool
+    forwards: int
+    forward: float
+
+    def text(self, is_cut: Callable[[], bool]) -> DecodedTokens:
+        return DecodedTokens(self.tokens, is_cut, self.forwards, self.forward)
 
 
 DecodeCall = Callable[[], DecodedTokens]
@@ -120,6 +137,8 @@ def decoding_methods(
         UNCONSTRAINED: lambda case: lambda: _unconstrained(model, case, limit),
         LOOKUP: lambda case: lambda: _unconstrained(model, case, limit, prompt_lookup_num_tokens=_AHEAD),
     }
+    if model.device.type == "cuda":
+        found[COMPILED] = partial(_compiled, model, limit)
     for name in COMPETITORS:
         way = _engine(model, tokens, name, limit, threads)
         if way is not None:
@@ -127,7 +146,7 @@ def decoding_methods(
     found["generate + constrained"] = lambda case: _processor(model, case, limit)
     drafts: dict[str, Any] = {"": None, " auto": "auto", " 64": Speculation(adapts=False)}
     for name, draft in drafts.items():
-        found[f"constrained{name}"] = _ours(model, limit, Local(ends="certain"), draft)
+        found[f"constrained{name}"] = _ours(model, limit, Local(weights=False, ends="certain"), draft)
     if exact:
         for name in ("", " auto"):
             found[f"cars{name}"] = _ours(model, limit, "cars", drafts[name], temperature=1.0, seed=0)
@@ -144,8 +163,8 @@ def _ours(
             out = made(case.prompt, max_tokens=limit, **settings)
             stats = out.stats
             return DecodedTokens(
-                list(out.tokens), lambda: out.cut is not None, stats.draft_seconds, stats.drafted,
-                stats.forwards, stats.forward_seconds,
+                list(out.tokens), lambda: out.cut is not None, stats.forwards, stats.forward_seconds,
+                stats.draft_seconds, stats.drafted,
             )  # fmt: skip
 
         return write
@@ -159,8 +178,8 @@ def _processor(model: HuggingFaceModel, case: SpeedCase, limit: int) -> DecodeCa
 
     def write() -> DecodedTokens:
         processor.reset()
-        tokens, _ = _generate(model, case, limit, [processor])
-        return DecodedTokens(tokens, lambda: _limit_changed(model, automaton, case.prompt, tokens, limit))
+        made = _generate(model, case, limit, [processor])
+        return made.text(lambda: _limit_changed(model, automaton, case.prompt, made.tokens, limit))
 
     return write
 
@@ -182,11 +201,9 @@ def _engine(
             processor = EngineProcessor(
                 MaskedSequence(compiled, vocabulary), len(case.prompt), vocabulary.size
             )
-            tokens, ended = _generate(model, case, limit, [processor])
-            ids = [*case.prompt, *tokens]
-            return DecodedTokens(
-                tokens, lambda: not ended and not _ends(model, ids, processor.allowed_after(ids))
-            )
+            made = _generate(model, case, limit, [processor])
+            ids = [*case.prompt, *made.tokens]
+            return made.text(lambda: not made.ended and not _ends(model, ids, processor.allowed_after(ids)))
 
         return write
 
@@ -194,11 +211,14 @@ def _engine(
 
 
 def _unconstrained(model: HuggingFaceModel, case: SpeedCase, limit: int, **options: Any) -> DecodedTokens:
-    tokens, ended = _generate(model, case, limit, **options)
-    ids = [*case.prompt, *tokens]
-    return DecodedTokens(
-        tokens, lambda: not ended and not _ends(model, ids, np.arange(model.vocabulary.size))
-    )
+    made = _generate(model, case, limit, **options)
+    ids = [*case.prompt, *made.tokens]
+    return made.text(lambda: not made.ended and not _ends(model, ids, np.arange(model.vocabulary.size)))
+
+
+def _compiled(model: HuggingFaceModel, limit: int, case: SpeedCase) -> DecodeCall:
+    """`generate` with a cache of fixed size: on a GPU transformers compiles its passes, for the longest text so far."""
+    return lambda: _unconstrained(model, case, limit, counts=False, cache_implementation="static")
 
 
 def _ends(model: HuggingFaceModel, ids: Sequence[int], allowed: NDArray[np.integer[Any]]) -> bool:
@@ -238,14 +258,17 @@ def _generate(
     case: SpeedCase,
     limit: int,
     processors: Sequence[LogitsProcessor] = (),
+    *,
+    counts: bool = True,
     **options: Any,
-) -> tuple[list[int], bool]:
-    """The tokens of a text, and whether an end of sequence follows them."""
+) -> _Generated:
+    """What transformers writes; without `counts` no hook is in the way of a compiler, and a pass is a token."""
     import torch
 
     ids = torch.tensor([case.prompt], device=model.device)
     ends = list(model.vocabulary.eos_ids)
-    with torch.inference_mode():
+    watch = ForwardCounter(model.model)
+    with torch.inference_mode(), watch if counts else nullcontext():
         out = model.model.generate(
             ids,
             attention_mask=torch.ones_like(ids),
@@ -257,4 +280,7 @@ def _generate(
             **options,
         )
     tokens = out[0, len(case.prompt) :].tolist()
-    return [token for token in tokens if token not in ends], bool(tokens) and tokens[-1] in ends
+    text = [token for token in tokens if token not in ends]
+    return _Generated(
+        text, bool(tokens) and tokens[-1] in ends, watch.passes if counts else len(tokens), watch.seconds
+    )
