@@ -22,7 +22,7 @@ StarTokens::StarTokens(RegexId part, const TokenBytes& tokens, const Trie& trie,
             const ByteSet possible = first(state) & ByteClasses::instance().bytes_of(byte_class);
             if (possible.none()) {
                 if (!between || state.copies == 0) continue;
-                for (const uint32_t member : members) exit_nodes_[trie_.byte(member)].push_back({member, state.copies});
+                for (const uint32_t member : members) add_exit(member, state.copies);
                 continue;
             }
             const CopyState next = step(state, static_cast<uint8_t>(possible._Find_first()));
@@ -42,7 +42,7 @@ void StarTokens::walk_subtree(uint32_t top, const CopyState& start) {
     const auto visit = [&](uint32_t node, const CopyState& before) {
         const uint8_t byte = trie_.byte(node);
         if (!first(before)[byte]) {
-            if (before.rest == RegexStore::kEpsilon && before.copies > 0) exit_nodes_[byte].push_back({node, before.copies});
+            if (before.rest == RegexStore::kEpsilon && before.copies > 0) add_exit(node, before.copies);
             return;
         }
         const CopyState next = step(before, byte);
@@ -64,6 +64,11 @@ const ByteSet& StarTokens::first(const CopyState& state) {
 StarTokens::CopyState StarTokens::step(const CopyState& state, uint8_t byte) {
     if (state.rest == RegexStore::kEpsilon) return {regexes_.step(part_, byte), state.copies + 1};
     return {regexes_.step(state.rest, byte), state.copies};
+}
+
+void StarTokens::add_exit(uint32_t node, uint32_t copies) {
+    exit_nodes_[trie_.byte(node)].push_back({node, copies});
+    if (begun_.size() <= copies) begun_.resize(copies + 1);
 }
 
 void StarTokens::allow(Run run, const CopyState& state) {

@@ -39,7 +39,7 @@ public:
     StarTokens(RegexId part, const TokenBytes& tokens, const Trie& trie, const ByteClassTrie& byte_class_trie, RegexStore& regexes,
          const Uniform& uniform, size_t& bytes);
 
-    /// Maximum number of copies that a token of C* begins.
+    /// Maximum number of copies that a token begins, of C* or before it leaves C*.
     uint32_t max_copies() const { return static_cast<uint32_t>(begun_.size() - 1); }
     /// Bound on the minimum rest of a started copy, in bytes.
     uint32_t max_copy_remaining() const { return max_copy_remaining_; }
@@ -59,6 +59,7 @@ private:
     CopyState step(const CopyState& state, uint8_t byte);
     const ByteSet& first(const CopyState& state);
     void allow(Run run, const CopyState& state);
+    void add_exit(uint32_t node, uint32_t copies);
     void walk_subtree(uint32_t top, const CopyState& start);
 
     const TokenBytes& tokens_;

@@ -9,6 +9,7 @@ import pytest
 
 from constrained.automaton import DEAD, TokenAutomaton, compile
 from constrained.automaton.bitmask import unpack_ids
+from constrained.constraint import regex
 from constrained.vocabulary import Vocabulary
 from tests.support.examples import examples
 
@@ -134,3 +135,21 @@ def test_tokens_of_many_copies_of_a_counter_are_those_that_can_be_read(pattern: 
                 break
             going_on = [token for token in ways if token != ord('"')]
             state = automaton.next(state, draw.choice(going_on[-40:] or ways))
+
+
+@pytest.mark.parametrize(
+    "pattern", ["[0-9]{4,}é", "[0-9]{0,2}é", "([0-9]{3,4}-)+x", "(ab){2,}c", "[0-9a-f]{2,3}[^0-9a-f]"]
+)
+def test_tokens_that_leave_a_loop_may_have_more_copies_than_those_that_do_not(pattern: str):
+    """No token of digits alone is as long as one with what follows them: bounds are told apart by these, too."""
+    copies, ends = (
+        (b"0", b"00", b"000", b"0000", b"00000", b"abab", b"ababab"),
+        (b"\xc3", b"\xc3\xa9", b"-", b"c", b"x"),
+    )
+    tokens = [bytes([byte]) for byte in range(256)] + [copy + end for copy in copies for end in ends]
+    words = Vocabulary.from_bytes([*tokens, b""], eos_ids=[len(tokens)])
+    automaton = compile(regex(pattern), words)
+    reached = {automaton.start}
+    for _ in range(6):
+        reached |= {automaton.next(state, token) for state in reached for token in check(automaton, state)}
+    assert len(reached) > 4
