@@ -22,6 +22,8 @@ InterleaveId InterleaveStore::add(Definition definition) {
         same->push_back(i);
     }
     for (const uint32_t alternative : definition.required) definition.alternatives = std::max(definition.alternatives, alternative + 1);
+    std::ranges::sort(definition.required);  // each is counted once
+    definition.required.erase(std::unique(definition.required.begin(), definition.required.end()), definition.required.end());
     const size_t words = (definition.alternatives + 31) / 32;
     std::vector<uint32_t> open(words, 0);
     definition.required_words.assign(words, 0);
