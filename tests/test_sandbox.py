@@ -85,7 +85,9 @@ def test_what_cannot_be_pickled_is_an_error_and_the_next_call_is_run(sandbox: Sa
     assert sandbox.run(sleep, 0.0) == 0.0
 
 
-@pytest.mark.parametrize(("at_start", "call"), [(hang, sleep), (warm, stop)])
+@pytest.mark.parametrize(
+    ("at_start", "call"), [(hang, sleep), pytest.param(warm, stop, marks=pytest.mark.ci)]
+)
 def test_a_process_that_does_not_answer_is_killed(
     at_start: Callable[[Any], None], call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
