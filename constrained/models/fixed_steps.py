@@ -136,16 +136,16 @@ class FixedSteps:
     def _captured(self, slab: Slab, inputs: tuple[torch.Tensor, ...], every: bool) -> tuple[Any, Any, Any]:
         """A graph, the tensors that it reads, and the logits that it writes."""
         given = tuple(one.clone() for one in inputs)
-        if self._memory is None:
-            self._memory = _GraphMemory(inputs[0].device)
-        current, stream = torch.cuda.current_stream(inputs[0].device), self._memory.warm_up
-        with self._memory.turn():
+        with self._lock:
+            memory = self._memory = self._memory or _GraphMemory(inputs[0].device)
+        current, stream = torch.cuda.current_stream(inputs[0].device), memory.warm_up
+        with memory.turn():
             stream.wait_stream(current)
             with torch.cuda.stream(stream):  # compiles, and lets libraries take their memory
                 for _ in range(2):
                     self._pass(slab, given, every)
             current.wait_stream(stream)
-            with self._memory.capture() as graph:
+            with memory.capture() as graph:
                 logits = self._pass(slab, given, every)
         return graph, given, logits
 

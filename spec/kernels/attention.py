@@ -99,16 +99,7 @@ _operator = torch.library.custom_op(
 
 
 @_operator.register_fake
-def _(
-    queries: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
-    lengths: torch.Tensor,
-    words: torch.Tensor,
-    depths: torch.Tensor,
-    scale: float,
-    window: int,
-) -> torch.Tensor:
+def _(queries: torch.Tensor, *others: object) -> torch.Tensor:
     slots, heads, nodes, size = queries.shape
     return queries.new_empty((slots, nodes, heads, size))
 
