@@ -116,6 +116,7 @@ uint32_t Automaton::intern_read(std::vector<Item>& next) {
         const auto held = items(rest);
         next.insert(next.end(), held.begin(), held.end());
     }
+    shard_->work.spend((next.size() - read) / kItemsInStep);
     std::erase_if(next, [](const Item& item) { return item.residual == RegexStore::kEpsilon; });
     return intern(next, accepts);
 }

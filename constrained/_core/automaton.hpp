@@ -37,6 +37,7 @@ private:
     // In `follow`, states with at most this many items are stepped as a whole, where at most `kFewBelow` tokens lie below.
     static constexpr uint32_t kFewItems = 4, kFewBelow = BoundaryTrie::kFewBelow;
     static constexpr size_t kManyCases = 32;  // see `reads_many_heads`
+    static constexpr size_t kItemsInStep = 2;  // looked at once, or merged, in a step of work
     static constexpr uint32_t kCrossing = 1u << 31;  // in the parts of a mask: a body in place of a continuation
 
     struct State {

@@ -38,7 +38,7 @@ Automaton::InNumber Automaton::in_number_of(uint32_t id) {
             others.push_back(item);
         }
     }
-    shard_->work.spend(made.numbers.steps());
+    shard_->work.spend(state_of(id).items_count / kItemsInStep + made.numbers.steps());
     bool inside = made.numbers.many();
     if (inside && (!others.empty() || heads_[id].accepts)) {
         if (state_of(id).behind_number == kUnset) {

@@ -243,7 +243,6 @@ private:
     static constexpr uint32_t kManyCopies = 4;  // see `intricate`
     static constexpr uint32_t kStepsOfFuel = 256;  // of work, for which a search burns one more unit of fuel
     static constexpr size_t kPatience = 1000;  // derivatives that `search` visits before it accepts any completion
-    static constexpr size_t kJoinedInStep = 8;  // parts of a union or an intersection that are sorted, in a step of work
     static constexpr uint32_t kContainSteps = 256;  // pairs of expressions that `contains` compares
     static constexpr uint32_t kComparedInStep = 16;  // such pairs, in a step of work
     static constexpr size_t kDive = 20'000;    // derivatives that it visits before it gives up; a wide one counts more than once:

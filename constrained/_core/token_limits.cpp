@@ -285,6 +285,7 @@ std::pair<uint8_t, uint32_t> Automaton::step_nearer(uint32_t id) {
     const ByteSet possible = first(id);
     constexpr size_t kTestedInStep = 8;
     size_t tested = 0;
+    shard_->work.spend(state_of(id).items_count / kItemsInStep);
     for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte)) {
         if (++tested % kTestedInStep == 0) shard_->work.spend(state_of(id).items_count);
         if (!may_be_nearer(id, static_cast<uint8_t>(byte))) continue;
