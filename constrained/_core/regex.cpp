@@ -9,8 +9,8 @@ namespace core {
 
 namespace {
 
-/// Steps of work for sorting the parts of a union or an intersection: an eighth of a part, and more where they are so many that
-/// the depth of the sort outweighs what is done once for each.
+/// Steps of work for sorting the parts of a union or an intersection: one for eight parts, and from 256 parts on, where the depth of
+/// the sort outweighs what is done once for each, as many more as that depth.
 uint64_t sorting_steps(size_t parts) { return parts * std::max<uint64_t>(8, std::bit_width(parts)) / 64; }
 
 }  // namespace

@@ -144,6 +144,22 @@ def test_usual_texts_are_allowed_and_others_are_not(name: str) -> None:
         assert not accepted(constraint, json.dumps({"v": value}, separators=(",", ":"))), value
 
 
+def test_today_is_neither_a_past_date_nor_a_future_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Noon(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Noon:
+            return cls(2026, 3, 1, 12, tzinfo=tz)
+
+    monkeypatch.setattr("grammars.types.pydantic_contents.dt.datetime", Noon)
+    for hint, right, wrong in (
+        (pydantic.PastDate, "2026-02-28", "2026-03-01"),
+        (pydantic.FutureDate, "2026-03-02", "2026-03-01"),
+    ):
+        constraint = python_type(member(hint), separators=(",", ":"))
+        assert accepted(constraint, f'{{"v":"{right}"}}')
+        assert not accepted(constraint, f'{{"v":"{wrong}"}}')
+
+
 @pytest.mark.parametrize("name", TYPES)
 def test_what_is_drawn_is_an_instance(name: str) -> None:
     constraint = python_type(member(TYPES[name][0]), whitespace="none")
