@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from constrained import _core
 from constrained.automaton.bitmask import pack_ids, unpack_ids
+from constrained.automaton.protocol import NO_LIMIT
 from constrained.errors import ConstraintTooLarge, Problem
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ _TOKENS = 8
 """Tokens of each text."""
 _NEAR_LIMIT = 4
 """After so many tokens each a mask near the token limit is tried too: in free text it goes over all tokens, whatever the constraint."""
+_SPARE = (0, 10)
+"""Tokens that the limit leaves beyond the fewest: with more of them fewer tokens are ruled out by their bytes, and more are counted."""
 _TEXTS = 3
 """Random texts. The shortest one is followed by counting its tokens."""
 _AMBIGUOUS = 3
@@ -157,8 +160,8 @@ class _Trial:
         if count:
             needed = automaton.shortest_completion(state)
             self._count()
-            if near_limit:
-                automaton.fill_mask_within(state, mask, needed)
+            for more in _SPARE if near_limit else ():
+                automaton.fill_mask_within(state, mask, min(needed + more, NO_LIMIT))
                 self._count()
         return allowed
 

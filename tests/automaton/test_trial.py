@@ -72,6 +72,19 @@ def test_a_call_that_takes_too_many_steps_refuses_the_constraint_and_names_the_t
         trial.try_out(later, 100_000)
 
 
+def test_masks_are_tried_at_the_token_limit_and_where_it_leaves_tokens_to_spare() -> None:
+    """With the fewest tokens that complete a number no name fits, and the patterns of names are not looked at."""
+    spare = set()
+
+    class Recorded(TokenAutomaton):
+        def fill_mask_within(self, state: int, mask: Any, budget: int) -> None:
+            spare.add(budget - self.shortest_completion(state))
+            super().fill_mask_within(state, mask, budget)
+
+    trial.try_out(Recorded(json_schema({"propertyNames": {"pattern": "a.{6}b"}}).grammar, byte_vocabulary()))
+    assert spare == set(trial._SPARE) > {0}
+
+
 def test_calls_that_take_too_many_steps_together_refuse_the_constraint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -148,8 +161,9 @@ DEAR = """
                 },
             }
         ),
+        lambda text: json_schema({"type": "string", "x-content": "g"}, embed={"g": gbnf(text)}),
     ],
-    ids=["alone", "after a marker", "in a reply", "as a structural tag", "inside a tag"],
+    ids=["alone", "after a marker", "in a reply", "as a structural tag", "inside a tag", "in a string"],
 )
 def test_a_grammar_inside_another_constraint_is_tried_as_well(around: Callable[[str], Constraint]) -> None:
     with pytest.raises(ConstraintTooLarge, match="the masks of the constraint take too long"):
@@ -194,7 +208,6 @@ COSTLY: dict[str, Any] = {
             }
         ),
         reply_constraint([{"name": "f", "parameters": COSTLY}]),
-        json_schema({"type": "string", "x-content": "g"}, embed={"g": gbnf(DEAR)}),
     ],
     ids=[
         "after a marker",
@@ -202,7 +215,6 @@ COSTLY: dict[str, Any] = {
         "in a section after a marker",
         "in a triggered tag",
         "a tool",
-        "in a string",
     ],
 )
 def test_a_constraint_far_from_the_first_token_is_tried_by_itself(constraint: Constraint) -> None:
