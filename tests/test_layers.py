@@ -32,7 +32,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"errors", "garbage", "json_pointer", "_core"},
         {"ir"},
         {"counted"},
-        {"lexer", "visit", "content", "packed"},
+        {"lexer", "visit", "content", "packed", "work"},
         {"regex"},
         {"transform"},
         {"text"},

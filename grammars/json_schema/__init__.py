@@ -54,6 +54,7 @@ from grammars.json_schema.text.punctuation import Separators, Whitespace, gap_of
 from grammars.json_schema.text.python import KINDS
 from grammars.transform.lazy_rules import rules_built_so_far
 from grammars.transform.productive import productive_rules
+from grammars.work import counted_work
 
 __all__ = [
     "LITERAL_ESCAPES",
@@ -104,6 +105,7 @@ class LoweredSchema:
 
 
 @rare_collections()
+@counted_work("#")
 def lower_schema(
     schema: Any,
     *,

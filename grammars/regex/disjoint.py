@@ -13,9 +13,10 @@ from grammars import ir
 from grammars.regex.analysis import children
 from grammars.regex.charset import CodePointRanges, contains
 from grammars.visit import fold
+from grammars.work import spend
 
-MAX_DERIVATIVES = 4_000
-"""Derivatives that one proof may take."""
+MAX_STEPS = 50_000
+"""Steps of work that one proof may take."""
 
 _NOTHING, _EMPTY = 0, 1
 
@@ -40,6 +41,7 @@ class DerivativeLanguages:
         self.nullable: list[bool] = []
         self.derived: dict[tuple[int, int], int] = {}
         self.known: dict[ir.Regex, int] = {}
+        self.steps = 0
         self.add(_LanguageNode("nothing"), False)
         self.add(_LanguageNode("empty"), True)
         self.all = self.repeat(self.add(_LanguageNode("chars", ranges=ir.ANY_CHAR.ranges), False), 0, None)
@@ -54,15 +56,14 @@ class DerivativeLanguages:
             return False
 
     def provably_empty(self, language: int) -> bool:
-        """Whether a proof with at most `MAX_DERIVATIVES` derivatives shows that a language is empty."""
-        visited, stack, steps = {language}, [language], 0
+        """Whether a proof of at most `MAX_STEPS` steps shows that a language is empty."""
+        visited, stack, limit = {language}, [language], self.steps + MAX_STEPS
         while stack:
             state = stack.pop()
             if self.nullable[state]:
                 return False
             for char in sorted(self.class_representatives(state)):
-                steps += 1
-                if steps > MAX_DERIVATIVES:
+                if self.steps > limit:
                     return False
                 following = self.derivative(state, char)
                 if following != _NOTHING and following not in visited:
@@ -178,6 +179,7 @@ class DerivativeLanguages:
         """The derivative by a character."""
         residual = self.derived.get((language, char))
         if residual is None:
+            self._spend(2 + len(self.nodes[language].parts) // 4)
             residual = self.derived[language, char] = self._derive(self.nodes[language], char)
         return residual
 
@@ -205,13 +207,19 @@ class DerivativeLanguages:
     def class_representatives(self, language: int) -> set[int]:
         """One character of each class that derivatives distinguish."""
         representatives = {0}
-        stack = [language]
+        stack, visited = [language], 0
         while stack:
             node = self.nodes[stack.pop()]
+            visited += 1
             for low, high in node.ranges:
                 representatives.update((low, high + 1))
             if node.kind == "concat" and not self.nullable[node.parts[0]]:
                 stack.append(node.parts[0])
             else:
                 stack += node.parts
+        self._spend(1 + visited // 4)
         return representatives
+
+    def _spend(self, steps: int) -> None:
+        self.steps += steps
+        spend(steps)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from grammars import ir
 from grammars.regex.occurrences import Occurrences
+from grammars.work import spend
 
 
 def matches(regex: ir.Regex, text: str | bytes) -> bool:
@@ -31,6 +32,7 @@ class _RegexMatcher:
         positions = self.known.get(key)
         if positions is None:
             positions = self.known[key] = frozenset(self.compute(node, start))
+            spend(1 + len(positions) // 16)
         return positions
 
     def compute(self, node: ir.Regex, start: int) -> set[int] | frozenset[int]:

@@ -16,6 +16,7 @@ from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
 from grammars.json_schema.source.document import SchemaNode
 from grammars.json_schema.source.synthetic import negation_of
 from grammars.json_schema.text.punctuation import ArraySigns
+from grammars.work import spend
 
 MAX_COUNT_STATES = 20_000
 """Maximum number of states of one array."""
@@ -131,6 +132,7 @@ def contains_array_expr(
                     if not known_empty(tuple(dict.fromkeys((*nodes, *wanted)))):
                         split.append((chosen, more))
             options = split
+            spend(2 * len(options), part.place)
             if found + len(options) > MAX_COUNT_OPTIONS:
                 raise too_high(f"more than {MAX_COUNT_OPTIONS} kinds of items that match some of them")
         unified = ((tuple(dict.fromkeys(nodes)), reached) for nodes, reached in options)
@@ -179,6 +181,7 @@ def contains_array_expr(
 
     def tail(state: CountState) -> ir.Expr:
         """The rest of an array after an item that led to a state."""
+        spend(2 * sum(map(len, known[state].values())))
         others = [other for other in known[state] if other != state and tails[other] is not ir.EMPTY_LANGUAGE]
         ends = [ir.sequence(next_items(state, other), tails[other]) for other in others]
         again = ir.loop(next_items(state, state), 0, None) if state in known[state] else ir.EPSILON

@@ -23,6 +23,7 @@ from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
 from grammars.json_schema.source.members import declared_names, key_classes, schemas_of_members
 from grammars.json_schema.text.punctuation import JsonPunctuation
 from grammars.transform.interleave import interleave
+from grammars.work import spend
 
 MAX_NEGATED_OBJECTS = 500
 """Maximum number of objects of one document that must violate a schema."""
@@ -68,6 +69,7 @@ class ObjectLowering:
         if constraints.negated_objects:
             return self.negated_object_expr(disjunct, constraints, place), None
         names = declared_names(constraints)
+        spend(1 + len(names) // 2, place)
         required = frozenset(constraints.required)
         members: list[PropertyMember] = []
         rules: list[str] = []

@@ -23,6 +23,7 @@ from grammars.json_schema.source.constraints import (
 )
 from grammars.json_schema.source.document import SchemaNode
 from grammars.json_schema.source.synthetic import negation_of
+from grammars.work import spend
 
 
 def without_discharged(
@@ -48,6 +49,7 @@ def without_discharged(
     left, before = pending, -1
     while before < len(required):  # what becomes required may violate others
         before, pending, left = len(required), left, []
+        spend(len(pending))
         for negated in pending:
             if _is_violated(negated, required, known, denied, parse_schema):
                 continue

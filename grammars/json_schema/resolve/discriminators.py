@@ -18,6 +18,7 @@ from grammars.json_schema.source.constraints import (
     type_bit_of,
 )
 from grammars.json_schema.source.document import SchemaNode
+from grammars.work import spend
 
 EqualityKeys = frozenset[Hashable]
 
@@ -38,7 +39,9 @@ class Discriminators(NamedTuple):
     def conjoin_all(self, others: Iterable[Discriminators]) -> Discriminators:
         """The conjunction with others."""
         required, listed, excluded = self.required, dict(self.listed), self.excluded
+        spend((len(required) + len(listed) + len(excluded)) // 16)
         for other in others:
+            spend(1 + (len(required) + len(excluded)) // 16 + len(other.listed) // 4)
             required |= other.required
             excluded += other.excluded
             for name, values in other.listed.items():
@@ -49,12 +52,14 @@ class Discriminators(NamedTuple):
         """Whether no value is left for a required member."""
         required, pending = set(self.required), list(self.excluded)
         excluded: dict[str, list[EqualityKeys]] = {}
+        spend((len(pending) + len(self.listed)) // 4)
         for name, values, others in pending:  # grows: a member may be required because others are
             if required.issuperset(others):
                 excluded.setdefault(name, []).append(values)
                 if name not in required:
                     required.add(name)
                     pending += [entry for entry in self.excluded if name in entry[2]]
+                    spend(len(self.excluded) // 8)
         return not all(
             values.difference(*excluded.get(name, ()))
             for name, values in self.listed.items()

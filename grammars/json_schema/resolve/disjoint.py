@@ -10,6 +10,7 @@ from grammars.json_schema.source import constraints as f
 from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
 from grammars.json_schema.source.document import SchemaNode
 from grammars.json_schema.source.members import member_schemas
+from grammars.work import spend
 
 MAX_PROOF_DEPTH = 4
 """Nesting of required members down to which emptiness is proved."""
@@ -28,6 +29,7 @@ class EmptinessProver:
 
     def are_disjoint(self, a: SchemaNode, b: SchemaNode, within: SchemaNode | None = None) -> bool:
         """Whether two schemas are proved to have no value in common that satisfies the own keywords of `within`."""
+        spend(1, a.pointer)
         first, second = self.expansion.value_summary(a), self.expansion.value_summary(b)
         if within is not None and self.expansion.parse_schema(within).limits:
             first = first.within(self.expansion.own_summary(within))
@@ -54,6 +56,7 @@ class EmptinessProver:
             self.steps += 1
             if self.steps > MAX_PROOF_STEPS:
                 return False
+            spend(5, conjunction[0].pointer if conjunction else "")
             summaries = map(self.expansion.value_summary, conjunction) if len(conjunction) > 1 else ()
             self.known[key] = any(a.is_disjoint(b) for a, b in combinations(summaries, 2)) or all(
                 self.has_no_values(self.expansion.constraints_of((*also, *disjunct)), depth)
@@ -66,7 +69,7 @@ class EmptinessProver:
         types = constraints.types
         if constraints.enum_values is not None:
             return not any(
-                self.validator.meets_constraints(constraints, value, possibly=True)
+                self.validator.meets_constraints(constraints, value, possibly=True, listed=True)
                 for value in self.validator.as_written(constraints.enum_values)
             )
         if types & (f.NULL | f.BOOLEAN):

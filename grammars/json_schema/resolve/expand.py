@@ -40,6 +40,7 @@ from grammars.json_schema.source.constraints import (
 )
 from grammars.json_schema.source.document import SchemaDocument, SchemaNode
 from grammars.json_schema.source.synthetic import conjunction_of, constraint_schema, negation_of
+from grammars.work import spend
 
 MAX_DISJUNCTS = 10_000
 """Maximum number of combinations of alternatives for one value."""
@@ -279,6 +280,10 @@ class DnfExpansion:
                     found = self._cases(closure, choices, types, tags)
                     choices = [[*found], *choices] if found else choices
                     cases |= found
+            spend(
+                len(choices[0]) * (1 + (len(closure) + len(choices)) // 16),
+                choices[0][0].pointer if choices[0] else "",
+            )
             for branch in reversed(choices[0]):
                 with_branch = dict(closure)
                 more = choices[1:]
@@ -380,6 +385,7 @@ class DnfExpansion:
                 continue
             closure[node] = None
             parsed = node.parsed or self.parse_schema(node)
+            spend(1 + (len(parsed.all_of) + len(parsed.any_of)) // 8)
             if node.negation is not None and node.negation in closure:
                 return None
             if parsed.limits:
@@ -506,6 +512,7 @@ class DnfExpansion:
         key = frozenset(disjunct)
         constraints = self.constraints_cache.get(key)
         if constraints is None:
+            spend(2 * len(disjunct), disjunct[0].pointer)
             first, *others = [(node.parsed or self.parse_schema(node)).constraints for node in disjunct]
             constraints = first.conjoin(*others)
             if constraints.negated_objects:

@@ -14,6 +14,7 @@ from typing import Any
 from grammars.json_schema.resolve.discriminators import Discriminators, listed
 from grammars.json_schema.source.constraints import (
     OBJECT,
+    EnumValues,
     MemberSchemas,
     ParsedSchema,
     TypeConstraints,
@@ -21,7 +22,6 @@ from grammars.json_schema.source.constraints import (
 )
 from grammars.json_schema.source.document import SchemaDocument, SchemaNode
 from grammars.json_schema.source.synthetic import constraint_schema, false_schema
-from grammars.json_schema.text.literals import equality_key
 
 MAX_VALUES = 64
 """Values of a member that alternatives are decided by."""
@@ -73,10 +73,10 @@ class MemberCase:
         constraints = parsed.constraints
         if not (parsed.is_flat and constraints.__dict__.keys() <= {"types", "enum_values"}):
             return False
-        listed = set(map(equality_key, constraints.enum_values or self.values))
-        return all(
-            type_bit_of(value, whole_floats=True) & constraints.types and equality_key(value) in listed
-            for value in self.values
+        values = EnumValues(self.values)
+        listed = constraints.enum_values or values
+        return values.key_set <= listed.key_set and all(
+            type_bit_of(value, whole_floats=True) & constraints.types for value in values
         )
 
 
@@ -154,12 +154,15 @@ def member_cases(
         if name in members.properties
     ]
     within, part = next(pair for pair in parts if listed(pair[1], parse_schema) is not None)
-    values = {equality_key(value): value for value in parse_schema(part).constraints.enum_values or ()}
+    enumerated = parse_schema(part).constraints.enum_values or EnumValues()
+    values = dict(zip(enumerated.keys, enumerated, strict=True))
     cases: dict[SchemaNode, MemberCase | None] = {}
     for key in (None, *(key for key in values if key in tags.listed[name])):
         value = () if key is None else (values[key],)
         label = f"without {name}" if key is None else f"{name}: {values[key]!r}"
-        only = constraint_schema(document, within, f"value, {label}", TypeConstraints(enum_values=[*value]))
+        only = constraint_schema(
+            document, within, f"value, {label}", TypeConstraints(enum_values=EnumValues(value))
+        )
         constraints = TypeConstraints(
             types=OBJECT,
             members=(MemberSchemas({name: only if value else false_schema(document, within)}),),

@@ -17,6 +17,7 @@ from grammars import ir
 from grammars.json_schema.source import constraints as f
 from grammars.json_schema.source.constraints import (
     ContainsConstraint,
+    EnumValues,
     ItemSchemas,
     MemberSchemas,
     NegatedObject,
@@ -113,7 +114,7 @@ def _values(
             also.append(negation_of(const_schema(document, node, f"value {i}", value)))
         else:
             excluded.append(value)
-    return [(TypeConstraints(types=types, excluded_values=tuple(excluded)), tuple(also))]
+    return [(TypeConstraints(types=types, excluded_values=EnumValues(excluded)), tuple(also))]
 
 
 def const_schema(document: SchemaDocument, node: SchemaNode, label: str, value: Any) -> SchemaNode:
@@ -131,7 +132,7 @@ def const_schema(document: SchemaDocument, node: SchemaNode, label: str, value: 
         )
         constraints = TypeConstraints(types=f.OBJECT, members=(members,), required=tuple(value))
     else:
-        constraints = TypeConstraints(enum_values=[value])
+        constraints = TypeConstraints(enum_values=EnumValues((value,)))
     return constraint_schema(document, node, label, constraints)
 
 

@@ -16,6 +16,7 @@ from grammars.errors import ConstraintTooLarge, Problem
 from grammars.json_schema.source.constraints import ItemSchemas, MemberSchemas, ParsedSchema, TypeConstraints
 from grammars.json_schema.source.document import SchemaDocument, SchemaNode, child_pointer
 from grammars.json_schema.source.synthetic import constraint_schema, disjunction_of, true_schema
+from grammars.work import spend
 
 MAX_EVALUATIONS = 1_000
 """Maximum number of sets of subschemas of one schema."""
@@ -114,6 +115,7 @@ class UnevaluatedExpansion:
         if PROPERTIES in node.value and not outcome.all_members:
             spoken = MemberSchemas(additional=document.child(node, PROPERTIES))
             for part in outcome.members:
+                spend(1 + len(part.properties) // 8, node.pointer)
                 spoken.properties.update(dict.fromkeys(part.properties, free))
                 spoken.patterns += [(pattern, free) for pattern, _ in part.patterns]
             members = (spoken,)
@@ -188,5 +190,6 @@ class UnevaluatedExpansion:
                     ),
                     action="simplify the alternatives, or declare the properties beside the keyword",
                 )
+            spend(len(merged) * len(part), start.pointer)
             merged = [a.merge_with(b) for a, b in product(merged, part)]
         return merged

@@ -22,6 +22,7 @@ from grammars.json_schema.source.constraints import (
 from grammars.json_schema.source.document import SchemaNode
 from grammars.json_schema.text.literals import equality_key, with_whole_numbers
 from grammars.json_schema.text.numbers import decimal
+from grammars.work import spend
 
 
 def _with_fractions(value: Any) -> Any:
@@ -46,6 +47,7 @@ class InstanceValidator:
 
     def satisfies_schema(self, node: SchemaNode, value: Any, possibly: bool = False) -> bool:
         """Whether a value satisfies a schema."""
+        spend(1, node.pointer)
         if node.negates is not None:
             return not self.satisfies_schema(node.negates, value, not possibly)
         parsed = node.parsed or self.expansion.parse_schema(node)
@@ -130,17 +132,15 @@ class InstanceValidator:
         self, constraints: TypeConstraints, value: Any, possibly: bool = False, *, listed: bool = False
     ) -> bool:
         """Whether a value satisfies constraints; `listed`: it is known to be one of the enumerated values."""
+        spend(1)
         kind = type_bit_of(value, self.whole_floats)
         if not kind & constraints.types:
             return False
-        if constraints.enum_values is not None and not listed:
-            wanted = equality_key(value)
-            if not any(equality_key(other) == wanted for other in constraints.enum_values):
-                return False
-        if constraints.excluded_values and kind not in (f.ARRAY, f.OBJECT):
-            wanted = equality_key(value)
-            if any(equality_key(other) == wanted for other in constraints.excluded_values):
-                return False
+        enumerated, excluded = constraints.enum_values, constraints.excluded_values
+        if not listed and enumerated is not None and equality_key(value) not in enumerated.key_set:
+            return False
+        if excluded and kind not in (f.ARRAY, f.OBJECT) and equality_key(value) in excluded.key_set:
+            return False
         if kind & f.NUMBER:
             number = decimal(value)
             return (

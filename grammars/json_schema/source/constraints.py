@@ -122,12 +122,26 @@ class NegatedObject:
         return bool(self.property_names)
 
 
+class EnumValues(tuple[Any, ...]):
+    """Enumerated values, in their order, with their equality keys."""
+
+    @cached_property
+    def keys(self) -> tuple[Hashable, ...]:
+        """The equality key of each value."""
+        return tuple(map(equality_key, self))
+
+    @cached_property
+    def key_set(self) -> frozenset[Hashable]:
+        """The equality keys."""
+        return frozenset(self.keys)
+
+
 class TypeConstraints:
     """Constraints on a value, type by type. Instances store the constraints present; class attributes are the defaults."""
 
     types: int = EVERY_TYPE
-    enum_values: list[Any] | None = None
-    excluded_values: tuple[Any, ...] = ()
+    enum_values: EnumValues | None = None
+    excluded_values: EnumValues = EnumValues()
     """Scalars that the value must differ from."""
     bounds: Bounds = UNBOUNDED
     divisors: tuple[Decimal, ...] = ()
@@ -186,20 +200,15 @@ def _least(a: int | None, b: int | None) -> int | None:
     return b if a is None else a if b is None else min(a, b)
 
 
-def intersect_enums(a: list[Any] | None, b: list[Any] | None) -> list[Any] | None:
-    """Values in both lists (None: no list)."""
-    if a is None or b is None:
-        return b if a is None else a
-    if set(map(type, a)) == {str}:
-        names = {value for value in b if isinstance(value, str)}
-        return [value for value in a if value in names]
-    keys = {equality_key(value) for value in b}
-    return [value for value in a if equality_key(value) in keys]
+def intersect_enums(a: EnumValues, b: EnumValues) -> EnumValues:
+    """The values of the first that the second has as well."""
+    return EnumValues(value for value, key in zip(a, a.keys, strict=True) if key in b.key_set)
 
 
 _CONJOIN: dict[str, Callable[[Any, Any], Any]] = {
     "types": lambda a, b: a & b,
     "enum_values": intersect_enums,
+    "excluded_values": lambda a, b: EnumValues((*a, *b)),
     "bounds": lambda a, b: a.intersect_bounds(b),
     "min_length": max,
     "max_length": _least,
@@ -248,7 +257,7 @@ class ParsedSchema:
         values = self.constraints.enum_values
         if values is None or not _SCALARS.issuperset(map(type, values)):
             return None
-        return frozenset(map(equality_key, values))
+        return values.key_set
 
     @property
     def is_flat(self) -> bool:

@@ -15,6 +15,7 @@ from grammars.json_schema.source.document import child_pointer
 from grammars.json_schema.text.patterns import StringPattern
 from grammars.json_schema.text.strings import strings_excluding
 from grammars.regex.disjoint import DerivativeLanguages
+from grammars.work import spend
 
 MAX_CLASSES = 128
 """Maximum number of key classes of one object."""
@@ -66,6 +67,7 @@ def partition_keys(
     for pattern in patterns:
         split = []
         for keys in classes:
+            spend(1 + len(keys.excluded_patterns) // 4, place)
             matched = (*keys.matched, pattern)
             if not all(meet(pattern, other) for other in keys.matched):
                 split.append(keys)

@@ -62,23 +62,20 @@ def type_(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDo
 def enum(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """The value equals one of these."""
     _must_be_json(value, node, "enum")
-    parsed.constraints.enum_values = (
-        list(value)
-        if parsed.constraints.enum_values is None
-        else f.intersect_enums(parsed.constraints.enum_values, value)
-    )
+    _enumerate(parsed, f.EnumValues(value))
     return None
 
 
 def const(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """The value equals this one."""
     _must_be_json(value, node, "const")
-    parsed.constraints.enum_values = (
-        [value]
-        if parsed.constraints.enum_values is None
-        else f.intersect_enums(parsed.constraints.enum_values, [value])
-    )
+    _enumerate(parsed, f.EnumValues((value,)))
     return None
+
+
+def _enumerate(parsed: ParsedSchema, values: f.EnumValues) -> None:
+    listed = parsed.constraints.enum_values
+    parsed.constraints.enum_values = values if listed is None else f.intersect_enums(listed, values)
 
 
 def _must_be_json(value: Any, node: SchemaNode, keyword: str) -> None:

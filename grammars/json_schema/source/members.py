@@ -10,6 +10,7 @@ from grammars.json_schema.source.document import SchemaNode
 from grammars.json_schema.source.key_classes import partition_keys
 from grammars.json_schema.text.patterns import StringPattern
 from grammars.json_schema.text.strings import strings_excluding
+from grammars.work import spend
 
 
 def member_schemas(constraints: TypeConstraints, name: str) -> Conjunction:
@@ -77,6 +78,7 @@ def key_classes(
     patterns = dict.fromkeys(pattern for members in constraints.members for pattern, _ in members.patterns)
     classes = []
     for keys in partition_keys(list(patterns), forbidden_patterns(constraints.members), place):
+        spend(len(names) // 4, place)
         conjunction = key_class_schemas(constraints.members, keys.matched)
         if not any(node.value is False for node in conjunction):
             classes.append((keys.key_regex(names), conjunction))

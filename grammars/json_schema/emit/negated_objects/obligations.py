@@ -20,6 +20,7 @@ from grammars.json_schema.source.key_classes import partition_keys
 from grammars.json_schema.source.members import declared_names, forbidden_patterns, key_class_schemas
 from grammars.json_schema.source.synthetic import conjunction_of, is_true_schema, negation_of
 from grammars.json_schema.text.patterns import StringPattern
+from grammars.work import spend
 
 MAX_OBLIGATIONS = 12
 """Maximum number of obligations of one object."""
@@ -71,6 +72,7 @@ def collect_obligations(
         for members in denied.members:
             names.update(dict.fromkeys(members.properties))
         names.update(dict.fromkeys(denied.required))
+    spend(len(names) * (1 + len(constraints.negated_objects)) // 4, place)
     goals: dict[str, Conjunction] = {}
     values: dict[str, ir.Expr] = {}
     required = set(constraints.required)

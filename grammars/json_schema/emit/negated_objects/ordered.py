@@ -14,6 +14,7 @@ from grammars.errors import ConstraintTooLarge, Problem
 from grammars.json_schema.emit.negated_objects.members import DeclaredMember, UndeclaredMember
 from grammars.json_schema.emit.negated_objects.unordered import interleaved_object
 from grammars.json_schema.text.punctuation import JsonPunctuation
+from grammars.work import spend
 
 MAX_OBLIGATION_TRANSITIONS = 100_000
 """Maximum number of transitions of one object."""
@@ -208,6 +209,7 @@ class _ObligationAutomaton:
                     certain |= mask
             if not certain & group:
                 open_ += [left | group for left in open_ if not left & certain]
+                spend(1 + len(open_) // 4)
             if len(open_) > MAX_OBLIGATION_TRANSITIONS:
                 raise self.too_many()
         masks = [mask for left in open_ if member.value_for(mask := whole & ~left) is not ir.EMPTY_LANGUAGE]

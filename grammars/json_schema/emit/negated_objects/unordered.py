@@ -14,6 +14,7 @@ from grammars.errors import ConstraintTooLarge, Problem
 from grammars.json_schema.emit.negated_objects.members import DeclaredMember, UndeclaredMember
 from grammars.json_schema.text.punctuation import JsonPunctuation
 from grammars.transform.interleave import interleave
+from grammars.work import spend
 
 MAX_DISCHARGE_SETS = 4_000
 """Maximum number of sets of absent members of one object, and of entries of one interleaving."""
@@ -124,6 +125,7 @@ def _telling(members: Sequence[DeclaredMember], marks: int) -> tuple[DeclaredMem
         able = member.may_discharge & marks & ~member.discharges
         if member.required and (ways := _left_together(able, member)):
             unable = marks & ~member.discharges & ~able
+            spend(len(ways) ** 2 // 16)
             most = [left for left in ways if not any(left != way and not left & ~way for way in ways)]
             option = member, [unable | left for left in most]
             best = min(best, option, key=lambda pair: sum(1 << left.bit_count() for left in pair[1]))
@@ -140,6 +142,7 @@ def _left_together(able: int, member: DeclaredMember | UndeclaredMember) -> list
         for bit, mask in member.implied_by_failure.items():
             certain |= mask if whole >> bit & 1 else 0
         sets += [left | whole for left in sets if not left & certain]
+        spend(1 + len(sets) // 4)
         if len(sets) > MAX_DISCHARGE_SETS:
             return []
     return sets
