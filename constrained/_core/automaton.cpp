@@ -26,7 +26,8 @@ bool Automaton::looks_costly(const FlatGrammar& grammar) const {
     return std::ranges::any_of(grammar.nodes, [&](const FlatNode& node) {
         if (node.op != Op::Terminal) return false;
         const RegexId terminal = grammar.terminals[node.a];
-        return shard_->regexes.width(terminal) > kManyParts || shard_->regexes.parts(terminal) > kManyShared || shard_->regexes.intricate(terminal);
+        const RegexStore& regexes = shard_->regexes;
+        return regexes.width(terminal) > kManyParts || regexes.parts(terminal) > kManyShared || regexes.intricate(terminal) || regexes.counts_copies(terminal, kManyParts);
     });
 }
 

@@ -82,6 +82,31 @@ bool RegexStore::intricate(RegexId id) const {
     return false;
 }
 
+bool RegexStore::counts_copies(RegexId id, uint32_t least) const {
+    std::vector<RegexId> work{id};
+    std::unordered_set<uint32_t> seen;
+    while (!work.empty()) {
+        const RegexId at = work.back();
+        work.pop_back();
+        const Node& node = nodes_[at.value];
+        if (node.bound < 2 && node.kind != Kind::Repeat) continue;  // nothing in it is counted
+        if (!seen.insert(at.value).second) continue;
+        switch (node.kind) {
+            case Kind::Repeat: {
+                const uint32_t count = node.c == kInfinite ? node.b : node.c, inside = nodes_[node.a].bound;
+                if (count > 1 && inside > kManyCopies && copies(count, inside) >= least) return true;
+                work.push_back({node.a});
+                break;
+            }
+            case Kind::Concat: work.push_back({node.b}), work.push_back({node.a}); break;
+            case Kind::Union:
+            case Kind::Intersection: work.insert(work.end(), children(node).begin(), children(node).end()); break;
+            default: break;
+        }
+    }
+    return false;
+}
+
 /// What a search has found out about the languages on its way: by Dijkstra's algorithm, back from those that it did not expand.
 /// A length is exact where the nearest one of these has a known length, else it is a lower bound. Expanded languages from which none
 /// of them is reached are empty.

@@ -117,6 +117,10 @@ def test_the_limit_ends_with_the_trial() -> None:
         (json_schema({"type": "object", "patternProperties": NAMES, "minProperties": 2}), False),
         (json_schema({**CLOSED, "patternProperties": NAMES, "minProperties": 9}), True),
         (regex("a{3000}"), True),
+        (regex("([a-z]{1,63}[.]){1,20}[a-z]+"), False),
+        (regex("((ab?c?){5,50}d){2,60}"), True),
+        (json_schema({"type": "string", "maxLength": 50_000}), False),
+        (json_schema({"type": "string", "pattern": "^(a(b|bc){2,40}){2,60}$"}), True),
     ],
 )
 def test_what_looks_costly_is_tried_and_ordinary_constraints_are_not(
@@ -125,6 +129,12 @@ def test_what_looks_costly_is_tried_and_ordinary_constraints_are_not(
     automaton = compile(constraint, byte_vocabulary())
     assert isinstance(automaton, TokenAutomaton)
     assert automaton.needs_trial == suspicious
+
+
+def test_counts_of_what_is_counted_and_can_be_read_in_several_ways_are_refused() -> None:
+    """How many tokens complete a text of it took 55 million steps, once, at the start."""
+    with pytest.raises(ConstraintTooLarge, match="at the start"):
+        compile(regex("((ab?c?){5,50}d?){50,}"), byte_vocabulary())
 
 
 def test_grammars_behind_a_lexer_are_tried() -> None:
