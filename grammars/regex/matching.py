@@ -44,6 +44,7 @@ class _RegexMatcher:
         if isinstance(node, ir.Concat):
             places: set[int] | frozenset[int] = {start}
             for part in node.parts:
+                spend(len(places) // 2)
                 places = {end for place in places for end in self.ends(part, place)}
             return places
         if isinstance(node, ir.Union):
@@ -135,6 +136,7 @@ class _RegexMatcher:
         seen: dict[frozenset[int], int] = {places: 0}
         count = 0
         while places and (node.high is None or count < node.high):
+            spend(1 + len(places) // 2)
             places = frozenset(end for place in places for end in self.ends(node.part, place))
             count += 1
             if count >= node.low:

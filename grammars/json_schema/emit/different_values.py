@@ -7,7 +7,7 @@ one; that too few are found proves nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
 from itertools import chain, islice, product
 from string import ascii_lowercase
 from typing import Any
@@ -31,6 +31,8 @@ _FILLED = 8
 """Most items and members that are filled in."""
 _JUDGED = 10_000
 """Candidates that are judged, and conjunctions that are tried, for one document."""
+_EXACT = Context(prec=10_000)
+"""More digits than bounds and steps have together."""
 
 _FORMATTED: tuple[Callable[[int], str], ...] = (
     lambda i: f"{2000 + i}-01-01",
@@ -177,9 +179,10 @@ def _numbers(constraints: TypeConstraints) -> Iterator[Any]:
     start, sign = (
         (bounds.high, -1) if bounds.low is None and bounds.high is not None else (bounds.low or 0, 1)
     )
-    first = int(Decimal(start) // step)
-    multiples = (step * (first + sign * i) for i in range(-1, 1000))
-    hundredths = (Decimal(start) + sign * Decimal(i) / 100 for i in range(1, 100))
+    (above, below), (times, parts) = Decimal(start).as_integer_ratio(), step.as_integer_ratio()
+    first = above * parts // (below * times)
+    multiples = (_EXACT.multiply(step, Decimal(first + sign * i)) for i in range(-1, 1000))
+    hundredths = (_EXACT.add(Decimal(start), sign * Decimal(i) / 100) for i in range(1, 100))
     for number in chain(islice(multiples, 1000), hundredths):
         if constraints.bounds.contains_number(number):
             yield int(number) if number == number.to_integral_value() else number

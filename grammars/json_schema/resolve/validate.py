@@ -191,6 +191,7 @@ class InstanceValidator:
                 return False
             if not self.satisfies_all(_on(constraints.members, name), item, possibly=possibly):
                 return False
+        spend(2 * len(constraints.negated_objects))
         return all(self.violates(negated, value, not possibly) for negated in constraints.negated_objects)
 
     def contains_valid(self, contains: ContainsConstraint, value: Sequence[Any], possibly: bool) -> bool:

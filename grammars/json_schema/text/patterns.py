@@ -13,6 +13,9 @@ from grammars.regex import parse
 from grammars.regex.analysis import widths
 from grammars.regex.matching import matches
 
+_REMEMBERED, _REMEMBERED_LENGTH = 10_000, 256
+"""Texts of which a pattern remembers whether they match; the longest of them."""
+
 
 class StringPattern:
     """A regular language of string values.
@@ -77,7 +80,7 @@ class StringPattern:
         result = self._known.get(text)
         if result is None:
             result = self._in(self.value_language, text)
-            if len(self._known) < 10_000:
+            if len(text) <= _REMEMBERED_LENGTH and len(self._known) < _REMEMBERED:
                 self._known[text] = result
         return result
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import jsonschema
@@ -81,3 +83,11 @@ def test_work_is_bounded() -> None:
     schema = {"type": "object", "properties": wide, "required": [*wide]}
     values, conjunction = different(schema)
     assert values.texts(conjunction, 60) == []
+
+
+@pytest.mark.parametrize("step", [1e-300, 1e-5, 7, 1e300])
+def test_multiples_may_have_more_digits_than_python_computes_with_by_default(step: float) -> None:
+    values, conjunction = different({"type": "number", "minimum": 10**40, "multipleOf": step})
+    texts = values.texts(conjunction, 3)
+    assert len({Decimal(text.decode()) for text in texts}) == 3
+    assert all(Fraction(text.decode()) / Fraction(str(step)) % 1 == 0 for text in texts)

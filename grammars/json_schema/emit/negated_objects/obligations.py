@@ -135,6 +135,7 @@ def _discharging(
         constrained = list(names)
     else:
         constrained = list(dict.fromkeys(name for part in denied.members for name in part.properties))
+    spend(3 * len(constrained))
     found: dict[str, SchemaNode | bool] = {}
     for name in sorted(constrained, key=lambda name: name not in required):
         if values[name] is ir.EMPTY_LANGUAGE:
@@ -211,6 +212,7 @@ def _member_discharges(
     conjunction: Conjunction,
     oracle: SchemaOracle,
 ) -> _MemberDischarges:
+    spend(3 * len(open_))
     discharges = 0
     negations: dict[int, SchemaNode] = {}
     for bit, denied in enumerate(open_):
