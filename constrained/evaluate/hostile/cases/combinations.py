@@ -45,6 +45,22 @@ schema(
     TOO_LARGE,
 )
 schema(
+    "oneOf of 40, each anyOf of 40 objects that overlap",
+    lambda: {
+        "oneOf": [
+            {"anyOf": [{"properties": {f"p{i}": {"minimum": j}}, "required": [f"p{i}"]} for j in range(40)]}
+            for i in range(40)
+        ]
+    },
+    TOO_LARGE,
+)
+schema(
+    "oneOf of 20 lists of 500 objects",
+    lambda: {"oneOf": [{"enum": [{"kind": kind, "n": n} for n in range(500)]} for kind in range(20)]},
+    accepted=({"kind": 19, "n": 499},),
+    rejected=({"kind": 20, "n": 0},),
+)
+schema(
     "oneOf of 10 strings that overlap",
     lambda: {"oneOf": [{"type": "string", "pattern": _letters(i)} for i in range(10)]},
     accepted=("a", "xjx"),

@@ -173,3 +173,4 @@ schema(
 pattern("(a|a)* 500 times", "((a|a)*){500}", WALKED, (b"", b"aaa"), (b"b",))
 pattern("[ab]*a[ab]{60}", "[ab]*a[ab]{60}", WALKED, (b"a" + b"b" * 60,), (b"b" * 61,))
 pattern(r"\w{1,3000}", r"\w{1,3000}", WALKED, (b"a" * 3000,), (b"",))
+pattern("counts of what is counted, read in several ways", "((ab?c?){5,50}d?){50,}", TOO_LARGE)
