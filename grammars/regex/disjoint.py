@@ -33,6 +33,9 @@ class DerivativeLanguages:
     """Regular languages of characters and their derivatives by characters (Brzozowski 1964), each known by a number.
 
     Complements are relative to the set of all strings.
+
+    Attributes:
+        steps: of all proofs so far.
     """
 
     def __init__(self) -> None:

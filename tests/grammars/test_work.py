@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import pytest
@@ -10,6 +11,10 @@ from constrained.automaton import compile_grammar
 from grammars import work
 from grammars.errors import ConstraintTooLarge
 from grammars.json_schema import lower_schema
+from grammars.json_schema.resolve import validate
+from grammars.json_schema.source import constraints
+from grammars.json_schema.text.literals import equality_key
+from grammars.json_schema.text.patterns import ecma_pattern
 from grammars.regex import disjoint, parse
 from grammars.work import counted_work, spend
 from tests.grammars.json_schema.official_suite import VOCABULARY
@@ -77,15 +82,19 @@ def test_conditions_of_too_much_work_are_refused_at_their_place(
 
 
 def test_values_are_looked_up_among_those_that_are_enumerated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two alternatives that share no value take a step for each value, not for each pair of values."""
-    count = 2_000
-    schema = {
-        "oneOf": [
-            {"enum": [{"kind": kind, "number": i} for i in range(count)]} for kind in ("first", "second")
-        ]
-    }
-    monkeypatch.setattr(work, "MAX_STEPS", 20 * count)
-    lower_schema(schema)
+    """Whether two lists share a value takes a few looks at each value, and not one at each pair of values."""
+    count, looks = 300, 0
+
+    def counted(value: Any) -> Hashable:
+        nonlocal looks
+        looks += 1
+        return equality_key(value)
+
+    for module in (constraints, validate):
+        monkeypatch.setattr(module, "equality_key", counted)
+    lists = [[{"kind": kind, "number": i} for i in range(count)] for kind in ("first", "second")]
+    lower_schema({"oneOf": [{"enum": values} for values in lists]})
+    assert 2 * count <= looks <= 20 * count
 
 
 def test_enumerated_values_are_told_apart_as_json_has_them() -> None:
@@ -103,3 +112,11 @@ def test_a_proof_about_patterns_gives_up_after_so_many_steps() -> None:
         [hard, parse("[a-z]+", dialect="ecma")], [parse("a{899}", dialect="ecma")]
     )
     assert languages.steps < 2 * disjoint.MAX_STEPS
+
+
+def test_a_pattern_remembers_short_texts_only() -> None:
+    pattern = ecma_pattern("^a*$")
+    for text in ("a" * 10, "a" * 10_000):
+        assert pattern.matches(text)
+    assert "a" * 10 in pattern._known
+    assert "a" * 10_000 not in pattern._known

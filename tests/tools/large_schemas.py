@@ -4,8 +4,7 @@ python -m tests.tools.large_schemas --seconds 600 --seed 1 --keep folder
 
 The fuzzer of the native core never sees the Python in front of it, and random schemas that two validators judge are small. These
 have lists of a thousand objects, patterns with many states, large counts, and alternatives in alternatives. Prints a line for each
-that is stopped, raises after its first token, or takes more than `--tolerance` times what `constrained bench hostile` allows;
-then how all of them ended. With `--keep` the schemas of these lines are written there, by seed.
+that is stopped, raises after its first token, or exceeds a goal of `constrained bench hostile`; then how all of them ended. With `--keep` the schemas of these lines are written there, by seed.
 """
 
 from __future__ import annotations
@@ -20,14 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from constrained.evaluate.hostile.case import schema_case
-from constrained.evaluate.hostile.measure import OK, REFUSED, Limits, Measured, measure
-from constrained.evaluate.hostile.run import GOALS
+from constrained.evaluate.hostile.measure import REFUSED, Limits, measure
+from constrained.evaluate.hostile.run import exceeds
 from constrained.evaluate.masks.engines import load_engine
-from constrained.evaluate.masks.workload import VocabularyData
+from constrained.evaluate.masks.workload import load_bench_vocabulary
 
 ENGINES = ("constrained", "constrained-any-order")
-SIZE = 131_072
-"""Tokens of the vocabulary."""
 MOST_SCHEMAS = 1_500
 """Subschemas after which only leaves are drawn."""
 PATTERNS = [
@@ -187,24 +184,6 @@ class LargeSchemas:
         return {keyword: self._several(lambda: self.schema(depth - 1), 2, 2, 3, 5, 10, 40)}
 
 
-def vocabulary() -> VocabularyData:
-    """Every byte, and texts of two to four common letters."""
-    letters = 'etaoinshrdlucmfwypvbgkqjxz ETAOINSHRDL0123456789"{}[]:,.-_\\\n'
-    tokens = [bytes((byte,)) for byte in range(256)]
-    words = [a + b for a in letters for b in letters]
-    tokens += [word.encode() for word in words]
-    tokens += [(word + letter).encode() for word in words for letter in letters]
-    tokens = [*tokens[: SIZE - 1], b""]
-    return VocabularyData(tokens, (len(tokens) - 1,))
-
-
-def exceeds(found: Measured, tolerance: float) -> bool:
-    """Whether it ended badly, or takes more than so many times the goals."""
-    times = ((found.compile, GOALS.compile), (found.mask, GOALS.mask), (found.within, GOALS.within))
-    slow = any((one or 0.0) > tolerance * (most or 0.0) for one, most in times)
-    return found.outcome not in (OK, REFUSED) or slow or found.memory > GOALS.memory
-
-
 def main() -> None:
     """Draws until the time is up."""
     parser = argparse.ArgumentParser(
@@ -212,10 +191,9 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--tolerance", type=float, default=1.0)
     parser.add_argument("--keep", type=Path)
     options = parser.parse_args()
-    tokens = vocabulary()
+    _, tokens = load_bench_vocabulary("tekken")
     engines = {name: load_engine(name)(tokens, 1) for name in ENGINES}
     outcomes: Counter[tuple[str, str, str]] = Counter()
     seed, end = options.seed, time.monotonic() + options.seconds
@@ -228,7 +206,7 @@ def main() -> None:
             outcomes[
                 name, found.outcome, found.detail.partition(":")[0] if found.outcome == REFUSED else ""
             ] += 1
-            if exceeds(found, options.tolerance):
+            if exceeds(found):
                 print(seed, name, found, flush=True)
                 if options.keep is not None:
                     options.keep.mkdir(parents=True, exist_ok=True)
