@@ -1,6 +1,7 @@
 """`bench device`: whether a device computes what the CPU does, and how far its steps are from what its memory allows.
 
     kernels     each against float64, and its bytes against the rate of a copy (`constrained.evaluate.kernels`)
+    attention   of draft trees, beside torch's with a mask, by length of the text (`constrained.evaluate.attention`)
     texts       of a small model with float32 weights, against those of the CPU, by engine, with and without draft tokens
     steps       seconds of a pass by engine and number of nodes, beside the least time of its bytes at the copy's rate
     tokens      per second of transformers' `generate`, and of this library by engine
@@ -26,7 +27,7 @@ from constrained.constraint import regex
 from constrained.decoding.generator import Generator
 from constrained.decoding.speculation import Speculation
 from constrained.errors import InvalidArgument
-from constrained.evaluate import kernels
+from constrained.evaluate import attention, kernels
 from constrained.evaluate.harness.results import make_folder
 from constrained.evaluate.harness.settings import Progress
 from constrained.evaluate.harness.tables import NO_VALUE, ReportTable
@@ -60,6 +61,7 @@ class DeviceBenchSettings:
         repeats: passes of which the median is taken.
         seed: of weights and texts.
         kernels: what is measured of kernels.
+        attention: what is measured of attention.
     """
 
     device: str
@@ -73,6 +75,7 @@ class DeviceBenchSettings:
     repeats: int = 20
     seed: int = 0
     kernels: kernels.KernelBenchSettings = field(default_factory=kernels.KernelBenchSettings)
+    attention: attention.AttentionBenchSettings = field(default_factory=attention.AttentionBenchSettings)
 
     def __post_init__(self) -> None:
         for name in self.shapes:
@@ -135,6 +138,7 @@ class DeviceResults:
         about: the device, versions, settings.
         kernels: see `KernelTiming`.
         attention_error: of `tree_attention`, against float32 on the CPU, by dtype.
+        attention: see `AttentionTiming`.
         texts: by engine: completions that are those of the CPU, and completions.
         steps: passes.
         rates: completions.
@@ -143,6 +147,7 @@ class DeviceResults:
     about: dict[str, Any]
     kernels: list[kernels.KernelTiming]
     attention_error: dict[str, float]
+    attention: list[attention.AttentionTiming]
     texts: dict[str, tuple[int, int]]
     steps: list[StepTiming]
     rates: list[TextRate]
@@ -179,6 +184,7 @@ def run(settings: DeviceBenchSettings, out: Path, progress: Progress) -> list[Re
     progress("kernels", 0, 4)
     timings = kernels.measure(settings.kernels, settings.device, clock, progress)
     errors = attention_errors(device)
+    attentions = attention.measure(settings.attention, device, timings[0].copy, clock, progress)
     progress("texts", 1, 4)
     texts = {name: equal_texts(settings, name) for name in settings.engines}
     steps: list[StepTiming] = []
@@ -192,7 +198,7 @@ def run(settings: DeviceBenchSettings, out: Path, progress: Progress) -> list[Re
         "torch": torch.__version__,
         "settings": asdict(settings),
     }
-    results = DeviceResults(about, timings, errors, texts, steps, rates)
+    results = DeviceResults(about, timings, errors, attentions, texts, steps, rates)
     written = asdict(results) | {"short": results.short}
     (out / RESULTS).write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
     return sections(results)
@@ -314,7 +320,7 @@ def _with_engine(model: HuggingFaceModel, engine: str) -> HuggingFaceModel:
 
 def sections(results: DeviceResults) -> list[ReportTable]:
     """The tables; the last one lists what fell short."""
-    tables = [kernels.section(results.kernels, results.about["device"])]
+    tables = [kernels.section(results.kernels, results.about["device"]), attention.section(results.attention)]
     tables.append(
         ReportTable(
             "equality with the CPU",

@@ -9,6 +9,7 @@ import torch
 
 from constrained import InvalidArgument
 from constrained.evaluate import device, roofline
+from constrained.evaluate.attention import AttentionBenchSettings
 from constrained.evaluate.kernels import KernelBenchSettings
 from constrained.evaluate.speed.shapes import SHAPES, ModelShape
 from tests.support.paths import ROOT
@@ -16,6 +17,7 @@ from tests.support.paths import ROOT
 SMALL = device.DeviceBenchSettings(
     device="cpu", shapes=("1m",), vocabulary="bundled", engines=("eager", "static"), nodes=(1, 8), context=30,
     tokens=12, texts=2, repeats=2, kernels=KernelBenchSettings((1, 5), 320, 1, 2, 16, 70, 1 << 16),
+    attention=AttentionBenchSettings((30, 300), (1, 64), 4, 2, 16, 1 << 16),
 )  # fmt: skip
 
 
@@ -26,6 +28,9 @@ def test_it_runs_to_its_end_on_a_cpu(tmp_path):
     assert all(one["wrong"] == 0 for one in found["kernels"])
     assert set(found["attention_error"]) == {"float32", "float16", "bfloat16"}
     assert found["attention_error"]["float32"] < 1e-5 > 0
+    timed = [(one["length"], one["nodes"], one["unmasked"] is not None) for one in found["attention"]]
+    assert timed == [(30, 1, True), (30, 64, False), (300, 1, True), (300, 64, False)]
+    assert all(one["error"] < 0.02 for one in found["attention"])
     assert [(one["engine"], one["nodes"]) for one in found["steps"]] == [
         ("eager", 1), ("eager", 8), ("static", 1), ("static", 8)
     ]  # fmt: skip
@@ -40,7 +45,7 @@ def test_it_runs_to_its_end_on_a_cpu(tmp_path):
 
 def test_what_is_slower_than_twice_the_least_time_is_listed():
     fast, slow = (device.StepTiming("8b", "static", 1, seconds, 1.0) for seconds in (1.9, 2.1))
-    results = device.DeviceResults({"device": "one"}, [], {}, {}, [fast, slow], [])
+    results = device.DeviceResults({"device": "one"}, [], {}, [], {}, [fast, slow], [])
     assert results.short == ["8b, static, 1 nodes: 2.1 times"]
 
 

@@ -42,6 +42,7 @@ def device(
     quiet: Quiet = False,
 ) -> None:
     """Check kernels and texts of a device against the CPU, and time steps against what their bytes need."""
+    from constrained.evaluate.attention import AttentionBenchSettings
     from constrained.evaluate.device import DeviceBenchSettings, run
     from constrained.evaluate.kernels import KernelBenchSettings
 
@@ -59,6 +60,9 @@ def device(
         kernels=KernelBenchSettings((1, 5), 320, 1, 2, 16, 70, 1 << 16, seed)
         if small
         else KernelBenchSettings(seed=seed),
+        attention=AttentionBenchSettings((30, 300), (1, 5), 4, 2, 16, 1 << 16, seed)
+        if small
+        else AttentionBenchSettings(seed=seed),
     )
     with ProgressBar(quiet) as bar:
         tables = run(settings, out, bar)
