@@ -23,7 +23,7 @@ _FEW = 64
 """Allowed tokens whose logits are asked for ahead, at most."""
 
 _MASKED_NODES = 16
-"""First nodes of a tree, the likeliest, of which the host computes ahead what is allowed: some 4 us each."""
+"""First nodes of a tree, the likeliest, of which the host looks up what is allowed: some 4 us each."""
 
 
 class PassRow(NamedTuple):
@@ -82,18 +82,22 @@ def plan_draws(
 
 
 def _allowed(sequence: TokenSequence, row: PassRow, depths: Sequence[int]) -> dict[int, NDArray[np.intp]]:
-    """What is allowed at places where that is little, for the first nodes of a row."""
+    """What is allowed at places where that is little, without a token limit, for the first nodes of a row.
+
+    Only masks that are known already: the passes of all sequences wait for this, and a draw may need no mask at all.
+    """
     automaton = sequence.params.automaton
     if automaton.expensive_membership or not isinstance(sequence.candidates, AutomatonCandidates):
         return {}
     states = [sequence.state] if row.tree is None else [sequence.state, *row.tree.state[1:_MASKED_NODES]]
     found = {}
     mask = automaton.new_mask()
-    for node, (state, depth) in enumerate(zip(states, depths, strict=False)):
-        automaton.fill_mask_within(state, mask, sequence.remaining_tokens - depth)
-        ids = _few_ids(mask)
-        if ids is not None:
-            found[row.begin + node] = ids
+    for node, state in enumerate(states[: len(depths)]):
+        if automaton.has_mask(state):
+            automaton.fill_mask(state, mask)
+            ids = _few_ids(mask)
+            if ids is not None and ids.size:
+                found[row.begin + node] = ids
     return found
 
 

@@ -57,7 +57,7 @@ class PlannedDraws:
         positions: absolute position of the token that is drawn at each of these places.
         temperatures: of each of these places; 0 for greedy draws, which use no noise.
         count: how many tokens `Logits.top_keys` returns.
-        allowed: what is allowed at a place, ascending, where it is so little that its logits are wanted in any case.
+        allowed: what may be allowed at a place, ascending, where it is so little that its logits are wanted in any case; not empty.
     """
 
     places: Sequence[int]
@@ -204,8 +204,12 @@ class DeviceLogits(Logits):
         if index in self._rows:
             return super().some(index, ids)
         self._fetch()
-        if index in self._allowed and np.array_equal(self._draws.allowed[index], ids):  # type: ignore[union-attr]
-            return self._allowed[index]
+        if index in self._allowed:
+            known = self._draws.allowed[index]  # type: ignore[union-attr]
+            at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+            if np.array_equal(known[at], ids):
+                logits: NDArray[np.floating[Any]] = self._allowed[index][at]
+                return logits
         (chosen,) = upload(self._tensor.device, np.asarray(ids, dtype=np.int64))
         return self._on_host(self._tensor[index].index_select(0, chosen))
 
