@@ -26,6 +26,9 @@ _COLUMNS = 256
 """The least columns of a slab; others have twice as many, and so on: passes differ by the columns of their slab."""
 _KEPT = 4
 """Slabs that are kept for later caches, with their graphs."""
+_KEPT_SHARE = 1 / 4
+"""Of the memory that a CUDA device has left: as much may be kept in further slabs. A batch that grows and shrinks uses many kinds of them, and
+graphs that are captured again hold everybody up."""
 
 
 class FixedSteps:
@@ -73,10 +76,21 @@ class FixedSteps:
         return Slab(self._layout, slots, columns)
 
     def give_back(self, slab: Slab) -> None:
-        """Keeps a slab that no cache uses any more: graphs are bound to its memory."""
+        """Keeps a slab that no cache uses any more: graphs are bound to its memory. The longest kept ones go first."""
         with self._lock:
             self._free.append(slab)
-            del self._free[:-_KEPT]
+            while len(self._free) > _KEPT and not self._has_room():
+                del self._free[0]
+
+    def _has_room(self) -> bool:
+        """Whether the device has room for the slabs that are kept beyond the first few."""
+        stores = self._free[-1].stores
+        if not stores or not stores[0].is_cuda or not torch.cuda.is_available():
+            return False
+        device = stores[0].device
+        left = torch.cuda.mem_get_info(device)[0]
+        left += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return sum(slab.bytes for slab in self._free) <= _KEPT_SHARE * left
 
     def __call__(
         self,
@@ -142,7 +156,7 @@ class FixedSteps:
         with memory.turn():
             stream.wait_stream(current)
             with torch.cuda.stream(stream):  # compiles, and lets libraries take their memory
-                for _ in range(2):
+                for _ in range(1 if self._compiled is None else 2):
                     self._pass(slab, given, every)
             current.wait_stream(stream)
             with memory.capture() as graph:

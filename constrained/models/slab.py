@@ -135,6 +135,12 @@ class Slab:
             store for layer in self.cache.layers if isinstance(layer, SlabLayer) for store in layer.stores
         ]
 
+    @property
+    def bytes(self) -> int:
+        """Of its memory, with the logits that its graphs write."""
+        logits = [logits for _, _, logits in self.graphs.values()]
+        return sum(one.numel() * one.element_size() for one in (*self.stores, *logits))
+
     def compact(self, source: torch.Tensor, start: torch.Tensor) -> None:
         """Moves columns of all slots, after a pass over all layers; see `CacheCompaction`."""
         if not self._compactions:

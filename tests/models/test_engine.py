@@ -7,6 +7,7 @@ import pickle
 import random
 import sys
 import warnings
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from constrained.models import capabilities, fixed_steps
 from constrained.models import tree_attention as adapter
 from constrained.models.capabilities import decoder_config
 from constrained.models.hugging_face import HuggingFaceModel
+from constrained.models.slab import Slab
 from constrained.models.static_cache import StaticCache
 from tests.device.loops import DRAFTS, LOOPS
 from tests.models import test_families
@@ -299,6 +301,32 @@ def test_slabs_are_used_again_with_what_is_left_in_them() -> None:
     assert steps.slab(1, 10) is slab
     steps.give_back(slab)
     check(1, "static")
+
+
+def test_slabs_are_kept_as_long_as_the_device_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs are bound to a slab: a batch that grows and shrinks comes back to those it had, and captures nothing again."""
+    steps = static()._steps
+    assert isinstance(steps, fixed_steps.FixedSteps)
+    left = 1 << 30
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (left, 80 << 30))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 0)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 0)
+    store = SimpleNamespace(
+        is_cuda=True, device=torch.device("cuda"), numel=lambda: 1 << 20, element_size=lambda: 2
+    )
+    monkeypatch.setattr(Slab, "stores", property(lambda slab: [store]))
+    slabs = [Slab(steps._layout, 1, 256) for _ in range(12)]
+    for slab in slabs:
+        steps.give_back(slab)
+    assert steps._free[-12:] == slabs
+    left = 4 * 7 * (2 << 20)  # for seven of them
+    more = Slab(steps._layout, 1, 256)
+    steps.give_back(more)
+    assert steps._free == [*slabs[-6:], more]
+    left = 0
+    steps.give_back(slabs[0])
+    assert steps._free == [*slabs[-2:], more, slabs[0]]
 
 
 @pytest.mark.parametrize(("name", "part"), [("Mamba 2", "keeps no keys"), ("Bloom", "takes no positions")])
