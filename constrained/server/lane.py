@@ -20,7 +20,10 @@ from constrained.server.errors import ApiError
 from constrained.server.sequence_stream import SequenceStream
 
 PATIENCE = 0.05
-"""Seconds that the batch waits for a token of one sequence. A sequence that took longer draws its next token elsewhere."""
+"""Seconds that the batch waits for the draws of a step. A sequence that took longer than this draws its next token elsewhere."""
+
+_LEAST_PATIENCE = 0.01
+"""Seconds that it waits for a sequence in any case, however long others of the step have taken."""
 
 _Follow = Callable[[SequenceStream], Distribution | None]
 
@@ -69,11 +72,12 @@ class Lane:
                 self._pool.submit(self._draw_slowly, member, distribution)
             else:
                 quick.append((member, distribution))
+        end = time.monotonic() + self._patience
         while quick:
             turn = _Turn(quick, follow)
             worker = self._worker = self._worker or _DrawThread(self._return)
             worker.turns.put(turn)
-            late = turn.wait(self._patience, self._park)
+            late = turn.wait(end, self._park)
             if late is None:
                 break
             parked.append(late)
@@ -173,12 +177,14 @@ class _Turn:
                     distribution = None if member.finished else self._follow(member)
                     self._began = time.monotonic()
 
-    def wait(self, patience: float, park: Callable[[SequenceStream, float], None]) -> SequenceStream | None:
-        """Waits for the draws; leaves the turn when one takes too long, and returns its sequence."""
+    def wait(self, end: float, park: Callable[[SequenceStream, float], None]) -> SequenceStream | None:
+        """Waits for the draws until `end`; then leaves the turn when one takes too long, and returns its sequence."""
         with self._changed:
             while not self._done:
-                self._changed.wait(patience)
-                if not self._done and self._current and time.monotonic() - self._began > patience:
+                left = max(end, self._began + _LEAST_PATIENCE) - time.monotonic()
+                if left > 0 or self._current is None:  # the worker has not begun
+                    self._changed.wait(max(left, _LEAST_PATIENCE))
+                else:
                     self._left = True
                     park(self._current, self._began)
                     return self._current

@@ -6,6 +6,7 @@ import gc
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -14,7 +15,7 @@ import pytest
 from constrained import Vocabulary, load
 from constrained.automaton import TokenAutomaton
 from constrained.chat.detect import ReplyFormats
-from constrained.server import compile_sandbox, run
+from constrained.server import compile_sandbox, lane, run
 from constrained.server.compile_sandbox import CompileSandbox
 from constrained.server.sequence_stream import SequenceStream
 from tests.server.serving import BYTES, MODEL, scripted, served, wait_until
@@ -71,6 +72,34 @@ def test_others_go_on_and_the_text_is_the_same(
         assert waiting.result() == alone[0]
         wait_until(lambda: server.scheduler.parked == 0)
     assert "scheduler" not in gate.threads
+
+
+def test_the_batch_waits_for_all_slow_draws_of_a_step_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its patience is that of a step, not of each draw: eight slow ones hold it little longer than one."""
+    ends: list[float] = []
+    wait = lane._Turn.wait
+
+    def waited(turn: Any, end: float, park: Any) -> Any:
+        ends.append(end)
+        return wait(turn, end, park)
+
+    monkeypatch.setattr(lane._Turn, "wait", waited)
+    opened = threading.Event()
+    members: list[Any] = [
+        SimpleNamespace(
+            slow=False, slow_seconds=0.0, draw_seconds=0.0, cancelled=False, parked=False, advance=lambda _: opened.wait(60)
+        )
+        for _ in range(8)
+    ]  # fmt: skip
+    distributions: list[Any] = [object()] * 8
+    lanes = lane.Lane(60.0)
+    try:
+        assert lanes.draw(members, distributions, lambda _: None) == members
+        assert len(ends) == 8
+        assert len(set(ends)) == 1
+    finally:
+        opened.set()
+        lanes.close()
 
 
 def test_draws_that_take_too_long_end_their_request(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ for each. It says nothing about waiting, and hardly depends on what else the mac
 With --control each attack is followed by the same one on a trivial FastAPI application beside the server, whose innocent client is
 measured again: what it waits for then is the machine, which the server shares with the attackers, their victim and their traffic.
 
+With --shape the server's model has random weights in the shape of a real one (1b, 8b), on a GPU if there is one.
+
 Prints for each attack the latency of the innocent client before and during it, the resident memory of the server, how the
 attackers were answered, and whether the server still answers afterwards. Latencies are side by side in one run, so that
 their ratio says something on a busy machine, too. The attackers are a process of low priority: elsewhere they have a machine of
@@ -57,6 +59,21 @@ vocabulary = constrained.Vocabulary.from_bytes([*tokens, b""], [len(tokens)])
 model = ScriptedModel(vocabulary, '{"a": 1, "b": 2, "c": [1, 2, 3]}', context=4096)
 serve(model, ServerSettings(name="scripted"), port=0, on_ready=lambda url: print(url, file=sys.stderr, flush=True))
 """
+
+SHAPED = """
+import sys
+from constrained.evaluate.speed.shapes import load_vocabulary_pair, random_model, shape
+from constrained.models.hugging_face import HuggingFaceModel
+from constrained.server import ServerSettings, serve
+from constrained.testing import ScriptedModel
+class Model(HuggingFaceModel):
+    encode, prompt_model = ScriptedModel.encode, ScriptedModel.prompt_model
+sizes = shape(sys.argv[1])
+vocabulary, _ = load_vocabulary_pair(sizes.vocabulary)
+model = Model.from_vocabulary(random_model(sizes, vocabulary).model, vocabulary)
+serve(model, ServerSettings(name="scripted"), port=0, on_ready=lambda url: print(url, file=sys.stderr, flush=True))
+"""
+"""A server as those that people run, but that prompts have no template."""
 
 OTHER = """
 import asyncio, json, sys
@@ -353,18 +370,24 @@ def _quantile(values: list[float], q: float) -> float:
 
 
 @contextlib.contextmanager
-def served(program: str = SERVER) -> Iterator[Target]:
+def served(program: str = SERVER, argument: str = str(SIZE)) -> Iterator[Target]:
     """A server in a process of its own; prints at the end whether it is alive, and its memory."""
     process = subprocess.Popen(
-        [sys.executable, "-c", program, str(SIZE)],
+        [sys.executable, "-c", program, argument],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
     try:
         assert process.stderr is not None
-        url = process.stderr.readline().strip()
-        assert url.startswith("http"), url + process.stderr.read()
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if line.startswith("http"):
+                break
+        else:
+            raise RuntimeError("the server did not start:\n" + "".join(said))
+        url = said[-1].strip()
         yield Target(url, process.pid)
         print(json.dumps({"alive": process.poll() is None, "MiB": resident(process.pid) >> 20}))
     finally:
@@ -379,6 +402,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0, help="of each attack")
     parser.add_argument("--control", action="store_true", help="attack another server beside this one, too")
     parser.add_argument("--cost", type=int, nargs="?", const=24, help="of so many requests of each attack")
+    parser.add_argument("--shape", help="of the server's model: one of bench speed [default: a scripted one]")
     parser.add_argument(
         "--url", help="attack this server, or be its innocent client, and print what came of it"
     )
@@ -393,14 +417,18 @@ def main() -> None:
         )
         print(json.dumps(asyncio.run(run)))
         return
+    of_server = (SHAPED, options.shape) if options.shape else (SERVER, str(SIZE))
     if options.cost:
-        with served() as target:
+        with served(*of_server) as target:
             time.sleep(10)  # its processes start
             print("attack | ms of the server for a request | answers")
             for name in options.attacks or [name for name in ATTACKS if name != "slow heads"]:
                 print(asyncio.run(cost(target, name, options.cost)), flush=True)
         return
-    with served() as target, served(OTHER) if options.control else contextlib.nullcontext() as other:
+    with (
+        served(*of_server) as target,
+        served(OTHER) if options.control else contextlib.nullcontext() as other,
+    ):
         print(
             "attack | before p50, p99, ms | during p50, p99, ms | p99 ratio | MiB before / at most | attackers | innocent"
         )
