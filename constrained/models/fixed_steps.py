@@ -57,8 +57,8 @@ class FixedSteps:
         self.no_graphs: str | None = None
         self._run, self._layout = run, layout
         self._compiled = torch.compile(tree_pass, dynamic=False) if compiles else None
-        self._free: list[Slab] = []
-        self._lock = threading.Lock()
+        self._free: dict[Slab, int] = {}  # with their bytes, the longest kept one first
+        self._lock = threading.RLock()  # a cache that is collected meanwhile gives its slab back
         self._memory: _GraphMemory | None = None
 
     def size(self, tokens: int) -> int:
@@ -70,27 +70,27 @@ class FixedSteps:
         slots = 1 << (slots - 1).bit_length()
         columns = max(_COLUMNS, 1 << (columns - 1).bit_length())
         with self._lock:
-            for i, slab in enumerate(self._free):
+            for slab in list(self._free):
                 if (slab.slots, slab.columns) == (slots, columns):
-                    return self._free.pop(i)
+                    del self._free[slab]
+                    return slab
         return Slab(self._layout, slots, columns)
 
     def give_back(self, slab: Slab) -> None:
         """Keeps a slab that no cache uses any more: graphs are bound to its memory. The longest kept ones go first."""
         with self._lock:
-            self._free.append(slab)
-            while len(self._free) > _KEPT and not self._has_room():
-                del self._free[0]
+            self._free[slab] = slab.bytes
+            while len(self._free) > _KEPT and not self._has_room(slab):
+                del self._free[next(iter(self._free))]
 
-    def _has_room(self) -> bool:
-        """Whether the device has room for the slabs that are kept beyond the first few."""
-        stores = self._free[-1].stores
-        if not stores or not stores[0].is_cuda or not torch.cuda.is_available():
+    def _has_room(self, slab: Slab) -> bool:
+        """Whether the device of a slab has room for all that are kept."""
+        if not slab.ready or not slab.stores[0].is_cuda or not torch.cuda.is_available():
             return False
-        device = stores[0].device
+        device = slab.stores[0].device
         left = torch.cuda.mem_get_info(device)[0]
         left += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return sum(slab.bytes for slab in self._free) <= _KEPT_SHARE * left
+        return sum(list(self._free.values())) <= _KEPT_SHARE * left
 
     def __call__(
         self,
