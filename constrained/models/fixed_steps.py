@@ -25,10 +25,10 @@ CHUNKS = (256, 64)
 _COLUMNS = 256
 """The least columns of a slab; others have twice as many, and so on: passes differ by the columns of their slab."""
 _KEPT = 4
-"""Slabs that are kept for later caches, with their graphs."""
+"""Slabs that are kept for later caches, with their graphs, in any case."""
 _KEPT_SHARE = 1 / 4
-"""Of the memory that a CUDA device has left: as much may be kept in further slabs. A batch that grows and shrinks uses many kinds of them, and
-graphs that are captured again hold everybody up."""
+"""Of the memory that a CUDA device has left: more slabs are kept while all of them, and a new one, take no more. A batch that grows and shrinks
+uses many kinds of them, and graphs that are captured again hold everybody up."""
 
 
 class FixedSteps:
@@ -74,23 +74,30 @@ class FixedSteps:
                 if (slab.slots, slab.columns) == (slots, columns):
                     del self._free[slab]
                     return slab
+            self._trim(slots * columns)
         return Slab(self._layout, slots, columns)
 
     def give_back(self, slab: Slab) -> None:
         """Keeps a slab that no cache uses any more: graphs are bound to its memory. The longest kept ones go first."""
         with self._lock:
             self._free[slab] = slab.bytes
-            while len(self._free) > _KEPT and not self._has_room(slab):
-                del self._free[next(iter(self._free))]
+            self._trim()
 
-    def _has_room(self, slab: Slab) -> bool:
-        """Whether the device of a slab has room for all that are kept."""
+    def _trim(self, places: int = 0) -> None:
+        """Gives up slabs until there is room for the others, and for a new one with so many places (slots times columns)."""
+        while len(self._free) > _KEPT and not self._has_room(places):
+            del self._free[next(iter(self._free))]
+
+    def _has_room(self, places: int) -> bool:
+        """Whether the device has room for all slabs that are kept, and for a new one."""
+        slab, size = next(reversed(self._free.items()))
         if not slab.ready or not slab.stores[0].is_cuda or not torch.cuda.is_available():
             return False
         device = slab.stores[0].device
         left = torch.cuda.mem_get_info(device)[0]
         left += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return sum(list(self._free.values())) <= _KEPT_SHARE * left
+        new = places * size // (slab.slots * slab.columns)
+        return sum(list(self._free.values())) + new <= _KEPT_SHARE * left
 
     def __call__(
         self,
@@ -155,7 +162,7 @@ class FixedSteps:
         current, stream = torch.cuda.current_stream(inputs[0].device), memory.warm_up
         with memory.turn():
             stream.wait_stream(current)
-            with torch.cuda.stream(stream):  # compiles, and lets libraries take their memory
+            with torch.cuda.stream(stream):  # compiles, perhaps twice, and lets libraries take their memory
                 for _ in range(1 if self._compiled is None else 2):
                     self._pass(slab, given, every)
             current.wait_stream(stream)

@@ -325,6 +325,8 @@ def test_slabs_are_kept_as_long_as_the_device_has_room(monkeypatch: pytest.Monke
     more = Slab(steps._layout, 1, 256)
     steps.give_back(more)
     assert list(steps._free) == [*slabs[-6:], more]
+    assert steps.slab(32, 512).slots == 32  # as large as 64 of them: only those that stay in any case
+    assert list(steps._free) == [*slabs[-3:], more]
     left = 0
     steps.give_back(slabs[0])
     assert list(steps._free) == [*slabs[-2:], more, slabs[0]]
