@@ -84,7 +84,7 @@ def plan_draws(
 def _allowed(sequence: TokenSequence, row: PassRow, depths: Sequence[int]) -> dict[int, NDArray[np.intp]]:
     """What is allowed at places where that is little, without a token limit, for the first nodes of a row.
 
-    Only masks that are known already: the passes of all sequences wait for this, and a draw may need no mask at all.
+    Only masks that are known already: all sequences wait for this, and a draw may need no mask at all.
     """
     automaton = sequence.params.automaton
     if automaton.expensive_membership or not isinstance(sequence.candidates, AutomatonCandidates):

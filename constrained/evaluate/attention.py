@@ -16,6 +16,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from constrained.evaluate.harness.settings import Progress
 from constrained.evaluate.harness.tables import NO_VALUE, ReportTable
 from constrained.evaluate.kernels import Timer
+from constrained.models.attention_masks import ancestor_words
 from spec.kernels import tree_attention
 
 
@@ -109,11 +110,8 @@ def _timing(
     ]
     queries = drawn(settings.heads, nodes)
     lengths = torch.tensor([length], device=device)
-    depths = torch.arange(nodes, device=device)[None]
-    # A chain sees itself and what is before it; the shift of 64 bits by one more is -1 minus the sign bit.
-    words = torch.tensor(
-        [[-1 if node == 63 else (1 << (node + 1)) - 1 for node in range(nodes)]], device=device
-    )
+    chain = ancestor_words([range(-1, nodes - 1)], nodes)
+    depths, words = (torch.from_numpy(array).to(device).view(1, nodes) for array in chain)
     mask = torch.arange(columns, device=device)[None] <= length + depths[0][:, None]
 
     def tree(keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
