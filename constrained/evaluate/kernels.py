@@ -22,7 +22,7 @@ from constrained.evaluate.harness.results import ROWS, make_folder
 from constrained.evaluate.harness.settings import Progress
 from constrained.evaluate.harness.tables import NO_VALUE, ReportTable
 from spec.kernels import (
-    CacheCompaction,
+    LayerCaches,
     SplitStats,
     apply_masks,
     merge_splits,
@@ -239,7 +239,7 @@ def _compaction(
     kept = torch.arange(0, rows, 2, dtype=torch.int32, device=device)[None] + settings.length
     start = torch.tensor([settings.length], dtype=torch.int32, device=device)
     wanted = caches[-1].index_select(2, kept[0])
-    compact = CacheCompaction(caches)
+    compact = LayerCaches(caches).compact
     compact(kept, start)
     count = kept.shape[1]
     wrong = int((caches[-1][:, :, settings.length : settings.length + count] != wanted).sum())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -13,7 +13,8 @@ from transformers.cache_utils import CacheLayerMixin
 
 from constrained.models.attention_masks import AttentionLayout
 from constrained.models.cache_layers import EMPTY_LAYER
-from spec.kernels import CacheCompaction
+from spec.kernels import LayerCaches
+from spec.kernels import caches as kernels
 
 
 @dataclass(eq=False, slots=True)
@@ -121,7 +122,7 @@ class Slab:
         self.cache.layers = [
             EMPTY_LAYER() if kind is None else SlabLayer(self.target, slots, columns) for kind in layout.kinds
         ]
-        self._compactions: dict[torch.device, CacheCompaction] = {}
+        self._moved: dict[torch.device, LayerCaches] = {}
 
     @property
     def ready(self) -> bool:
@@ -142,14 +143,9 @@ class Slab:
         return sum(one.numel() * one.element_size() for one in (*self.stores, *logits))
 
     def compact(self, source: torch.Tensor, start: torch.Tensor) -> None:
-        """Moves columns of all slots, after a pass over all layers; see `CacheCompaction`."""
-        if not self._compactions:
-            by_device: dict[torch.device, list[torch.Tensor]] = {}
-            for store in self.stores:
-                by_device.setdefault(store.device, []).append(store)
-            self._compactions = {device: CacheCompaction(stores) for device, stores in by_device.items()}
-        for device, move in self._compactions.items():
-            move(source.to(device, non_blocking=True), start.to(device, non_blocking=True))
+        """Moves columns of all slots, after a pass over all layers; see `LayerCaches.compact`."""
+        for device, caches in self._caches().items():
+            caches.compact(source.to(device, non_blocking=True), start.to(device, non_blocking=True))
 
     @torch.inference_mode()
     def take(self, other: Slab, copies: Sequence[tuple[int, int, int]], *, last: bool = False) -> None:
@@ -157,23 +153,49 @@ class Slab:
 
         Args:
             other: where from.
-            copies: slot there, slot here, and the number of first columns. No slot is both written and read.
+            copies: slot there, slot here, and the number of first columns. No slot is both written and read. More columns may be
+                copied, which are of no text.
             last: the other slab gives up its memory, layer by layer.
         """
+        runs = list(_runs(copies))
         if last:
-            other._compactions = {}
-        # A slot that goes to several neighbouring ones is copied to them at once.
-        numbered = list(enumerate(copies))
+            other._moved = {}
         for mine, theirs in zip(self.cache.layers, other.cache.layers, strict=True):
             if not isinstance(theirs, SlabLayer) or not theirs.is_initialized:
                 continue
             if not mine.is_initialized:
                 mine.lazy_initialization(*theirs.stores)
-            for (source, _, count), group in groupby(
-                numbered, lambda one: (one[1][0], one[1][1] - one[0], one[1][2])
-            ):
-                targets = [target for _, (_, target, _) in group]
-                for store, old in zip(mine.stores, theirs.stores, strict=True):
-                    store[targets[0] : targets[-1] + 1, :, :count] = old[source, :, :count]
             if last:
+                for run in runs:
+                    kernels.copy_kv_torch(theirs.stores, mine.stores, *run)
                 theirs.stores, theirs.is_initialized = (), False
+        if not last:
+            given = other._caches()
+            for device, caches in self._caches().items():
+                for run in runs:
+                    caches.copy_from(given[device], *run)
+
+    def _caches(self) -> dict[torch.device, LayerCaches]:
+        """The memory of all layers, by device, once they have taken it."""
+        if not self._moved:
+            by_device: dict[torch.device, list[torch.Tensor]] = {}
+            for store in self.stores:
+                by_device.setdefault(store.device, []).append(store)
+            self._moved = {device: LayerCaches(stores) for device, stores in by_device.items()}
+        return self._moved
+
+
+def _runs(copies: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, int, int, int, bool]]:
+    """Copies that are made together: the first slots there and here, how many, the most columns, and whether all are of one slot.
+
+    Slots of a run are neighbours, and have about as many columns.
+    """
+    same = len({source for source, _, _ in copies}) == 1
+
+    def kind(numbered: tuple[int, tuple[int, int, int]]) -> tuple[int, int, int]:
+        number, (source, target, count) = numbered
+        return source if same else source - number, target - number, count.bit_length()
+
+    for _, group in groupby(enumerate(copies), kind):
+        run = [copy for _, copy in group]
+        yield run[0][0], run[0][1], len(run), max(count for _, _, count in run), same

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     import torch
 
 
+_ALIGNED = 16
+"""Bytes that begins of arrays are multiples of: Triton compiles a kernel again for arguments that are not aligned so."""
+
+
 class PassUpload:
     """The copies of one forward pass to a device; the first of them takes along what is needed after the pass.
 
@@ -68,7 +72,7 @@ def upload(device: torch.device, *arrays: NDArray[Any]) -> list[torch.Tensor]:
     pinned = device.type == "cuda"
     begins, size = [], 0
     for array in arrays:
-        size += -size % array.itemsize  # views must be aligned
+        size += -size % _ALIGNED
         begins.append(size)
         size += array.nbytes
     packed = torch.empty(size, dtype=torch.uint8, pin_memory=pinned)

@@ -1,7 +1,8 @@
 """Kernels for verification on the device: Triton for CUDA tensors, an equivalent in torch elsewhere.
 
     row_stats     log-sum-exp, keys with the noise of `spec.noise`, and the top m of every row of logits
-    compact_kv    moves the accepted path to the end of the KV cache; CacheCompaction: of caches that are moved often
+    compact_kv    moves the accepted path to the end of the KV cache
+    LayerCaches   that for caches that are moved often; copies rows of other caches, in all layers at once
     apply_masks   masks from a table onto logits
     tree_attention   attention of draft trees, by a bit for each ancestor
 
@@ -12,14 +13,14 @@ checked by shape, type and device (`InvalidTensor`). `gpu` holds the Triton side
 from __future__ import annotations
 
 from spec.kernels.attention import tree_attention
+from spec.kernels.caches import LayerCaches, compact_kv
 from spec.kernels.checks import InvalidTensor
-from spec.kernels.compaction import CacheCompaction, compact_kv
 from spec.kernels.masking import apply_masks
 from spec.kernels.rows import RowStats, SplitStats, merge_splits, noise_keys, row_stats, split_stats
 
 __all__ = [
-    "CacheCompaction",
     "InvalidTensor",
+    "LayerCaches",
     "RowStats",
     "SplitStats",
     "apply_masks",

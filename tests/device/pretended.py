@@ -370,7 +370,7 @@ class PretendedEvent:
 @contextmanager
 def pretended_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendedDevice]:
     """A device for the block, whose kernels are stand-ins for those of Triton."""
-    from spec.kernels import attention, checks, compaction, masking, rows
+    from spec.kernels import attention, caches, checks, masking, rows
 
     device = PretendedDevice()
     monkeypatch.setattr(torch.cuda, "_lazy_init", lambda: None)
@@ -380,7 +380,8 @@ def pretended_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendedDevic
         (rows, "split_stats_torch"),
         (rows, "merge_splits_torch"),
         (masking, "apply_masks_torch"),
-        (compaction, "compact_kv_torch"),
+        (caches, "compact_kv_torch"),
+        (caches, "copy_kv_torch"),
         (attention, "tree_attention_torch"),
     ):
         stand_in = device.kernel(name.removesuffix("_torch"), getattr(module, name))

@@ -120,6 +120,6 @@ def test_the_measurement_of_the_kernels_checks_what_they_say():
 
 
 def test_a_wrong_answer_is_counted(monkeypatch):
-    monkeypatch.setattr(kernels.CacheCompaction, "__call__", lambda self, source, start: None)
+    monkeypatch.setattr(kernels.LayerCaches, "compact", lambda self, source, start: None)
     settings = kernels.KernelBenchSettings((4,), tokens=64, layers=1, heads=1, size=4, length=6, memory=4000)
     assert kernels._compaction(settings, 4, "cpu", lambda calls: (1.0, 1.0), 1.0).wrong > 0

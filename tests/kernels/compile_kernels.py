@@ -23,7 +23,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from spec.kernels.gpu import attention, compaction, masking, rows
+from spec.kernels.gpu import attention, caches, masking, rows
 
 TARGETS = {
     **{f"cuda {capability}": GPUTarget("cuda", capability, 32) for capability in (80, 90, 100, 120)},
@@ -31,12 +31,13 @@ TARGETS = {
 }
 POINTERS = {
     **dict.fromkeys(("queries", "key_store", "value_store", "result"), "*bf16"), "parts": "*fp32", "scale": "fp32",
-    **dict.fromkeys(("lengths", "ancestors", "depths"), "*i64"), "keys": "*i64", "best": "*i64", "addresses": "*i64", "like": "*i16", "logits": "*bf16",
+    **dict.fromkeys(("lengths", "ancestors", "depths"), "*i64"), "keys": "*i64", "best": "*i64", "addresses": "*i64", "other_addresses": "*i64", "like": "*i16", "logits": "*bf16",
     **dict.fromkeys(("temperature", "masses", "keys_out", "log_p_out", "lse_out", "log_z_out"), "*fp32"),
     **dict.fromkeys(("table", "places", "source", "start", "ids_out"), "*i32"),
 }  # fmt: skip
 ALIGNED = (
     "row_stride", "size", "table_stride", "words", "request_stride", "head_stride", "length_stride",
+    "other_request", "other_head", "other_length",
     *(f"{what}_{stride}" for what in ("key", "value") for stride in ("slot", "head", "column")),
     "query_slot", "query_head", "query_node",
 )  # fmt: skip
@@ -55,7 +56,8 @@ KERNELS: list[tuple[str, Any, dict[str, Any], int]] = [
     ("split_stats", rows._split_stats, STATS | {"MASKED": False}, 8),
     ("split_stats, masked", rows._split_stats, STATS | {"MASKED": True}, 8),
     ("merge", rows._merge, {"M": 16, "SPLITS": 16}, 4),
-    ("compact_kv", compaction._compact_kv, {"ROWS": 32, "COLUMNS": 64}, 4),
+    ("compact_kv", caches._compact_kv, {"ROWS": 32, "COLUMNS": 64}, 4),
+    ("copy_kv", caches._copy_kv, {"ROWS": caches._COPIED, "COLUMNS": 128}, 4),
     ("apply_masks", masking._apply_masks, {"BLOCK": masking.BLOCK}, 4),
     ("tree_attention, 64", attention._tree_attention, trees(64, 32), 4),
     ("tree_attention, 128", attention._tree_attention, trees(128, 32), 4),

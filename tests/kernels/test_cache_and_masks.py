@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spec.kernels import InvalidTensor, apply_masks, compact_kv
-from spec.kernels.compaction import compact_kv_torch
+from spec.kernels import InvalidTensor, LayerCaches, apply_masks, compact_kv
+from spec.kernels.caches import compact_kv_torch
 from spec.kernels.masking import apply_masks_torch
 from tests.kernels.reference import bits
 from tests.support.examples import examples
@@ -41,7 +41,7 @@ def test_the_twin_moves_rows_whatever_overlaps(seed, requests, width):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_the_kernel_moves_all_layers(device, dtype):
     """Layers of two forms, one of them a part of a longer cache; an accepted path, and one in no order at all."""
-    from spec.kernels.gpu.compaction import prepare_compaction
+    from spec.kernels.gpu.caches import AddressedCaches
 
     draw = torch.Generator().manual_seed(0)
     long = torch.randn((2, 2, 20, 24), generator=draw).to(dtype)
@@ -54,7 +54,7 @@ def test_the_kernel_moves_all_layers(device, dtype):
     long = long.to(device)
     on_device[2] = long[:, :, :12]
     behind = long[:, :, 12:].clone()
-    prepare_compaction(on_device)(source.to(device), start.to(device))
+    AddressedCaches(on_device).compact(source.to(device), start.to(device))
     for one, wanted in zip(on_device, expected, strict=True):
         assert np.array_equal(one.float().cpu().numpy(), wanted)
     assert torch.equal(long[:, :, 12:], behind)
@@ -64,6 +64,56 @@ def test_the_twin_moves_what_the_kernel_moves_in_any_type():
     cache = torch.arange(24, dtype=torch.int8).reshape(1, 1, 6, 4)
     compact_kv_torch([cache], torch.tensor([[4, 5]], dtype=torch.int32), torch.tensor([3], dtype=torch.int32))
     assert cache[0, 0, 3:5, 0].tolist() == [16, 20]
+
+
+def copied(theirs: np.ndarray, mine: np.ndarray, *which: int) -> np.ndarray:
+    source, target, count, rows, same = which
+    out = mine.copy()
+    for number in range(count):
+        out[target + number, :, :rows] = theirs[source + (0 if same else number), :, :rows]
+    return out
+
+
+@pytest.mark.parametrize("where", ["kernel", "twin"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_first_rows_are_copied_in_all_layers(device, dtype, where):
+    """Layers of two forms, from shorter caches with more requests, and within the same ones; more rows than a program copies."""
+    from spec.kernels.gpu.caches import AddressedCaches
+
+    draw = torch.Generator().manual_seed(0)
+    forms = [(2, 24), (2, 24), (1, 5)]
+    long = [torch.randn((3, heads, 50, size), generator=draw).to(dtype) for heads, size in forms]
+    short = [torch.randn((5, heads, 35, size), generator=draw).to(dtype) for heads, size in forms]
+    for theirs, mine, which in (
+        (short, long, (3, 0, 2, 35, False)),
+        (short, long, (4, 1, 2, 1, True)),
+        (long, short, (1, 3, 2, 17, False)),
+        (long, long, (1, 0, 1, 50, True)),
+    ):
+        expected = [
+            copied(old.float().numpy(), new.float().numpy(), *which)
+            for old, new in zip(theirs, mine, strict=True)
+        ]
+        there = "cpu" if where == "twin" else device
+        found = [one.clone().to(there) for one in mine]
+        source = found if theirs is mine else [one.clone().to(there) for one in theirs]
+        made = LayerCaches if where == "twin" else AddressedCaches
+        made(found).copy_from(made(source), *which)
+        for one, wanted in zip(found, expected, strict=True):
+            assert np.array_equal(one.float().cpu().numpy(), wanted)
+
+
+def test_caches_whose_layers_are_alike_elsewhere_are_refused(device):
+    from spec.kernels.gpu.caches import AddressedCaches
+
+    long = torch.zeros((1, 1, 8, 4), device=device)
+    alike, other = (
+        [torch.zeros((1, 1, 4, 4), device=device) for _ in range(2)],
+        [long[:, :, :4], long[:, :, :4]],
+    )
+    other[1] = torch.zeros((1, 1, 4, 4), device=device)
+    with pytest.raises(InvalidTensor, match="alike in other layers"):
+        AddressedCaches(alike).copy_from(AddressedCaches(other), 0, 0, 1, 2, False)
 
 
 # ---------------------------------------------------------------- masks onto logits
@@ -96,6 +146,10 @@ def test_masks_onto_logits(device, dtype):
 # ---------------------------------------------------------------- arguments
 
 
+def layers(size: int) -> LayerCaches:
+    return LayerCaches([torch.zeros(1, 1, 4, size)])
+
+
 @pytest.mark.parametrize(
     ("call", "problem"),
     [
@@ -109,6 +163,10 @@ def test_masks_onto_logits(device, dtype):
         ),
         (lambda i: compact_kv([], i((1, 1025)), i((1,))), "source moves 1025 rows"),
         (lambda i: compact_kv([], i((1, 2)).long(), i((1,))), "source has dtype torch.int64"),
+        (lambda i: layers(2).copy_from(layers(3), 0, 0, 1, 4), "other has other heads, sizes or types"),
+        (lambda i: layers(2).copy_from(layers(2), 0, 0, 1, 5), "5 rows are not in both"),
+        (lambda i: layers(2).copy_from(layers(2), 0, 1, 1, 4), "from request 0 to 1, 1 of them"),
+        (lambda i: layers(2).copy_from(layers(2), 0, 0, 2, 4), "from request 0 to 0, 2 of them"),
         (lambda i: apply_masks(torch.zeros(2, 8), i((1, 1)), i((3,))), "mask_ids has shape"),
         (lambda i: apply_masks(torch.zeros(2, 8), i((1,)), i((2,))), "mask_table has shape"),
         (lambda i: apply_masks(torch.zeros(2, 8).int(), i((1, 1)), i((2,))), "logits has dtype"),

@@ -59,6 +59,11 @@ def _tree_attention(
     end = length + nodes
     first = split * SPLIT
     last = tl.minimum(first + SPLIT, end)
+    if first >= end:  # as most of those of a slab with room for the text to grow
+        empty = ((slot * groups * shared + head) * nodes + node).to(tl.int64) * tl.num_programs(2) + split
+        tl.store(masses + empty * 2, tl.full([ROWS], float("-inf"), tl.float32), mask=known)
+        tl.store(masses + empty * 2 + 1, tl.zeros([ROWS], tl.float32), mask=known)
+        return
     at = tl.arange(0, SIZE)
     inside = known[:, None]
     if size < SIZE:
