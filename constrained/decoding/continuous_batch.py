@@ -131,6 +131,8 @@ class ContinuousBatch(Generic[MemberT]):
         assert prefill.cache is not None
         self._arrived.append(prefill.cache)
         self.sequences += unfinished
+        if prefill.cache.joins_in_place:  # the next one's prompt is read where this one's was
+            self._join_arrived()
         self._number_rows()
 
     def step(self) -> None:

@@ -20,7 +20,13 @@ Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int]
 
 
 class Cache(ABC):
-    """KV cache of a batch: one row per sequence. Rows are independent of each other."""
+    """KV cache of a batch: one row per sequence. Rows are independent of each other.
+
+    Attributes:
+        joins_in_place: `join` copies the rows of the others only.
+    """
+
+    joins_in_place: bool = False
 
     @property
     @abstractmethod
@@ -115,6 +121,14 @@ class LanguageModel(ABC):
         It has this model's `context` and vocabulary, and its ``tokenizer`` if it has one; it need not compute anything.
         """
         return None
+
+    def warm_up(self, rows: int, drafted: int = 0) -> None:  # noqa: B027 - most models have nothing to do
+        """Does what would hold up the first passes, as far as that is known; call it before texts wait for them.
+
+        Args:
+            rows: the largest batch.
+            drafted: the largest batch in which tokens are drafted.
+        """
 
     @abstractmethod
     def cache(self, rows: int) -> Cache:

@@ -242,8 +242,9 @@ def probe_steps(
     plain = config._attn_implementation in ("sdpa", TREE_ATTENTION)
     if attends and plain and layout.layer_windows is not None:
         choose(config, TREE_ATTENTION)
-        if failure(FixedSteps(run, layout, compiles=False, attends=True)) is None:
-            return FixedSteps(run, layout, compiles=compiles, attends=True)
+        for masked in (False, True):
+            if failure(FixedSteps(run, layout, compiles=False, attends=True, masked=masked)) is None:
+                return FixedSteps(run, layout, compiles=compiles, attends=True, masked=masked)
         choose(config, "sdpa")
     wrong = failure(FixedSteps(run, layout, compiles=False))
     if wrong is not None:

@@ -265,6 +265,12 @@ class HuggingFaceModel(LanguageModel):
         plain = type(self).encode is HuggingFaceModel.encode
         return PromptModel(self.vocabulary, self.tokenizer, self.context) if plain else None
 
+    def warm_up(self, rows: int, drafted: int = 0) -> None:
+        """Probes the model, and captures fixed passes, see `LanguageModel.warm_up`."""
+        steps = self._steps
+        if steps is not None and not isinstance(steps, str):
+            steps.warm_up(self.device, rows, drafted, self.context)
+
     def cache(self, rows: int) -> Cache:
         """An empty cache of `rows` rows."""
         steps = None if isinstance(self._steps, str) else self._steps

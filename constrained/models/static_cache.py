@@ -59,6 +59,8 @@ class StaticCache(HuggingFaceCache):
     a few numbers; long prompts are read in chunks. Without them a pass has the rows, tokens and columns that are there.
     """
 
+    joins_in_place = True
+
     def __init__(self, rows: int, layout: AttentionLayout, steps: FixedSteps | None = None) -> None:
         """Creates an empty cache.
 
@@ -110,8 +112,7 @@ class StaticCache(HuggingFaceCache):
         twin = copy.copy(self)
         twin._slab, twin._rows = None, [replace(self._rows[row], slot=i) for i, row in enumerate(rows)]
         if self._slab is not None and rows:
-            twin._reserve(len(rows), max(row.used for row in twin._rows))
-            assert twin._slab is not None
+            twin._slab = self._make(len(rows), max(row.used for row in twin._rows) + _ROOM, passes=False)
             copies = [(self._rows[row].slot, i, self._rows[row].used) for i, row in enumerate(rows)]
             twin._slab.take(self._slab, copies)
         return twin
@@ -227,11 +228,11 @@ class StaticCache(HuggingFaceCache):
         columns = slab.columns if columns <= slab.columns else max(columns + _ROOM, 5 * slab.columns // 4)
         self._replace(slots, columns)
 
-    def _make(self, slots: int, columns: int) -> Slab:
+    def _make(self, slots: int, columns: int, *, passes: bool = True) -> Slab:
         from constrained.models.slab import Slab
 
         if self._steps is not None:
-            return self._steps.slab(slots, columns)
+            return self._steps.slab(slots, columns, passes=passes)
         return Slab(self._layout, slots, columns)
 
     def _replace(self, slots: int, columns: int) -> None:
@@ -243,6 +244,16 @@ class StaticCache(HuggingFaceCache):
         self._slab.take(old, copies, last=self._steps is None)
         if self._steps is not None:
             self._steps.give_back(old)
+
+    def _move_to_graphs(self) -> None:
+        """Copies all rows into a slab whose passes have been captured, if there is one: that takes less time than to capture one."""
+        assert self._steps is not None
+        assert self._slab is not None
+        other = self._steps.captured(self._slab)
+        if other is not None:
+            other.take(self._slab, [(row.slot, row.slot, row.used) for row in self._rows if row.used])
+            self._steps.give_back(self._slab)
+            self._slab = other
 
     def _moves(self) -> list[NDArray[Any]]:
         """What `Slab.compact` moves: source [slots, tokens] and start [slots], int32; nothing, if all is in place."""
@@ -291,6 +302,7 @@ class StaticCache(HuggingFaceCache):
         """Fixed steps: first tokens of long rows in chunks, then the rest, with logits of all but the skipped tokens."""
         from constrained.models.fixed_steps import CHUNKS, SIZES
 
+        self._move_to_graphs()
         done = [0] * len(tokens)
         before = self.lengths
         for chunk in CHUNKS:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from constrained.models.attention_masks import AttentionLayout, tree_masks
@@ -22,6 +24,7 @@ def tree_pass(
     *,
     every: bool = True,
     attends: bool = False,
+    masked: bool = True,
 ) -> torch.Tensor:
     """Logits [slots, tokens, V], or [slots, 1, V] of the last tokens.
 
@@ -37,6 +40,7 @@ def tree_pass(
         words: which tokens each token sees, see `ancestor_words`.
         every: logits of all tokens.
         attends: the model's attention takes trees, see `constrained.models.tree_attention`.
+        masked: some layers look at a mask all the same.
     """
     slots, width = ids.shape
     ends = lengths.unsqueeze(1)
@@ -44,12 +48,22 @@ def tree_pass(
     slab.target.write((first, first + slots), (here, ends + torch.arange(width, device=ids.device)), shown)
     attends = attends and words.shape[2] == 1
     tree = {"tree": (lengths, words[:, :, 0], depths, layout.layer_windows)} if attends else {}
+    if masked or not attends:
+        mask = tree_masks(layout, lengths, depths, words, shown)
+    else:
+        mask = _no_masks(layout, ids.device)
     logits: torch.Tensor = run(
         every=every,
         input_ids=ids,
         position_ids=ends + depths,
-        attention_mask=tree_masks(layout, lengths, depths, words, shown),
+        attention_mask=mask,
         past_key_values=slab.cache,
         **tree,
     )
     return logits
+
+
+def _no_masks(layout: AttentionLayout, device: torch.device) -> Any:
+    """What stands for masks that nobody looks at: transformers makes its own where there is none. Looked at, it gives no number."""
+    nothing = torch.full((1, 1, 1, 1), torch.nan, device=device)
+    return nothing if len(layout.windows) == 1 else dict.fromkeys(layout.windows, nothing)

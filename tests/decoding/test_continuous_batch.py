@@ -247,6 +247,32 @@ def test_a_joined_cache_gives_the_logits_of_its_rows() -> None:
         )
 
 
+@pytest.mark.parametrize("engine", ["eager", "static"])
+def test_prompts_are_read_one_after_the_other_in_one_place(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where rows are written in place, each joins the batch before the next prompt is read: no slab of its own is left behind."""
+    model = load(random_llama(), small_bpe_tokenizer(), engine=engine)
+    assert model.batch_cache(1).joins_in_place
+    batch: ContinuousBatch[Writer] = ContinuousBatch(model)
+    writers = [Writer(Generator(model, WISHES[0][0]), "some numbers", 9, number) for number in range(5)]
+    for number, writer in enumerate(writers):
+        batch.add([writer])
+        assert batch._step.cache is not None
+        assert len(batch._step.cache.lengths) == number + 1
+        assert not batch._arrived
+    while batch.sequences:
+        batch.step()
+    alone = Generator(model, WISHES[0][0])
+    for number, writer in enumerate(writers):
+        single: ContinuousBatch[Writer] = ContinuousBatch(model)
+        other = Writer(alone, "some numbers", 9, number)
+        single.add([other])
+        while single.sequences:
+            single.step()
+        assert writer.sequence.tokens == other.sequence.tokens
+
+
 def test_a_cache_that_cannot_join_is_an_error() -> None:
     class Old(Cache):
         lengths: Any = ()

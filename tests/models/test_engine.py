@@ -35,6 +35,9 @@ FEW = {"Gemma 3", "Llama 4, not scaled"}
 """Two with windows and chunks; CI tests all."""
 NOT_ATTENDING = {"Gemma 2", "gpt-oss"}
 """Families with windows whose attention does more than torch's: a soft cap, sinks."""
+LOOK_AT_MASKS = {"Gemma 3n", "Gemma 4", "DeepSeek V3", "Nemotron"}
+"""Families some of whose layers are torch's all the same: they use keys of others, values of
+another size than keys, or call it themselves."""
 CONSTRAINTS = (
     test_families.SCHEMA,
     constrained.regex("(red|green|blue|greenish){1,3}"),
@@ -240,6 +243,18 @@ def attending_family(name: str) -> HuggingFaceModel:
 
 @pytest.mark.parametrize(
     "name",
+    [pytest.param(name, marks=() if name in ("Gemma 3", "Gemma 3n") else pytest.mark.ci) for name in TREES],
+)
+def test_masks_are_made_only_where_a_layer_looks_at_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = attending_family(name)._steps
+    assert isinstance(steps, fixed_steps.FixedSteps)
+    assert steps.masked == (name in LOOK_AT_MASKS or not steps.attends)
+    monkeypatch.setattr(test_families, "load", attending_family)
+    test_families.test_draft_tokens_have_the_logits_of_their_branches_and_can_be_rejected(name)
+
+
+@pytest.mark.parametrize(
+    "name",
     [
         pytest.param(name, marks=() if name == "Gemma 3" else pytest.mark.ci)
         for name in TREES
@@ -298,38 +313,124 @@ def test_slabs_are_used_again_with_what_is_left_in_them() -> None:
         for store in slab.stores:
             store.fill_(3.0)
     steps.give_back(slab)
+    steps.captured(slab)  # nothing is captured on a CPU
     assert steps.slab(1, 10) is slab
     steps.give_back(slab)
     check(1, "static")
 
 
-def test_slabs_are_kept_as_long_as_the_device_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Graphs are bound to a slab: a batch that grows and shrinks comes back to those it had, and captures nothing again."""
-    steps = static()._steps
+def test_a_pass_is_made_where_it_has_been_captured_and_rows_are_kept_elsewhere() -> None:
+    """A row that sits steps out needs no graphs; when it is read again alone, it is copied to where they are."""
+    model = constrained.load(random_llama(), small_bpe_tokenizer(), engine="static")
+    steps = model._steps
     assert isinstance(steps, fixed_steps.FixedSteps)
-    left = 1 << 30
+    first, second = steps.slab(1, 10), steps.slab(1, 600)
+    first.graphs["as if captured"] = second.graphs["as if captured"] = (None, None, torch.zeros(1))
+    for slab in (first, second):
+        steps.give_back(slab)
+    cache, ids = model.cache(1), [1 + i % 200 for i in range(300)]
+    model.forward([ids[:2]], cache)
+    assert cache._slab is not first  # too small for a pass over a chunk
+    model.forward([ids[2:]], cache)
+    assert cache._slab is second
+    twin = cache.fork([0])
+    assert twin._slab is not second
+    del cache
+    found = model.forward([[7]], twin)
+    assert twin._slab is second
+    assert found == pytest.approx(llama().forward([[*ids, 7]], llama().cache(1)), abs=1e-3)
+
+
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A CUDA device with so many bytes left, where a place of a slab takes 8 KiB."""
+    memory = SimpleNamespace(left=0)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (left, 80 << 30))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (memory.left, 80 << 30))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 0)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 0)
-    store = SimpleNamespace(
-        is_cuda=True, device=torch.device("cuda"), numel=lambda: 1 << 20, element_size=lambda: 2
-    )
-    monkeypatch.setattr(Slab, "stores", property(lambda slab: [store]))
+
+    def stores(slab: Slab) -> list[Any]:
+        size = slab.slots * slab.columns << 12
+        return [
+            SimpleNamespace(
+                is_cuda=True, device=torch.device("cuda"), numel=lambda: size, element_size=lambda: 2
+            )
+        ]
+
+    monkeypatch.setattr(Slab, "stores", property(stores))
     monkeypatch.setattr(Slab, "ready", True)
+    return memory
+
+
+def fixed(*, attends: bool) -> fixed_steps.FixedSteps:
+    steps = static()._steps
+    assert isinstance(steps, fixed_steps.FixedSteps)
+    return fixed_steps.FixedSteps(steps._run, steps._layout, compiles=False, attends=attends)
+
+
+def test_slabs_are_kept_as_long_as_the_device_has_room(memory: SimpleNamespace) -> None:
+    """Graphs are bound to a slab: a batch that grows and shrinks comes back to those it had, and captures nothing again."""
+    steps, memory.left = fixed(attends=False), 1 << 30
     slabs = [Slab(steps._layout, 1, 256) for _ in range(12)]
     for slab in slabs:
         steps.give_back(slab)
-    assert list(steps._free)[-12:] == slabs
-    left = 4 * 7 * (2 << 20)  # for seven of them
+    assert list(steps._free) == slabs
+    memory.left = 4 * 7 * (2 << 20)  # for seven of them
     more = Slab(steps._layout, 1, 256)
     steps.give_back(more)
     assert list(steps._free) == [*slabs[-6:], more]
     assert steps.slab(32, 512).slots == 32  # as large as 64 of them: only those that stay in any case
     assert list(steps._free) == [*slabs[-3:], more]
-    left = 0
+    memory.left = 0
     steps.give_back(slabs[0])
     assert list(steps._free) == [*slabs[-2:], more, slabs[0]]
+
+
+def test_slabs_have_room_for_texts_to_grow_where_that_costs_little(memory: SimpleNamespace) -> None:
+    """On a device attention looks at the columns of the text alone."""
+    memory.left = 128 * 4 * 1024 * 8192  # four slots of 1,024 columns are a 128th
+    for attends, columns in ((False, 256), (True, 1024)):
+        steps = fixed(attends=attends)
+        steps.give_back(steps.slab(1, 10))  # what a place takes is known then
+        assert [steps.slab(slots, 10).columns for slots in (2, 3, 5)] == [columns, columns, 256]
+        assert steps.slab(2, 1025).columns == 2048
+
+
+def test_passes_of_batches_are_ready_before_they_are_used(
+    memory: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, int, int, bool]] = []
+
+    def called(steps: Any, slab: Slab, ids: Any, *others: Any, every: bool) -> None:
+        steps._look_at(slab)
+        seen.append((slab.slots, slab.columns, ids.shape[1], every))
+
+    monkeypatch.setattr(fixed_steps.FixedSteps, "__call__", called)
+    monkeypatch.setattr(Slab, "take", lambda *arguments: None)
+    monkeypatch.setattr(fixed_steps, "upload", lambda device, *arrays: list(map(torch.from_numpy, arrays)))
+    steps = fixed(attends=True)
+    steps.warm_up(torch.device("cpu"), 4, 0, None)
+    assert not seen
+    memory.left = 128 * 2 * 1024 * 8192  # two slots of 1,024 columns are a 128th
+    steps.warm_up(torch.device("cuda"), 3, 2, 2048)
+    assert {one[:2] for one in seen[3:]} == {
+        (4, 256),
+        (4, 512),
+        *((n, 1024) for n in (1, 2, 4)),
+        *((n, 2048) for n in (1, 2, 4)),
+    }
+    assert {one[2:] for one in seen if one[:2] == (1, 2048)} == {
+        *((size, True) for size in fixed_steps.SIZES), *((size, False) for size in fixed_steps.CHUNKS)
+    }  # fmt: skip
+    assert {one[2] for one in seen if one[0] == 2} == set(fixed_steps.SIZES)
+    assert {one[2] for one in seen if one[0] == 4} == {1}
+    # Where slabs would not be kept nothing is captured.
+    seen.clear()
+    memory.left = 4 * 5 * 1024 * 8192
+    steps = fixed(attends=True)
+    steps.warm_up(torch.device("cuda"), 32, 0, None)
+    assert {one[:2] for one in seen} == {(1, 256), (2, 256), (4, 256), (8, 256)}
 
 
 @pytest.mark.parametrize(("name", "part"), [("Mamba 2", "keeps no keys"), ("Bloom", "takes no positions")])
