@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 from constrained.automaton import compile
 from constrained.automaton.bitmask import unpack_ids
 from constrained.automaton.protocol import NO_LIMIT
-from constrained.chat.reply import reply_constraint
-from constrained.constraint import gbnf, json_schema
 from constrained.constraint.json import MAX_DIGITS
 from constrained.decoding import limits
 from constrained.sandbox import Sandbox, SandboxFailed, SandboxTimeout
 from constrained.server.errors import ApiError, stopping_error
-from constrained.server.request_constraint import compile_constraint
+from constrained.server.request_constraint import compile_constraint, first_constraints
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
@@ -84,11 +82,7 @@ def compile_timeout_error(seconds: float, param: str | None) -> ApiError:
 
 
 def _warm(vocabulary: Vocabulary) -> None:
-    for constraint in (
-        json_schema({"properties": {"a": {"pattern": "a"}}}),
-        gbnf('root ::= "a"'),
-        reply_constraint(),
-    ):
+    for constraint in first_constraints():
         compile(constraint, vocabulary)
 
 

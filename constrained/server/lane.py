@@ -19,7 +19,7 @@ from constrained.sampling import Distribution
 from constrained.server.errors import ApiError
 from constrained.server.sequence_stream import SequenceStream
 
-PATIENCE = 0.05
+PATIENCE = 0.02
 """Seconds that the batch waits for the draws of a step. A sequence that took longer than this draws its next token elsewhere."""
 
 _LEAST_PATIENCE = 0.01

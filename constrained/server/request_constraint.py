@@ -38,6 +38,17 @@ _NO_FORMATS = ReplyFormats()
 _CONSTRAINT_KINDS = ("json", "regex", "choice", "grammar", "structural_tag", "json_object")
 
 
+def first_constraints() -> tuple[Constraint, ...]:
+    """One of each notation: what the first of a process loads and makes, that of Lark's syntax for most of a second, is there then."""
+    return (
+        json_schema({"properties": {"a": {"pattern": "a"}}}),
+        regex("a"),
+        gbnf('root ::= "a"'),
+        lark('start: "a"'),
+        reply_constraint(),
+    )
+
+
 def compile_constraint(
     request: ApiRequest, vocabulary: Vocabulary, formats: ReplyFormats, max_digits: int | None
 ) -> tuple[Constraint, Automaton]:

@@ -148,6 +148,11 @@ class Scheduler:
         self.failure: str | None = None
         self.on_failure: Callable[[], None] = lambda: None
 
+    def warm_up(self) -> None:
+        """Does what would hold up the first steps; only before the start."""
+        drafted = self._rows if self._drafted is None else self._drafted
+        self._model.warm_up(self._rows, 0 if self._drafting is None else drafted)
+
     def start(self) -> None:
         """Starts the thread."""
         self._began = True

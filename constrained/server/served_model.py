@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from constrained.automaton.cache import compile_cached
-from constrained.chat.reply import reply_constraint
 from constrained.chat.tools import ToolFormat
+from constrained.decoding.generator import Generator
 from constrained.decoding.speculation import resolve_speculation, speculation_obstacle
 from constrained.errors import InvalidArgument
 from constrained.models import LanguageModel
+from constrained.sampling import Local
 from constrained.server.compile_pool import CompilePool, CompileThreads
 from constrained.server.read_request import named
+from constrained.server.request_constraint import first_constraints
 from constrained.server.scheduler import Scheduler
 from constrained.server.settings import ServerSettings
 from constrained.server.speculation import SpeculationCache
@@ -35,10 +37,15 @@ class ServedModel:
     compile_pool: CompilePool
 
     def warm(self) -> None:
-        """Loads modules and tables before the first request."""
+        """Loads modules and tables before the first request; on a device, captures passes and compiles kernels."""
         self.compile_pool.warm()
-        for constraint in ({"type": "object"}, reply_constraint()):
+        for constraint in first_constraints():
             compile_cached(constraint, self.compile_pool.vocabulary)
+        self.scheduler.warm_up()
+        if self.language_model.plans_draws:
+            draw = Generator(self.language_model, {"type": "object"}, sampler=Local(weights=False))
+            for temperature in (0.0, 1.0):
+                draw([0], temperature=temperature, max_tokens=8)
 
 
 class ServedModels:

@@ -129,3 +129,16 @@ def test_names_on_the_command_line(tmp_path: Any, monkeypatch: pytest.MonkeyPatc
         _named(["a", "a=b/c"], None)
     with pytest.raises(BadInput, match="for a single model"):
         _named(["a", "b"], "c")
+
+
+@pytest.mark.parametrize(("speculation", "drafted"), [(None, 0), ("auto", 2)])
+def test_a_model_is_ready_for_its_batches_before_the_server_says_so(speculation: Any, drafted: int) -> None:
+    class Model(ScriptedModel):
+        warmed: tuple[int, int] | None = None
+
+        def warm_up(self, rows: int, drafted: int = 0) -> None:
+            self.warmed = rows, drafted
+
+    model = Model(BYTES, "x")
+    with served(model, max_batch=5, speculation=speculation, speculation_max_batch=2):
+        assert model.warmed == (5, drafted if model.no_trees is None else 0)
