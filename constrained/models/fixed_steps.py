@@ -105,9 +105,9 @@ class FixedSteps:
         """A kept slab of the same form whose passes have been captured; None if there is none, or they are in this one."""
         with self._lock:
             found = [one for one in self._kept(slab.slots, slab.columns) if one.graphs]
-            return (
-                None if slab.graphs or not found else self._given(max(found, key=lambda one: len(one.graphs)))
-            )
+            if slab.graphs or not found:
+                return None
+            return self._given(max(found, key=lambda one: len(one.graphs)))
 
     def give_back(self, slab: Slab) -> None:
         """Keeps a slab that no cache uses any more: graphs are bound to its memory. The longest kept ones go first."""
@@ -128,20 +128,24 @@ class FixedSteps:
         """
         if device.type != "cuda" or not torch.cuda.is_available():
             return
-        self._warm_up(device, 1, _COLUMNS, SIZES[:1])  # what is known then decides on the shapes of slabs
+        steps, trees = [(SIZES[0], True)], [(size, True) for size in SIZES]
+        prompts = [(size, False) for size in CHUNKS]
+        self._warm_up(device, 1, _COLUMNS, steps)  # what is known then decides on the shapes of slabs
         columns = _COLUMNS
         while columns <= min(_WARM_COLUMNS, context or _WARM_COLUMNS):
             for slots in (1 << power for power in range((rows - 1).bit_length() + 1)):
                 if (slots, columns) == self._shape(slots, columns):
                     if not self._has_room(slots * columns):
                         return
-                    self._warm_up(device, slots, columns, SIZES if slots <= max(1, drafted) else SIZES[:1])
+                    passes = trees + prompts if slots == 1 else trees if slots <= drafted else steps
+                    self._warm_up(device, slots, columns, passes)
             columns *= 2
 
-    def _warm_up(self, device: torch.device, slots: int, columns: int, sizes: Sequence[int]) -> None:
-        """Captures the passes of a slab; their tokens are of no text."""
+    def _warm_up(
+        self, device: torch.device, slots: int, columns: int, passes: Sequence[tuple[int, bool]]
+    ) -> None:
+        """Captures the passes of a slab, by their tokens and whether all logits are wanted; their tokens are of no text."""
         slab = self.slab(slots, columns)
-        passes = [(size, True) for size in sizes] + [(size, False) for size in CHUNKS if slots == 1]
         for size, every in passes:
             depths, words = ancestor_words([range(-1, size - 1)] * slots, size)
             ids, lengths = np.zeros(depths.shape, dtype=np.int64), np.zeros(slots, dtype=np.int64)
