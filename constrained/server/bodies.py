@@ -174,12 +174,12 @@ def _announced(request: Request) -> int | None:
 
 
 async def _read(request: Request, limit: int, pace: Pace) -> list[bytes] | None:
-    """The parts of a request's body; None if it is longer than the limit, at once if its head says so.
+    """The parts of a request's body; None if it is longer than the limit, at once if its head says that it is twice as long.
 
     Of a longer body as much again is read and dropped: a connection that is closed while its client still writes is reset,
     and the client does not see the refusal.
     """
-    if (_announced(request) or 0) > limit:
+    if (_announced(request) or 0) > 2 * limit:
         return None
     parts: list[bytes] = []
     size = 0
