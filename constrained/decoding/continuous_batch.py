@@ -232,7 +232,7 @@ class ContinuousBatch(Generic[MemberT]):
             return []
         step.settle([member.sequence for member in (*staying, *leaving)])
         assert step.cache is not None
-        rows = [step.cache.fork([row]) for row in range(len(staying), len(staying) + len(leaving))]
+        rows = [step.cache.set_aside([row]) for row in range(len(staying), len(staying) + len(leaving))]
         if leaving and staying:
             step.cache.keep(range(len(staying)))
         return rows

@@ -122,7 +122,7 @@ class Slab:
         self.cache.layers = [
             EMPTY_LAYER() if kind is None else SlabLayer(self.target, slots, columns) for kind in layout.kinds
         ]
-        self._moved: dict[torch.device, LayerCaches] = {}
+        self._by_device: dict[torch.device, LayerCaches] = {}
 
     @property
     def ready(self) -> bool:
@@ -159,7 +159,7 @@ class Slab:
         """
         runs = list(_runs(copies))
         if last:
-            other._moved = {}
+            other._by_device = {}
         for mine, theirs in zip(self.cache.layers, other.cache.layers, strict=True):
             if not isinstance(theirs, SlabLayer) or not theirs.is_initialized:
                 continue
@@ -177,12 +177,12 @@ class Slab:
 
     def _caches(self) -> dict[torch.device, LayerCaches]:
         """The memory of all layers, by device, once they have taken it."""
-        if not self._moved:
-            by_device: dict[torch.device, list[torch.Tensor]] = {}
+        if not self._by_device:
+            stores: dict[torch.device, list[torch.Tensor]] = {}
             for store in self.stores:
-                by_device.setdefault(store.device, []).append(store)
-            self._moved = {device: LayerCaches(stores) for device, stores in by_device.items()}
-        return self._moved
+                stores.setdefault(store.device, []).append(store)
+            self._by_device = {device: LayerCaches(layers) for device, layers in stores.items()}
+        return self._by_device
 
 
 def _runs(copies: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, int, int, int, bool]]:

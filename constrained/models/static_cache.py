@@ -109,10 +109,17 @@ class StaticCache(HuggingFaceCache):
 
     def fork(self, rows: Sequence[int]) -> Cache:
         """An independent cache of these rows."""
+        return self._copied(rows, passes=True)
+
+    def set_aside(self, rows: Sequence[int]) -> Cache:
+        """As `fork`, in a slab without graphs if there is one."""
+        return self._copied(rows, passes=False)
+
+    def _copied(self, rows: Sequence[int], *, passes: bool) -> Cache:
         twin = copy.copy(self)
         twin._slab, twin._rows = None, [replace(self._rows[row], slot=i) for i, row in enumerate(rows)]
         if self._slab is not None and rows:
-            twin._slab = self._make(len(rows), max(row.used for row in twin._rows) + _ROOM, passes=False)
+            twin._slab = self._make(len(rows), max(row.used for row in twin._rows) + _ROOM, passes=passes)
             copies = [(self._rows[row].slot, i, self._rows[row].used) for i, row in enumerate(rows)]
             twin._slab.take(self._slab, copies)
         return twin

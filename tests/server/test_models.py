@@ -141,4 +141,4 @@ def test_a_model_is_ready_for_its_batches_before_the_server_says_so(speculation:
 
     model = Model(BYTES, "x")
     with served(model, max_batch=5, speculation=speculation, speculation_max_batch=2):
-        assert model.warmed == (5, drafted if model.no_trees is None else 0)
+        assert model.warmed == (5, drafted)
