@@ -144,7 +144,7 @@ class _Turn:
         self._todo = todo
         self._follow = follow
         self._changed = threading.Condition()  # guards what follows, and every call of `follow`
-        self._current: SequenceStream | None = None
+        self._current: SequenceStream | None = None  # its draw is not over
         self._began = 0.0
         self._done = self._left = False
         self._error: BaseException | None = None
@@ -163,7 +163,7 @@ class _Turn:
     def _work(self) -> tuple[SequenceStream, float] | None:
         while True:
             with self._changed:
-                if self._left or not self._todo:
+                if not self._todo:
                     return None
                 member, first = self._todo.popleft()
                 self._current, self._began = member, time.monotonic()
@@ -174,15 +174,17 @@ class _Turn:
                     if self._left:
                         return member, self._began
                     member.draw_seconds += time.monotonic() - self._began
+                    self._current = None  # its token is there: a turn that is left now has nothing to park
                     distribution = None if member.finished else self._follow(member)
-                    self._began = time.monotonic()
+                    if distribution is not None:
+                        self._current, self._began = member, time.monotonic()
 
     def wait(self, end: float, park: Callable[[SequenceStream, float], None]) -> SequenceStream | None:
         """Waits for the draws until `end`; then leaves the turn when one takes too long, and returns its sequence."""
         with self._changed:
             while not self._done:
                 left = max(end, self._began + _LEAST_PATIENCE) - time.monotonic()
-                if left > 0 or self._current is None:  # the worker has not begun
+                if left > 0 or self._current is None:  # the worker has not begun, or is between two draws
                     self._changed.wait(max(left, _LEAST_PATIENCE))
                 else:
                     self._left = True

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
 import threading
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -100,6 +102,53 @@ def test_the_batch_waits_for_all_slow_draws_of_a_step_together(monkeypatch: pyte
     finally:
         opened.set()
         lanes.close()
+
+
+class Gap(threading.Condition):
+    """Holds the thread that draws once it has given its lock back after a draw, until the scheduler has waited in vain."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drawn, self.between, self.looked = threading.Event(), threading.Event(), threading.Event()
+        self.waited = False
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        if self.drawn.is_set() and threading.current_thread() is not threading.main_thread():
+            self.between.set()
+            assert self.looked.wait(60)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if self.waited:
+            self.looked.set()
+        self.waited = True
+        return super().wait(timeout)
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["a draw was the last one", "the model failed after it"])
+def test_a_draw_that_has_ended_is_never_parked(fails: bool) -> None:
+    gap = Gap()
+    member: Any = SimpleNamespace(advance=lambda _: gap.drawn.set(), draw_seconds=0.0, finished=False)
+    first: Any = object()
+    parked: list[Any] = []
+
+    def follow(_: Any) -> None:
+        if fails:
+            raise RuntimeError("no logits")
+
+    def park(one: Any, _: float) -> None:
+        parked.append(one)
+        gap.looked.set()
+
+    turn = lane._Turn(deque([(member, first)]), follow)
+    turn._changed = gap
+    with ThreadPoolExecutor(1) as worker:
+        late = worker.submit(turn.work)
+        assert gap.between.wait(60)
+        with pytest.raises(RuntimeError, match="no logits") if fails else contextlib.nullcontext():
+            assert turn.wait(0.0, park) is None
+        assert late.result(60) is None
+        assert not parked
 
 
 def test_draws_that_take_too_long_end_their_request(monkeypatch: pytest.MonkeyPatch) -> None:
