@@ -417,6 +417,8 @@ def main() -> None:
         )
         print(json.dumps(asyncio.run(run)))
         return
+    if unknown := set(options.attacks) - set(ATTACKS):
+        parser.error(f"no such attack: {', '.join(sorted(unknown))}")
     of_server = (SHAPED, options.shape) if options.shape else (SERVER, str(SIZE))
     if options.cost:
         with served(*of_server) as target:
