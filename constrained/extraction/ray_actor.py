@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from constrained.errors import ConstrainedError, WorkerError
-from constrained.extraction.records import Columns, make_record
+from constrained.extraction.records import Columns, Row, make_record
 from constrained.extraction.results import ResultRow, result_row
 
 ENGINES = ("builtin", "vllm")
@@ -226,7 +226,7 @@ class ExtractionActor:
         if self._extractor is None:
             return
         records = [
-            make_record(row, self._job.columns, "a row of the dataset", "")
+            make_record(Row(row, "a row of the dataset", ""), self._job.columns)
             for row in rows
             if str(row.get(self._job.columns.id or "id")) not in self._job.done
         ]

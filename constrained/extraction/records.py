@@ -36,10 +36,12 @@ class Columns:
     Attributes:
         text: the column of texts; None: ``text``.
         id: the column of ids; None: ``id`` where a record has it, else file and line.
+        more: further columns, which only a Parquet file has to know.
     """
 
     text: str | None = None
     id: str | None = None
+    more: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,20 @@ class Record:
     id: str
     text: str
     place: str
+
+
+class Row(NamedTuple):
+    """A record as its file has it.
+
+    Attributes:
+        members: by name.
+        place: file and line (Parquet: row) for messages.
+        default_id: of a record without an id.
+    """
+
+    members: dict[str, Any]
+    place: str
+    default_id: str
 
 
 # ---------------------------------------------------------------- the public functions
@@ -186,6 +202,16 @@ def read_records(files: Iterable[str], columns: Columns) -> Iterator[Record]:
     Raises:
         DocumentError: as `read_documents`.
     """
+    for row in file_rows(files, columns):
+        yield make_record(row, columns)
+
+
+def file_rows(files: Iterable[str], columns: Columns) -> Iterator[Row]:
+    """The rows of files, in their order, whatever their members are.
+
+    Raises:
+        DocumentError: as `read_documents`, but for what is wrong with members.
+    """
     for name in files:
         yield from _READERS[_suffix(name)](name, columns)
 
@@ -279,7 +305,7 @@ def _lines(name: str) -> Generator[str, None, None]:
             file.close()
 
 
-def _json_lines(name: str, columns: Columns) -> Iterator[Record]:
+def _json_lines(name: str, columns: Columns) -> Iterator[Row]:
     shown = "stdin" if name == STDIN else printable(name)
     with closing(_lines(name)) as lines:
         for number, line in enumerate(lines, 1):
@@ -303,11 +329,11 @@ def _json_lines(name: str, columns: Columns) -> Iterator[Record]:
                     f"{place}: a {type(value).__name__}, not an object",
                     action='write {"text": "..."}, with an "id" if there is one',
                 )
-            yield make_record(value, columns, place, f"{shown}:{number}")
+            yield Row(value, place, f"{shown}:{number}")
 
 
-def _separated(delimiter: str) -> Callable[[str, Columns], Iterator[Record]]:
-    def read(name: str, columns: Columns) -> Iterator[Record]:
+def _separated(delimiter: str) -> Callable[[str, Columns], Iterator[Row]]:
+    def read(name: str, columns: Columns) -> Iterator[Row]:
         shown = printable(name)
         csv.field_size_limit(max(TEXT_LIMIT, csv.field_size_limit()))
         with closing(_lines(name)) as lines:
@@ -337,12 +363,12 @@ def _separated(delimiter: str) -> Callable[[str, Columns], Iterator[Record]]:
                         f"{place}: {len(row)} fields, and the header has {len(header)}",
                         action=f"put fields that hold {delimiter!r} or a line break into double quotes",
                     )
-                yield make_record(dict(zip(header, row, strict=True)), columns, place, f"{shown}:{number}")
+                yield Row(dict(zip(header, row, strict=True)), place, f"{shown}:{number}")
 
     return read
 
 
-def _text(name: str, columns: Columns) -> Iterator[Record]:
+def _text(name: str, columns: Columns) -> Iterator[Row]:
     shown = printable(name)
     with _opened(name) as file:
         try:
@@ -363,18 +389,19 @@ def _text(name: str, columns: Columns) -> Iterator[Record]:
             f"{shown}, line {line}: not UTF-8 text: {error.reason} at byte {error.start + 1} of the file",
             action="convert the file, with iconv -t UTF-8 for example",
         ) from None
-    yield Record(shown, text, shown)
+    yield Row({columns.text or "text": text, columns.id or "id": shown}, shown, shown)
 
 
-def _parquet(name: str, columns: Columns) -> Iterator[Record]:
+def _parquet(name: str, columns: Columns) -> Iterator[Row]:
     from constrained.extraction.parquet_files import read_rows
 
     shown = printable(name)
-    for number, row in enumerate(read_rows(name, (columns.text or "text", columns.id or "id")), 1):
-        yield make_record(row, columns, f"{shown}, row {number}", f"{shown}:{number}")
+    names = (columns.text or "text", columns.id or "id", *columns.more)
+    for number, members in enumerate(read_rows(name, names), 1):
+        yield Row(members, f"{shown}, row {number}", f"{shown}:{number}")
 
 
-_READERS: dict[str, Callable[[str, Columns], Iterator[Record]]] = {
+_READERS: dict[str, Callable[[str, Columns], Iterator[Row]]] = {
     ".jsonl": _json_lines,
     ".ndjson": _json_lines,
     ".csv": _separated(","),
@@ -388,54 +415,55 @@ _READERS: dict[str, Callable[[str, Columns], Iterator[Record]]] = {
 # ---------------------------------------------------------------- one record
 
 
-def make_record(row: dict[str, Any], columns: Columns, place: str, default_id: str) -> Record:
+def make_record(row: Row, columns: Columns) -> Record:
     """Checks a row and takes its text and its id.
-
-    Args:
-        row: members by name.
-        columns: which members are read.
-        place: of the row, for messages.
-        default_id: of a row without an id.
 
     Raises:
         DocumentError: a column is missing, the text is no string, or the id is neither string nor integer.
     """
-    return Record(_id(row, columns.id, place, default_id), _text_of(row, columns.text, place), place)
+    return Record(record_id(row, columns.id), _text_of(row, columns.text), row.place)
 
 
-def _text_of(row: dict[str, Any], column: str | None, place: str) -> str:
+def _text_of(row: Row, column: str | None) -> str:
     name = column or "text"
-    if name not in row:
-        known = ", ".join(list(map(str, row))[:12]) or "nothing"
+    if name not in row.members:
+        known = ", ".join(list(map(str, row.members))[:12]) or "nothing"
         raise DocumentError(
-            f"{place}: there is no {name!r}",
+            f"{row.place}: there is no {name!r}",
             action=f"name the column of the text: --text-column; there is {known}",
         )
-    text = row[name]
+    text = row.members[name]
     if text is None:
         return ""  # a document without content is an error of that document, not of the file
     if not isinstance(text, str):
         raise DocumentError(
-            f"{place}: {name!r} is of type {type(text).__name__}", action="a text is a string"
+            f"{row.place}: {name!r} is of type {type(text).__name__}", action="a text is a string"
         )
     if len(text) > TEXT_LIMIT:
-        raise DocumentError(f"{place}: a text of more than {TEXT_LIMIT >> 20} MiB", action=_LIMIT_NEXT)
+        raise DocumentError(f"{row.place}: a text of more than {TEXT_LIMIT >> 20} MiB", action=_LIMIT_NEXT)
     return text
 
 
-def _id(row: dict[str, Any], column: str | None, place: str, default: str) -> str:
-    value = row.get(column or "id")
+def record_id(row: Row, column: str | None) -> str:
+    """The id of a row; without a column of ids its default one.
+
+    Raises:
+        DocumentError: the column is missing, or the id is neither string nor integer.
+    """
+    value = row.members.get(column or "id")
     if column is None and (value is None or value == ""):
-        return default
-    if column is not None and column not in row:
-        known = ", ".join(list(map(str, row))[:12])
-        raise DocumentError(f"{place}: there is no {column!r}", action=f"check --id-column; there is {known}")
+        return row.default_id
+    if column is not None and column not in row.members:
+        known = ", ".join(list(map(str, row.members))[:12])
+        raise DocumentError(
+            f"{row.place}: there is no {column!r}", action=f"check --id-column; there is {known}"
+        )
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise DocumentError(
-            f"{place}: the id {value!r:.80} is neither an integer nor a string with content",
+            f"{row.place}: the id {value!r:.80} is neither an integer nor a string with content",
             action="name another --id-column",
         )
     text = str(value)
     if any("\ud800" <= char <= "\udfff" for char in text):
-        raise DocumentError(f"{place}: the id {text!a:.80} holds half a character (a lone surrogate)")
+        raise DocumentError(f"{row.place}: the id {text!a:.80} holds half a character (a lone surrogate)")
     return text
