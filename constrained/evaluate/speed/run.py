@@ -117,7 +117,6 @@ def run(settings: SpeedSettings, progress: Progress = no_progress) -> SpeedResul
 
     The first text also imports and warms up: it is written and not counted. On a GPU all are written before they are measured,
     because kernels are compiled and passes captured at the first use of a size. Compiling constraints is not counted, masks are.
-    Passes on a CPU are traced before, as they would be after some hundred of them.
 
     Raises:
         InvalidArgument: a way is not known, or no text could be written by all.
@@ -128,8 +127,6 @@ def run(settings: SpeedSettings, progress: Progress = no_progress) -> SpeedResul
     torch.set_num_threads(settings.threads)
     try:
         model, tokens = build_model(settings)
-        if model.traces is not None:
-            model.traces.make()
         results = SpeedResults(settings, about=run_info(model, settings))
         known = decoding_methods(model, tokens, settings.max_tokens, settings.threads, exact=settings.exact)
         measured = _chosen(known, settings)
@@ -235,5 +232,4 @@ def run_info(model: HuggingFaceModel, settings: SpeedSettings) -> dict[str, Any]
         "device": torch.cuda.get_device_name() if device.startswith("cuda") else device,
         "dtype": str(model.model.dtype).removeprefix("torch."),
         "torch": torch.__version__,
-        "traced": model.traces is not None and model.traces.active,
     }
