@@ -269,7 +269,7 @@ class BatchedCache(HuggingFaceCache):
             input_ids=inputs,
             position_ids=queries,
             attention_mask=make_attention_masks(self._layout, valid, sights, queries, begins, self._gone),
-            past_key_values=self._cache,
+            cache=self._cache,
         )
         if last is None:
             return logits
@@ -359,6 +359,6 @@ def forward_row(
         every=every,
         input_ids=inputs,
         position_ids=torch.arange(start, start + len(ids), device=upload.device).unsqueeze(0),
-        past_key_values=cache,
+        cache=cache,
     )
     return logits[0, -every:]  # type: ignore[no-any-return]

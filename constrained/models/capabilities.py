@@ -72,14 +72,26 @@ class Capabilities:
     tree_tolerance: float | None = None
 
 
+TESTED_TRANSFORMERS = "5.14 to 5.24"
+"""Versions of transformers that the tests ran with."""
+CACHE_NAMES = ("cache", "past_key_values", "cache_params")
+"""Names of the argument of a forward pass that takes a cache: since transformers 5.24, before it, and before it of states."""
+
+
 def cache_argument(model: Any) -> str | None:
-    """The argument of a model's forward pass that takes a cache; None if it has none of the usual names."""
+    """The argument of a model's forward pass that takes a cache; None if it has none of `CACHE_NAMES`."""
     accepted = inspect.signature(model.forward).parameters
-    return next((name for name in ("past_key_values", "cache_params") if name in accepted), None)
+    return next((name for name in CACHE_NAMES if name in accepted), None)
 
 
 def probe_capabilities(
-    model: Any, run: ForwardFunction, device: torch.device, size: int, *, force_trees: bool = False
+    model: Any,
+    run: ForwardFunction,
+    device: torch.device,
+    size: int,
+    *,
+    force_trees: bool = False,
+    allow_slow: bool = False,
 ) -> Capabilities:
     """Inspects a model's configuration, then probes the model.
 
@@ -89,9 +101,10 @@ def probe_capabilities(
         device: where token ids go.
         size: of its vocabulary.
         force_trees: read draft trees whatever their error, where the configuration allows it.
+        allow_slow: read the whole sequence for each token where a cache that the model has cannot be used.
 
     Raises:
-        ModelError: it is not a causal language model.
+        ModelError: it is not a causal language model; or it has a cache that cannot be used.
     """
     import torch
 
@@ -121,7 +134,7 @@ def probe_capabilities(
             warnings.warn(f"{name} is read without trees, one text at a time: {found}", stacklevel=4)
         reason = f"{name} reads no trees: {found}"
         make = cache_factory(model)
-        lost: str | None = "it takes none"
+        lost: str | None = "it has none"
         if cache_argument(model) is not None:
             lost = probe_failure(lambda: step_error(run, make, device, size), FORGETTING_ERROR)
             lost = lost or probe_failure(lambda: isolation_error(run, make, device, size), tolerance / 10)
@@ -132,6 +145,8 @@ def probe_capabilities(
                     f"{name} cannot be read as a causal language model: its logits depend on later tokens: {wrong}",
                     action="pass a causal language model (some need is_decoder=True in their configuration)",
                 )
+            if not allow_slow and returned_cache(model, device) is not None:
+                raise unused_cache(model, lost)
             warnings.warn(
                 f"{name} is read without a cache, the whole sequence for each token: {lost}", stacklevel=4
             )
@@ -140,6 +155,33 @@ def probe_capabilities(
             return Capabilities(ForwardMode.STEPS, no_trees=reason)
         wrong = probe_failure(lambda: chain_error(run, make, device, size), tolerance)
     return Capabilities(ForwardMode.CHAINS if wrong is None else ForwardMode.STEPS, no_trees=reason)
+
+
+def returned_cache(model: Any, device: torch.device) -> str | None:
+    """The name under which a pass over two tokens returns a cache of transformers; None if it returns none."""
+    import torch
+    from transformers import Cache
+
+    with torch.inference_mode():
+        outputs = model(input_ids=torch.ones(1, 2, dtype=torch.long, device=device), use_cache=True)
+    return next((name for name, value in dict(outputs).items() if isinstance(value, Cache)), None)
+
+
+def unused_cache(model: Any, reason: str) -> ModelError:
+    """The error of a model that has a cache which cannot be used: read without, each token would cost the whole sequence.
+
+    Args:
+        model: of transformers.
+        reason: why its cache cannot be used.
+    """
+    import transformers
+
+    return ModelError(
+        f"the cache of {type(model).__name__} cannot be used: {reason} (transformers {transformers.__version__}; "
+        f"the tests of this library ran with {TESTED_TRANSFORMERS})",
+        action="install a version that it has run with, or let the whole sequence be read for each token: "
+        "load(..., allow_slow=True)",
+    )
 
 
 def _packed_error(model: Any, read: Callable[[], Any], tolerance: float) -> float | None:
@@ -265,12 +307,12 @@ def attention_layout(model: Any) -> AttentionLayout | str:
 
     config = decoder_config(model)
     attention = getattr(config, "_attn_implementation", None)
-    if cache_argument(model) != "past_key_values":
-        return "it keeps no keys and values of each token"
     if attention not in _MASKED:
         return f"its attention, {attention}, takes no mask of any shape"
     if "position_ids" not in inspect.signature(model.forward).parameters:
         return "it takes no positions"
+    if cache_argument(model) not in ("cache", "past_key_values"):
+        return "it keeps no keys and values of each token"
     if getattr(config, "alibi", False):
         return "its attention is biased by the distance of columns"
     if getattr(config, "attn_temperature_tuning", False):

@@ -60,7 +60,7 @@ def load_tokenizer(name: str, options: Mapping[str, Any], *, own: bool = True) -
 
 
 def load_weights(name: str, *, device: str | None, dtype: Any, **options: Any) -> Any:
-    """The causal language model of a name or folder, on its device.
+    """The causal language model of a name or folder, on its device; of a model that also takes images or sound, all of it.
 
     Args:
         name: as for `from_pretrained`.
@@ -73,7 +73,6 @@ def load_weights(name: str, *, device: str | None, dtype: Any, **options: Any) -
         ModelError: it cannot be loaded, or weights are missing.
     """
     import torch
-    from transformers import AutoModelForCausalLM
 
     mapped = options.get("device_map") is not None
     if mapped and device is not None:
@@ -86,14 +85,15 @@ def load_weights(name: str, *, device: str | None, dtype: Any, **options: Any) -
     kind = dtype or ("float32" if place == "cpu" and not mapped else "auto")
     found: Any
     with _explained("model", name):
-        found = AutoModelForCausalLM.from_pretrained(
+        found = _auto_class(name, options).from_pretrained(
             name, dtype=kind, output_loading_info=True, **fetch_options(name, options)
         )
     model, report = found
     _check_complete(name, report)
     if mapped:
         return model
-    if getattr(model, "is_quantized", False) or getattr(model, "quantization_method", None) is not None:
+    method = getattr(model, "quantization_method", None)
+    if method != "gguf" and (getattr(model, "is_quantized", False) or method is not None):
         if device is not None and torch.device(device).type != model.device.type:
             raise ModelError(
                 f"the model {name!r} is quantised and stays on {model.device}: device={device!r} cannot be had",
@@ -102,6 +102,37 @@ def load_weights(name: str, *, device: str | None, dtype: Any, **options: Any) -
         return model
     with _explained("model", name):
         return model.to(place)
+
+
+def _auto_class(name: str, options: Mapping[str, Any]) -> Any:
+    """The class of transformers that loads the text generator of a checkpoint.
+
+    Raises:
+        ModelError: none does.
+    """
+    import transformers
+
+    causal = transformers.AutoModelForCausalLM
+    if "gguf_file" in options:
+        return causal
+    config = options.get("config")
+    if not isinstance(config, transformers.PretrainedConfig):
+        asked = {key: value for key, value in options.items() if key in (*_WHERE, *_HOW)}
+        config = transformers.AutoConfig.from_pretrained(name, **fetch_options(name, asked))
+    if "AutoModelForCausalLM" in (getattr(config, "auto_map", None) or {}):  # code of its own
+        return causal
+    several = [
+        causal,
+        getattr(transformers, "AutoModelForMultimodalLM", None),
+        transformers.AutoModelForImageTextToText,
+    ]
+    for one in several:
+        if one is not None and type(config) in one._model_mapping:
+            return one
+    raise ModelError(
+        f"the model {name!r} cannot be loaded: a {config.model_type} model generates no text, by transformers {transformers.__version__}",
+        action="name a checkpoint of a causal language model",
+    )
 
 
 def check_device(device: Any) -> None:

@@ -7,7 +7,6 @@ import copy
 import hashlib
 import inspect
 import os
-import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from constrained.models.adapters import SharedWeights, without_wrapper
 from constrained.models.base import Cache, LanguageModel, Prompt
 from constrained.models.cache import HuggingFaceCache
 from constrained.models.capabilities import (
+    CACHE_NAMES,
     TREE_ATTENTION,
     Capabilities,
     cache_argument,
@@ -27,6 +27,8 @@ from constrained.models.capabilities import (
     make_cache,
     probe_capabilities,
     probe_steps,
+    returned_cache,
+    unused_cache,
 )
 from constrained.models.logits import DeviceLogits, Logits, PlannedDraws
 from constrained.models.prompt_model import PromptModel
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     import torch
 
     from constrained.models.fixed_steps import FixedSteps
-    from constrained.models.traced_pass import TracedPasses
 
 ENGINES = ("eager", "static", "compiled")
 """How forward passes are computed, see `HuggingFaceModel`."""
@@ -60,6 +61,7 @@ class HuggingFaceModel(LanguageModel):
         *,
         isolate: bool | None = None,
         force_trees: bool = False,
+        allow_slow: bool = False,
         engine: str = "auto",
     ) -> None:
         """Puts the model into evaluation mode and reads the vocabulary.
@@ -74,6 +76,7 @@ class HuggingFaceModel(LanguageModel):
                 differ by float rounding between batch sizes.
             force_trees: read draft trees, and batches side by side, also where the probe finds their logits further off
                 than rounding explains (`capabilities.tree_error`, `capabilities.tree_tolerance`).
+            allow_slow: read a model whose cache cannot be used all the same: the whole sequence for each token.
             engine: ``"eager"``: passes have the rows, tokens and columns that are there. ``"static"``: passes of a few fixed
                 sizes over a cache that is written in place; on a CUDA device each size is captured as a graph.
                 ``"compiled"``: these passes, through `torch.compile`. ``"auto"``: static on a CUDA device, eager elsewhere.
@@ -81,7 +84,8 @@ class HuggingFaceModel(LanguageModel):
 
         Raises:
             InvalidArgument: there is no such engine.
-            ModelError: not a causal language model, or not a tokenizer of transformers.
+            ModelError: not a causal language model, one whose cache goes by a name that is not known (`allow_slow`),
+                or not a tokenizer of transformers.
             VocabularyError, ModelMismatch: the tokenizer does not fit, see `Vocabulary.from_tokenizer`.
         """
         model = without_wrapper(model)
@@ -92,7 +96,7 @@ class HuggingFaceModel(LanguageModel):
                 action="pass a transformers tokenizer; PreTrainedTokenizerFast(tokenizer_object=...) makes one",
             )
         vocabulary = Vocabulary.from_tokenizer(tokenizer, model=model)
-        self._take(model, tokenizer, vocabulary, isolate, force_trees, engine)
+        self._take(model, tokenizer, vocabulary, isolate, force_trees, engine, allow_slow)
 
     @classmethod
     def from_vocabulary(
@@ -102,6 +106,7 @@ class HuggingFaceModel(LanguageModel):
         *,
         isolate: bool | None = None,
         force_trees: bool = False,
+        allow_slow: bool = False,
         engine: str = "auto",
     ) -> HuggingFaceModel:
         """A model without a tokenizer: its prompts are token ids.
@@ -111,16 +116,17 @@ class HuggingFaceModel(LanguageModel):
             vocabulary: of its tokenizer.
             isolate: as above.
             force_trees: as above.
+            allow_slow: as above.
             engine: as above.
 
         Raises:
             InvalidArgument: there is no such engine.
-            ModelError: not a causal language model.
+            ModelError: not a causal language model, or one whose cache goes by a name that is not known.
         """
         model = without_wrapper(model)
         _check_causal(model)
         loaded = cls.__new__(cls)
-        loaded._take(model, None, vocabulary, isolate, force_trees, engine)
+        loaded._take(model, None, vocabulary, isolate, force_trees, engine, allow_slow)
         return loaded
 
     def _take(
@@ -131,6 +137,7 @@ class HuggingFaceModel(LanguageModel):
         isolate: bool | None,
         force_trees: bool,
         engine: str,
+        allow_slow: bool,
     ) -> None:
         if engine not in ("auto", *ENGINES):
             raise InvalidArgument(f"engine is {engine!r}", action=f"use one of: auto, {', '.join(ENGINES)}")
@@ -141,9 +148,13 @@ class HuggingFaceModel(LanguageModel):
         self.context = getattr(decoder_config(model), "max_position_embeddings", None)
         self._isolate = isolate
         self._force_trees = force_trees
+        self._allow_slow = allow_slow
         self.bitwise_reproducible = isolate is True
         self._accepted = set(inspect.signature(model.forward).parameters)
         self._cache_name = cache_argument(model)
+        if self._cache_name is None and not allow_slow and (found := returned_cache(model, self.device)):
+            known = ", ".join(CACHE_NAMES)
+            raise unused_cache(model, f"its passes return one as {found!r} and take none as any of {known}")
         self._shared: SharedWeights | None = None
         self._adapter: str | None = None
 
@@ -186,8 +197,9 @@ class HuggingFaceModel(LanguageModel):
             ModelError: it is not a causal language model.
         """
         return probe_capabilities(
-            self.model, self._run, self.device, self.vocabulary.size, force_trees=self._force_trees
-        )
+            self.model, self._run, self.device, self.vocabulary.size,
+            force_trees=self._force_trees, allow_slow=self._allow_slow,
+        )  # fmt: skip
 
     @property
     def isolate(self) -> bool:
@@ -195,8 +207,8 @@ class HuggingFaceModel(LanguageModel):
         return self.capabilities.mode is not ForwardMode.TREES if self._isolate is None else self._isolate
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what belongs to this process: slabs, graphs, traces, and what was compiled."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_steps", "traces")}
+        """Without what belongs to this process: slabs, graphs, and what was compiled."""
+        return {name: value for name, value in self.__dict__.items() if name != "_steps"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -219,16 +231,6 @@ class HuggingFaceModel(LanguageModel):
             self.model, self._run, self.capabilities, self.device, self.vocabulary.size,
             compiles=self.engine == "compiled", attends=self.device.type == "cuda",
         )  # fmt: skip
-
-    @cached_property
-    def traces(self) -> TracedPasses | None:
-        """Passes of a small model on a CPU without Python between operations; None where none are made."""
-        layout, needed = self.capabilities.layout, {"attention_mask", "position_ids", "logits_to_keep"}
-        if self.engine != "auto" or self.device.type != "cpu" or layout is None or needed - self._accepted:
-            return None
-        from constrained.models.traced_pass import TracedPasses
-
-        return TracedPasses(self.model, layout, self.vocabulary.size)
 
     @property
     def no_engine(self) -> str | None:  # type: ignore[override]
@@ -387,22 +389,14 @@ class HuggingFaceModel(LanguageModel):
             inputs["attention_mask"] = (
                 {kind: one.to(dtype) for kind, one in mask.items()} if several else mask.to(dtype)
             )
-        traces = self.traces if "capabilities" in self.__dict__ else None  # not while these are found out
-        if traces is not None:
-            traced = traces.read(inputs, count)
-            if traced is not None:
-                return traced
-        # A compiled pass has no traces, and would be cut in two where it looks at the time.
-        began, given = time.thread_time() if traces is not None else 0.0, inputs
+        cache = inputs.pop("cache", None)
         inputs = {name: value for name, value in inputs.items() if name in self._accepted or name == "tree"}
-        if self._cache_name is not None:  # not `past_key_values` in every model
-            inputs[self._cache_name] = given.get("past_key_values")
+        if self._cache_name is not None:
+            inputs[self._cache_name] = cache
         if count is not None:
             # avoids the logits of a long prompt: columns x V floats
             inputs["logits_to_keep"] = count
         logits: torch.Tensor = self.model(**inputs, use_cache=True).logits
-        if traces is not None:
-            traces.spent(given, time.thread_time() - began)
         return logits if count is None else logits[:, -count:]
 
     def __repr__(self) -> str:

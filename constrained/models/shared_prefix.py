@@ -30,7 +30,7 @@ class SharedPrefixLayer(DynamicLayer):  # type: ignore[no-untyped-call]
             rows: number of rows that share it.
         """
         super().__init__()  # type: ignore[no-untyped-call]
-        self.dtype, self.device, self.is_initialized = layer.dtype, layer.device, True
+        self.dtype, self.device, self.is_initialized = layer.keys.dtype, layer.keys.device, True
         self._common: list[torch.Tensor | None] = [layer.keys, layer.values]
         self._own: list[Any] = [
             tensor[:, :, :0].repeat(rows, 1, 1, 1) for tensor in (layer.keys, layer.values)

@@ -57,7 +57,7 @@ def tree_pass(
         input_ids=ids,
         position_ids=ends + depths,
         attention_mask=mask,
-        past_key_values=slab.cache,
+        cache=slab.cache,
         **tree,
     )
     return logits

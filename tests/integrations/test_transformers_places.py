@@ -13,6 +13,7 @@ from transformers import DynamicCache, StaticCache, TextIteratorStreamer, pipeli
 
 from constrained import ConstraintLogitsProcessor, decode, regex
 from constrained.errors import InvalidArgument
+from constrained.models.capabilities import cache_argument
 from tests.integrations.test_transformers import PROMPTS, assistant, inputs, model, processor, texts
 from tests.support.paths import ROOT
 from tests.support.tiny_models import llama
@@ -53,6 +54,13 @@ def test_the_folder_of_a_repository_is_decode(folder: dict[str, Any]) -> None:
         model().generate(**batch, constraint=WORDS, **folder, **LIMIT)
 
 
+def held(cache: Any) -> dict[str, Any]:
+    """A cache as the argument of `generate` that takes one: its name depends on the version of transformers."""
+    name = cache_argument(model())
+    assert name is not None
+    return {name: cache}
+
+
 def test_caches_that_the_caller_chose_change_nothing() -> None:
     batch = inputs(PROMPTS[:1])
     expected = ours(PROMPTS[:1])
@@ -63,8 +71,8 @@ def test_caches_that_the_caller_chose_change_nothing() -> None:
         assert texts(found, batch) == expected
     for cache in (DynamicCache, lambda: StaticCache(config=model().config, max_cache_len=64)):
         used = processor(WORDS, max_tokens=30)
-        found = model().generate(**batch, logits_processor=[used], past_key_values=cache(), **LIMIT)
-        assert texts(found, batch) == ours(PROMPTS[:1], past_key_values=cache()) == expected
+        found = model().generate(**batch, logits_processor=[used], **held(cache()), **LIMIT)
+        assert texts(found, batch) == ours(PROMPTS[:1], **held(cache())) == expected
 
 
 def test_a_quantised_cache_changes_logits_but_no_constraint() -> None:
@@ -92,11 +100,11 @@ class RoundedCache(DynamicCache):
 def test_a_cache_that_loses_digits() -> None:
     batch = inputs(PROMPTS)
     used = processor(WORDS, max_tokens=30)
-    found = model().generate(**batch, logits_processor=[used], past_key_values=RoundedCache(), **LIMIT)
+    found = model().generate(**batch, logits_processor=[used], **held(RoundedCache()), **LIMIT)
     written = texts(found, batch)
     assert all(re.fullmatch(PATTERN, text) for text in written)
     assert written != ours(), "the cache did lose something"
-    assert ours(past_key_values=RoundedCache()) == ours()
+    assert ours(**held(RoundedCache())) == ours()
 
 
 def test_an_assistant_changes_no_text_of_decode() -> None:

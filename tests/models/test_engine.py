@@ -433,7 +433,9 @@ def test_passes_of_batches_are_ready_before_they_are_used(
     assert {one[:2] for one in seen} == {(1, 256), (2, 256), (4, 256), (8, 256)}
 
 
-@pytest.mark.parametrize(("name", "part"), [("Mamba 2", "keeps no keys"), ("Bloom", "takes no positions")])
+@pytest.mark.parametrize(
+    ("name", "part"), [("Mamba 2", "takes no positions"), ("Bloom", "takes no positions")]
+)
 def test_families_that_read_no_trees_are_read_eagerly_and_say_why(name: str, part: str) -> None:
     model = HuggingFaceModel.from_vocabulary(FAMILIES[name].make(), families.vocabulary(), engine="static")
     out = Generator(model, constrained.regex("[ab]{3}"))([5, 6], seed=1, max_tokens=8)

@@ -74,6 +74,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
         seen["tokenizer"] = {"name": name, **options}
         return small_bpe_tokenizer()
 
+    config = random_llama().config
+    monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", lambda name, **options: config)
     monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", model)
     monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", tokenizer)
     return seen

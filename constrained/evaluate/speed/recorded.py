@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from constrained.models.capabilities import CACHE_NAMES
+
 _PEAK = 1e4
 _LONGEST = 1 << 14
 """Tokens of a text."""
@@ -60,7 +62,7 @@ class ForcedOutput:
             raise ValueError("a recorded output needs a forward pass with a single sequence")
         positions = kwargs.get("position_ids")
         if positions is None:
-            read = kwargs["past_key_values"].get_seq_length()
+            read = next(kwargs[name] for name in CACHE_NAMES if name in kwargs).get_seq_length()
             positions = torch.arange(read - logits.shape[1], read, device=logits.device).unsqueeze(0)
         prompt, last = self._bounds
         at = torch.minimum((positions[0, -logits.shape[1] :] + 1 - prompt).clamp(min=0), last)

@@ -60,8 +60,14 @@ class DecodedTokens:
 
 
 @dataclass(frozen=True, slots=True)
-class _Generated:
-    """What transformers wrote; `ended`: an end of sequence follows the tokens."""
+class GeneratedTokens:
+    """What transformers wrote.
+
+    Attributes:
+        tokens: without an end of sequence.
+        ended: an end of sequence follows them.
+        forwards, forward: as of `DecodedTokens`.
+    """
 
     tokens: list[int]
     ended: bool
@@ -69,6 +75,7 @@ class _Generated:
     forward: float
 
     def text(self, is_cut: Callable[[], bool]) -> DecodedTokens:
+        """With a test whether the limit changed or ended it."""
         return DecodedTokens(self.tokens, is_cut, self.forwards, self.forward)
 
 
@@ -178,7 +185,7 @@ def _processor(model: HuggingFaceModel, case: SpeedCase, limit: int) -> DecodeCa
 
     def write() -> DecodedTokens:
         processor.reset()
-        made = _generate(model, case, limit, [processor])
+        made = generate_tokens(model, case.prompt, limit, [processor])
         return made.text(lambda: _limit_changed(model, automaton, case.prompt, made.tokens, limit))
 
     return write
@@ -201,7 +208,7 @@ def _engine(
             processor = EngineProcessor(
                 MaskedSequence(compiled, vocabulary), len(case.prompt), vocabulary.size
             )
-            made = _generate(model, case, limit, [processor])
+            made = generate_tokens(model, case.prompt, limit, [processor])
             ids = [*case.prompt, *made.tokens]
             return made.text(lambda: not made.ended and not _ends(model, ids, processor.allowed_after(ids)))
 
@@ -211,7 +218,7 @@ def _engine(
 
 
 def _unconstrained(model: HuggingFaceModel, case: SpeedCase, limit: int, **options: Any) -> DecodedTokens:
-    made = _generate(model, case, limit, **options)
+    made = generate_tokens(model, case.prompt, limit, **options)
     ids = [*case.prompt, *made.tokens]
     return made.text(lambda: not made.ended and not _ends(model, ids, np.arange(model.vocabulary.size)))
 
@@ -253,19 +260,22 @@ def _limit_changed(
     return False
 
 
-def _generate(
+def generate_tokens(
     model: HuggingFaceModel,
-    case: SpeedCase,
+    prompt: Sequence[int],
     limit: int,
     processors: Sequence[LogitsProcessor] = (),
     *,
     counts: bool = True,
     **options: Any,
-) -> _Generated:
-    """What transformers writes; without `counts` no hook is in the way of a compiler, and a pass is a token."""
+) -> GeneratedTokens:
+    """What `generate` of transformers writes; without `counts` no hook is in the way of a compiler, and a pass is a token.
+
+    Greedy, unless the `options` of `generate` say something else.
+    """
     import torch
 
-    ids = torch.tensor([case.prompt], device=model.device)
+    ids = torch.tensor([prompt], device=model.device)
     ends = list(model.vocabulary.eos_ids)
     watch = ForwardCounter(model.model)
     with torch.inference_mode(), watch if counts else nullcontext():
@@ -273,14 +283,13 @@ def _generate(
             ids,
             attention_mask=torch.ones_like(ids),
             max_new_tokens=limit,
-            do_sample=False,
             logits_processor=list(processors),
             eos_token_id=ends,
             pad_token_id=ends[0],
-            **options,
+            **{"do_sample": False, **options},
         )
-    tokens = out[0, len(case.prompt) :].tolist()
+    tokens = out[0, len(prompt) :].tolist()
     text = [token for token in tokens if token not in ends]
-    return _Generated(
+    return GeneratedTokens(
         text, bool(tokens) and tokens[-1] in ends, watch.passes if counts else len(tokens), watch.seconds
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from constrained.decoding import Generator, Output
 from constrained.errors import InvalidArgument, Problem
 from constrained.integrations.transformers.result import ConstrainedOutput
+from constrained.models.capabilities import CACHE_NAMES
 from constrained.models.hugging_face import HuggingFaceModel
 from constrained.vocabulary import Vocabulary
 
@@ -206,9 +207,11 @@ def _refuse(
         ]
         if type(one).__name__ not in own and not _implied(type(one).__name__, problems)
     ]
-    cache = model_kwargs.get("past_key_values")
-    if cache is not None and cache.get_seq_length() > 0:
-        problems.append(Problem("past_key_values", "contains tokens already, and decode uses its own cache"))
+    problems += [
+        Problem(name, "contains tokens already, and decode uses its own cache")
+        for name in CACHE_NAMES
+        if model_kwargs.get(name) is not None and model_kwargs[name].get_seq_length() > 0
+    ]
     problems += [
         Problem(name, "is not read: prompts are token ids")
         for name in ("inputs_embeds", "encoder_outputs")
