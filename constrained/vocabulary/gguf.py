@@ -41,8 +41,9 @@ class GgufProcessor:
 def read_llama(llama: Any) -> TokenizerInfo:
     """The tokenizer of a `llama_cpp.Llama`.
 
-    Control, unknown and unused tokens are never text. What ends a sequence is what llama.cpp ends one with: the tokens of the
-    file's metadata and those that it knows by their names.
+    Control, unknown and unused tokens are never text. What ends a sequence is, of the tokens with which llama.cpp ends one, those
+    that the file's metadata names and those that its chat template writes; without a template all of them: it knows some by
+    their names, which mean something else in some models.
 
     Raises:
         VocabularyError: the file has no tokenizer, or one that does not keep spaces (WordPiece).
@@ -82,13 +83,41 @@ def read_llama(llama: Any) -> TokenizerInfo:
     return TokenizerInfo(
         tokens,
         SentencePieceEncoder(processor, tuple(processor.encode("\n")) if adds_space else ()),
-        decoder=lambda ids: llama.detokenize(ids).decode(errors="replace"),
+        # Not `llama.detokenize`, which loses tokens of more than 32 bytes.
+        decoder=lambda ids: b"".join(_piece(api, vocab, i) for i in ids).decode(errors="replace"),
         normalize=lambda text: {text.encode()},
-        eos_ids=tuple(token for token in range(len(tokens)) if api.llama_vocab_is_eog(vocab, token)),
+        eos_ids=_ends(api, vocab, llama.metadata),
         special=special,
         added=frozenset(added),
         chat_template=llama.metadata.get("tokenizer.chat_template"),
     )
+
+
+def _ends(api: Any, vocab: Any, metadata: dict[str, str]) -> tuple[int, ...]:
+    """See `read_llama`."""
+    ends = [token for token in range(api.llama_vocab_n_tokens(vocab)) if api.llama_vocab_is_eog(vocab, token)]
+    template = metadata.get("tokenizer.chat_template")
+    if template is None:
+        return tuple(ends)
+    named = {metadata.get(f"tokenizer.ggml.{end}_token_id") for end in ("eos", "eot", "eom")}
+    meant = [t for t in ends if str(t) in named or _name(api, vocab, t).decode(errors="replace") in template]
+    return tuple(meant or ends)
+
+
+def added_tokens(llama: Any) -> dict[int, tuple[str, bool]]:
+    """Tokens of a `llama_cpp.Llama` that a text names: their names, and whether they are special (never text)."""
+    import llama_cpp as api
+
+    vocab = api.llama_model_get_vocab(llama.model)
+    traits = {
+        token: api.llama_vocab_get_attr(vocab, token) for token in range(api.llama_vocab_n_tokens(vocab))
+    }
+    named = api.LLAMA_TOKEN_ATTR_CONTROL | api.LLAMA_TOKEN_ATTR_USER_DEFINED
+    return {
+        token: (_name(api, vocab, token).decode(errors="replace"), bool(own & api.LLAMA_TOKEN_ATTR_CONTROL))
+        for token, own in traits.items()
+        if own & named
+    }
 
 
 def _name(api: Any, vocab: Any, token: int) -> bytes:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from constrained.vocabulary.gguf import GgufProcessor
+from constrained.vocabulary.gguf import GgufProcessor, added_tokens
+
+
+class AddedName(str):
+    """The name of an added token; `special` as of one of transformers."""
+
+    special: bool
 
 
 class GgufTokenizer:
@@ -13,6 +19,7 @@ class GgufTokenizer:
 
     Attributes:
         chat_template: of the file's metadata; None if it has none.
+        added_tokens_decoder: names of control and user-defined tokens, which no text of a user may become.
     """
 
     def __init__(self, llama: Any) -> None:
@@ -25,6 +32,10 @@ class GgufTokenizer:
 
         self.chat_template: str | None = llama.metadata.get("tokenizer.chat_template")
         self._processor = GgufProcessor(llama.model_path, llama)
+        self.added_tokens_decoder: dict[int, AddedName] = {}
+        for token, (name, special) in added_tokens(llama).items():
+            self.added_tokens_decoder[token] = AddedName(name)
+            self.added_tokens_decoder[token].special = special
         vocab = api.llama_model_get_vocab(llama.model)
         ends = {"bos_token": api.llama_vocab_bos(vocab), "eos_token": api.llama_vocab_eos(vocab)}
         self._names = {
