@@ -39,7 +39,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"json_schema", "types"},
         {"notation"},
     ),
-    "grammars.json_schema": ({"text"}, {"source"}, {"resolve"}, {"emit"}, {"parameters"}),
+    "grammars.json_schema": ({"text"}, {"source"}, {"resolve", "view"}, {"emit"}, {"parameters"}),
 }
 """Rooms of a package, lowest first: a room imports rooms of lower layers, and no neighbour."""
 HEAVY = ("torch", "transformers", "tokenizers", "pydantic", "jsonschema", "lark", "triton")

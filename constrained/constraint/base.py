@@ -70,6 +70,11 @@ class Constraint:
         return None
 
     @property
+    def local_schema(self) -> Any:
+        """`schema` with each reference as a JSON Pointer into it, for those who read it: `grammars.json_schema.view`."""
+        return self.schema
+
+    @property
     def grammar(self) -> Grammar:
         """The grammar of the valid completions.
 

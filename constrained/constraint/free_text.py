@@ -277,6 +277,10 @@ class _AfterMarkerConstraint(Constraint):
     def schema(self) -> Any:
         return self.content.schema
 
+    @property
+    def local_schema(self) -> Any:
+        return self.content.local_schema
+
     @cached_property
     def grammar(self) -> Grammar:
         from grammars.text.free_text import after_free_text

@@ -60,6 +60,12 @@ class _JsonConstraint(Constraint):
         return json.loads(self._text)
 
     @cached_property
+    def local_schema(self) -> Any:
+        from grammars.json_schema.view import local_view
+
+        return local_view(self.schema, registry=self.options.get("registry"), draft=self.options.get("draft"))
+
+    @cached_property
     def key(self) -> str:
         options = [json.dumps(self.options, sort_keys=True)] if self.options else []
         if self.embedded is not None:
@@ -125,7 +131,7 @@ class _JsonConstraint(Constraint):
         return validation_errors(self.schema, self._lowered.draft, self.options.get("registry"), value)
 
     def optional_members(self, names: Sequence[str] | None = None) -> Constraint:
-        schema = optional_members(json.loads(self._text), names)
+        schema = optional_members(self.local_schema, names)
         return _JsonConstraint(write_schema(schema), self.whitespace, self.options, self.embedded)
 
     def _check(self, text: str, value: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from grammars.json_pointer import unescape
+from grammars.json_schema.view import target_of
 
 _OBJECT_COUNTS = ("required", "minProperties", "dependentRequired", "dependencies")
 _ARRAY_COUNTS = ("minItems", "minContains", "contains")
@@ -17,7 +17,7 @@ def optional_members(schema: Any, names: Sequence[str] | None = None) -> Any:
     Items of arrays keep what they require, and so do the alternatives of `oneOf` and `anyOf`, apart from `X | null`.
 
     Args:
-        schema: a JSON Schema.
+        schema: a JSON Schema whose references are pointers, see `grammars.json_schema.view`.
         names: the members of the top-level object to keep; None: all.
     """
     relaxed = _relax(schema, schema, frozenset())
@@ -37,8 +37,8 @@ def _relax(schema: Any, root: Any, above: frozenset[str]) -> Any:
         return schema
     pointer = schema.get("$ref")
     if isinstance(pointer, str):
-        target = _target(pointer, root)
-        if target is None or pointer in above:
+        target = target_of(root, pointer)
+        if not isinstance(target, Mapping) or pointer == "#" or pointer in above:
             return dict(schema)
         beside = {key: value for key, value in schema.items() if key not in ("$ref", "$defs", "definitions")}
         return {**_relax(target, root, above | {pointer}), **beside}
@@ -57,16 +57,3 @@ def _relax(schema: Any, root: Any, above: frozenset[str]) -> Any:
                 else branches
             )
     return changed
-
-
-def _target(pointer: str, root: Any) -> Mapping[str, Any] | None:
-    """The schema at a local pointer."""
-    if not pointer.startswith("#/"):
-        return None
-    target = root
-    for part in pointer[2:].split("/"):
-        name = unescape(part)
-        if not isinstance(target, Mapping) or name not in target:
-            return None
-        target = target[name]
-    return target if isinstance(target, Mapping) else None

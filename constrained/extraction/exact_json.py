@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from grammars.json_pointer import unescape
+from grammars.json_schema.view import target_of
 
 _MAX_DEPTH = 64
 
@@ -50,19 +51,18 @@ def _refuse_key(name: object) -> bool:
 
 
 def resolve(schema: Any, root: Any) -> Any:
-    """The schema that a local `$ref` leads to; a schema without one unchanged."""
+    """The schema that a `$ref` leads to; a schema without one, or with one that leads nowhere, unchanged.
+
+    Args:
+        schema: a part of `root`.
+        root: a schema whose references are pointers, see `grammars.json_schema.view`.
+    """
     for _ in range(_MAX_DEPTH):
         if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
             return schema
-        pointer = schema["$ref"]
-        if not pointer.startswith("#"):
+        target = target_of(root, schema["$ref"])
+        if target is None:
             return schema
-        target = root
-        for part in pointer[1:].split("/")[1:]:
-            name = unescape(part)
-            if not isinstance(target, Mapping) or name not in target:
-                return schema
-            target = target[name]
         schema = target
     return schema
 

@@ -86,7 +86,7 @@ def answer_texts(value: Any, constraint: Constraint) -> Iterator[str]:
         if isinstance(value, bool | int | float | enum.Enum):
             yield str(value.value if isinstance(value, enum.Enum) else value)
         return
-    schema = constraint.schema
+    schema = constraint.local_schema
     for decimals in (False, True):
         try:
             plain = to_json(value, decimals_as_strings=decimals)

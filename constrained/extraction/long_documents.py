@@ -84,7 +84,7 @@ def part_steps(
     for number in range(extractor.passes):
         if number:
             missing = (
-                _missing(merged.value, generator.constraint.schema) if generator.constraint.is_json else ()
+                _missing(merged.value, generator.constraint.local_schema) if generator.constraint.is_json else ()
             )
             if not missing:
                 break
@@ -118,7 +118,7 @@ def part_steps(
             part = Part(chunk.start, chunk.end, outcome)
             parts.append(_ReadPart(document.text, part, (bound, prompt)))
         constraint = extractor.generator.constraint
-        merged = merge_values(parts, constraint.schema if constraint.is_json else None)
+        merged = merge_values(parts, constraint.local_schema if constraint.is_json else None)
     return _result(extractor, document, parts, merged, attempts)
 
 
@@ -173,7 +173,7 @@ def _result(
     text = merged.value
     try:
         if constraint.is_json:
-            ordered = in_schema_order(merged.value, constraint.schema, constraint.schema)
+            ordered = in_schema_order(merged.value, constraint.local_schema, constraint.local_schema)
             ascii_only = bool(dict(getattr(constraint, "options", {})).get("ensure_ascii"))
             forms = [
                 write_exact(ordered, separators, ensure_ascii=ascii_only)

@@ -80,7 +80,7 @@ def item_parser(constraint: Constraint) -> Callable[[str], Any]:
     Raises:
         InvalidArgument: the constraint is not an array.
     """
-    schema = constraint.schema
+    schema = constraint.local_schema
     root = resolve(schema, schema) if constraint.is_json else None
     if not isinstance(root, Mapping) or root.get("type") != "array":
         raise InvalidArgument(

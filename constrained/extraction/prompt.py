@@ -50,7 +50,7 @@ def extraction_prompt(text: str, constraint: Constraint, extras: PromptExtras | 
     check_text(text)
     document = f"\n\nText:\n{text.strip()}"
     if constraint.is_json:
-        (message,) = prompts.extraction_messages(text, constraint.schema)
+        (message,) = prompts.extraction_messages(text, constraint.local_schema)
         request = message["content"].removesuffix(document)
     else:
         request = f"Read the text below. {answer_request(constraint)}"
@@ -77,9 +77,9 @@ def answer_request(constraint: Constraint) -> str:
         request = answer_request(content)
         return f"Think first. Then write {marker} and, right after it, your answer. {request}"
     if constraint.is_json:
-        return f"Answer with JSON only, of this type:\n{prompts.schema_to_text(constraint.schema)}"
-    if constraint.schema is not None:
-        return f"Answer with one of these only, without quotes:\n{prompts.schema_to_text(constraint.schema)}"
+        return f"Answer with JSON only, of this type:\n{prompts.schema_to_text(constraint.local_schema)}"
+    if constraint.local_schema is not None:
+        return f"Answer with one of these only, without quotes:\n{prompts.schema_to_text(constraint.local_schema)}"
     return f"Answer with {constraint.render()} only."
 
 

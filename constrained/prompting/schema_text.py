@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from grammars.json_pointer import unescape
+from grammars.json_schema.view import local_view, target_of
 
 Schema = Mapping[str, Any] | bool
 Message = dict[str, str]
@@ -78,14 +78,15 @@ def schema_to_text(schema: Schema, *, max_chars: int = _MAX_CHARS) -> str:
     recursive or used twice becomes `type Node = ...`; keywords without a notation are shown as compact JSON.
 
     Args:
-        schema: a JSON Schema of any draft, or `True` / `False`.
+        schema: a JSON Schema of any draft, or `True` / `False`; references to other documents are followed in a
+            view that holds them, see `grammars.json_schema.view`.
         max_chars: the budget. A schema that does not fit loses its comments first, then long enumerations,
             then deep parts; only then is the text cut, which is marked by `...`.
 
     Returns:
         The same text for the same schema, at most `max_chars` characters long.
     """
-    text = ""
+    text, schema = "", local_view(schema)
     for detail in _LEVELS:
         text = _Renderer(schema, detail).document()
         if len(text) <= max_chars:
@@ -123,7 +124,7 @@ class _Renderer:
         self.names = _named_definitions(self.root)
         lines = []
         for pointer, name in self.names.items():
-            definition = _resolve(self.root, pointer)
+            definition = _target(self.root, pointer)
             comment = "" if pointer == "#" else self.comment(definition)
             lines.append(f"type {name} = {self.type_of(definition, 0)}{comment}")
         heading = self.heading()
@@ -231,7 +232,7 @@ class _Renderer:
     def reference(self, pointer: str, depth: int) -> str:
         if pointer in self.names:
             return self.names[pointer]
-        return self.type_of(_resolve(self.root, pointer), depth + 1)
+        return self.type_of(_target(self.root, pointer), depth + 1)
 
     def noted(self, shape: tuple[str, set[str]], schema: Mapping[str, Any]) -> str:
         """Adds formats, bounds and the keywords without a notation: `string(email)`."""
@@ -268,7 +269,7 @@ class _Renderer:
                 inner: Any = [part for part in branches if part != {"type": "null"}]
                 inner = inner[0] if len(inner) == 1 else None
             elif isinstance(pointer, str):
-                inner = None if pointer in self.names else _resolve(self.root, pointer)
+                inner = None if pointer in self.names else _target(self.root, pointer)
             else:
                 inner = schema.get("items")
             if not isinstance(inner, Mapping):
@@ -306,7 +307,7 @@ def _named_definitions(root: Schema) -> dict[str, str]:
                 if isinstance(pointer, str):
                     met[pointer] = met.get(pointer, 0) + 1
                     if met[pointer] == 1:
-                        stack.append(_resolve(root, pointer, under_root=False))
+                        stack.append(True if pointer == "#" else _target(root, pointer))
                 # Definitions count where they are used, not where they are kept.
                 stack += [
                     value
@@ -327,22 +328,10 @@ def _named_definitions(root: Schema) -> dict[str, str]:
     return names
 
 
-def _resolve(root: Schema, pointer: str, *, under_root: bool = True) -> Any:
-    """Follows a JSON Pointer inside the document; what cannot be followed is shown by its last name."""
-    if pointer == "#":
-        return root if under_root else True
-    if not pointer.startswith("#/"):
-        return {"type": pointer.rsplit("/", 1)[-1]}
-    node: Any = root
-    for raw in pointer[2:].split("/"):
-        step = unescape(raw)
-        if isinstance(node, Mapping) and step in node:
-            node = node[step]
-        elif isinstance(node, list) and step.isdigit() and int(step) < len(node):
-            node = node[int(step)]
-        else:
-            return {"type": pointer.rsplit("/", 1)[-1]}
-    return node
+def _target(root: Schema, pointer: str) -> Any:
+    """What a reference leads to; one that leads nowhere is shown by its last name."""
+    target = target_of(root, pointer)
+    return {"type": pointer.rsplit("/", 1)[-1]} if target is None else target
 
 
 def _span(low: Any, high: Any, *, strict: bool) -> str:
