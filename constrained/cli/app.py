@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from constrained.cli import inputs
 from constrained.cli.bench import bench
 from constrained.cli.bench.schemas import report
+from constrained.cli.evaluation import EVAL_EPILOG, evaluate
 from constrained.cli.exit_status import EXIT_CODES, emit, report_errors
 from constrained.cli.extraction import EXTRACT_EPILOG, extract
 from constrained.cli.options import (
@@ -47,6 +48,7 @@ Examples:
   constrained extract --file letter.txt --type models.py:Letter --indent 2
   cat letter.txt | constrained extract --type mypackage.models:Letter > letter.json
   constrained extract docs.jsonl 'letters/*.txt' --type models.py:Letter --out letters.jsonl --resume
+  constrained eval labelled.jsonl --type models.py:Letter
   constrained generate "A colour:" --choice red,green,blue
   constrained generate "A UK postcode:" --regex "[A-Z]{{1,2}}[0-9]{{1,2}} [0-9][A-Z]{{2}}"
   constrained check person.json
@@ -89,6 +91,7 @@ def _options(
 
 
 app.command(epilog=EXTRACT_EPILOG)(extract)
+app.command("eval", epilog=EVAL_EPILOG)(evaluate)
 
 
 @app.command(

@@ -10,8 +10,8 @@ import shlex
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from constrained.cli import generation
@@ -33,7 +33,7 @@ _LINE_SECONDS = 10.0
 
 
 class _Results(Protocol):
-    """What results are written to: a `ResultFile` or standard output."""
+    """What results are written to: a `ResultFile`, standard output, or nothing."""
 
     done: set[str]
     failed: int
@@ -43,17 +43,18 @@ class _Results(Protocol):
     def finish(self) -> None: ...
 
 
-class _StandardOutput:
-    """Results as lines on standard output."""
+class _NoFile:
+    """Results as lines on standard output, or nowhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, printed: bool) -> None:
         self.done: set[str] = set()
         self.failed = 0
-        self._stream = sys.stdout
+        self._stream = sys.stdout if printed else None
 
     def write(self, row: ResultRow) -> None:
-        with contextlib.redirect_stdout(self._stream):
-            emit(row.line())
+        if self._stream is not None:
+            with contextlib.redirect_stdout(self._stream):
+                emit(row.line())
         self.failed += row.error is not None
         self.done.add(row.id)
 
@@ -68,11 +69,12 @@ class FilesRun:
     Attributes:
         inputs: files and patterns, as of `constrained.read_documents`.
         constraint: of the values.
-        files: where results go, and how documents are read.
+        files: where results go, and how documents are read; without `out`, only to `more`.
         extraction: what the model is told.
         decoding: the model, its sampler and their settings.
         verbosity: what is shown meanwhile.
         quiet: do not print the number of results at the end.
+        more: further columns of each result, by name; each is called with the result when it is there.
     """
 
     inputs: Sequence[str]
@@ -82,6 +84,7 @@ class FilesRun:
     decoding: DecodingOptions
     verbosity: Verbosity
     quiet: bool
+    more: Mapping[str, Callable[[ResultRow], Any]] = field(default_factory=dict)
 
     def start(self) -> None:
         """Extracts a value from each document; a file that cannot be read is reported, and the others are read.
@@ -93,7 +96,7 @@ class FilesRun:
         self.files.check()
         self._check_engine()
         with contextlib.ExitStack() as stack:
-            results: _Results = _StandardOutput()
+            results: _Results = _NoFile(printed=self.files.out == "-")
             stack.enter_context(contextlib.redirect_stdout(sys.stderr))
             show = stack.enter_context(status_line(shown=self.verbosity.progress))
             results, lost, unread = self._run(results, show, stack)
@@ -120,7 +123,7 @@ class FilesRun:
         show("reading the constraint")
         _ = self.constraint.grammar  # errors in it come before the model is loaded
         names = expand_inputs(self.inputs)
-        if self.files.out != "-":
+        if self.files.out not in (None, "-"):
             results = stack.enter_context(self._result_file())
         show("checking the documents")
         columns = Columns(self.files.text_column, self.files.id_column)
@@ -139,7 +142,7 @@ class FilesRun:
                 show("loading the model")
                 rows = self._ray_rows if self.files.backend is BackendOption.ray else self._local_rows
                 for row in rows(itertools.chain([first], left), progress.begin):
-                    results.write(row)
+                    results.write(row.with_columns({name: make(row) for name, make in self.more.items()}))
                     progress.count()
             results.finish()
         except BaseException:
@@ -162,9 +165,14 @@ class FilesRun:
             details=files.detail_names(),
         )
 
-    def _result_file(self) -> ResultFile:
+    def settings(self) -> dict[str, Any]:
+        """What the values depend on, as in the file beside the results.
+
+        Raises:
+            ConstrainedError: an option is wrong.
+        """
         from constrained.extraction.ray_actor import engine_settings
-        from constrained.extraction.results import ResultFile, run_settings
+        from constrained.extraction.results import run_settings
         from constrained.sampling import resolve_sampler
 
         files, decoding = self.files, self.decoding
@@ -178,20 +186,26 @@ class FilesRun:
         if decoding.sampler is not None:
             resolve_sampler(decoding.sampler)  # a wrong name is an error before anything is written
             options["sampler"] = decoding.sampler
+        return run_settings(decoding.model, self.constraint, options)
+
+    def _result_file(self) -> ResultFile:
+        from constrained.extraction.results import ResultFile
+
+        files = self.files
         assert files.out is not None
         return ResultFile(
             files.out,
-            run_settings(decoding.model, self.constraint, options),
+            self.settings(),
             errors=None if files.errors is None else str(files.errors),
             resume=files.resume,
             retry_errors=files.retry_errors,
-            details=files.detail_names(),
+            details=(*files.detail_names(), *self.more),
         )
 
     def _extractor_arguments(self) -> dict[str, Any]:
         return {**self.decoding.extractor_arguments(), **self.extraction.arguments()}
 
-    def _settings(self) -> dict[str, Any]:
+    def _call_settings(self) -> dict[str, Any]:
         settings = {name: value for name, value in self.decoding.settings().items() if value is not None}
         return {"batch_size": self.files.batch_size, **settings}
 
@@ -211,7 +225,7 @@ class FilesRun:
         extractor: Extractor[Any] = Extractor(model, self.constraint, **self._extractor_arguments())
         begin()
         documents = (Document(record.id, record.text) for record in records)
-        for extraction in extractor.many(documents, **self._settings()):
+        for extraction in extractor.many(documents, **self._call_settings()):
             yield result_row(extraction, is_json=self.constraint.is_json, details=self.files.detail_names())
 
     def _ray_rows(self, records: Iterator[Record], begin: Callable[[], None]) -> Iterator[ResultRow]:
@@ -235,7 +249,7 @@ class FilesRun:
             engine=files.engine.value,
             engine_options=files.engine_arguments(),
             extractor=self._extractor_arguments(),
-            settings=self._settings(),
+            settings=self._call_settings(),
             details=self.files.detail_names(),
             collect_failures=True,
         )
@@ -250,7 +264,7 @@ class FilesRun:
                 yield ResultRow(**row, more=more)
 
     def _say(self, message: str) -> None:
-        if not self.quiet and self.files.out != "-":
+        if not self.quiet and self.files.out not in (None, "-"):
             print(message, file=sys.stderr, flush=True)
 
 

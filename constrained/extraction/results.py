@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
@@ -65,6 +65,10 @@ class ResultRow:
             "attempts": self.attempts,
         }
         return {**row, **(self.more or {})}
+
+    def with_columns(self, more: Mapping[str, Any]) -> ResultRow:
+        """The row with further columns."""
+        return replace(self, more={**(self.more or {}), **more})
 
     def line(self, *, value_is_text: bool = False) -> str:
         """The row as a line of JSON.
