@@ -13,6 +13,7 @@ from constrained.cli.bench import (
     speculation,
     speed,
     tools,
+    values,
 )
 from constrained.cli.bench.common import bench
 
@@ -28,4 +29,5 @@ __all__ = [
     "speculation",
     "speed",
     "tools",
+    "values",
 ]

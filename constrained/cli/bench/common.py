@@ -56,8 +56,8 @@ def _bench() -> None:
     pass
 
 
-def data_file(named: Path | None) -> Path:
-    """The named file, or the one in the folder of the environment variable.
+def data_file(named: Path | None, default: str = DATA_FILE) -> Path:
+    """The named file, or the default one in the folder of the environment variable.
 
     Raises:
         BadInput: neither is set.
@@ -68,9 +68,9 @@ def data_file(named: Path | None) -> Path:
     if not folder:
         raise BadInput(
             "no data is named",
-            action=f"pass --data FILE, or set {DATA_VARIABLE} to the folder of {DATA_FILE}",
+            action=f"pass --data FILE, or set {DATA_VARIABLE} to the folder of {default}",
         )
-    return Path(folder) / DATA_FILE
+    return Path(folder) / default
 
 
 def split_names(names: str | None, separator: str) -> tuple[str, ...]:

@@ -1,9 +1,11 @@
-"""Intervals around shares and medians, and the sign test of paired results."""
+"""Intervals around shares, their differences and medians, and the sign test of paired results."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+
+import numpy as np
 
 from constrained.evaluate.harness.tables import NO_VALUE
 
@@ -37,6 +39,24 @@ def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
                 break
             rank, term = k, term * (n - k) / (k + 1)
     return None if rank < 0 else (ordered[rank], ordered[n - 1 - rank])
+
+
+def paired_share_interval(
+    differences: Sequence[int], sizes: Sequence[int], *, seed: int = 0, draws: int = 2000
+) -> tuple[float, float]:
+    """A 95 % interval of the difference of two shares over the same items, by a bootstrap over the items (Efron 1979).
+
+    Args:
+        differences: of each item: what one has more than the other.
+        sizes: of each item: what both could have; their sum is at least 1.
+        seed: of the draws.
+        draws: samples of items, with replacement.
+    """
+    some = np.random.default_rng(seed).integers(len(sizes), size=(draws, len(sizes)))
+    totals = np.asarray(sizes)[some].sum(1)
+    shares = np.asarray(differences)[some].sum(1)[totals > 0] / totals[totals > 0]
+    low, high = np.quantile(shares, (0.025, 0.975))
+    return float(low), float(high)
 
 
 def sign_test(better: int, worse: int) -> float:

@@ -26,7 +26,16 @@ class Outlines:
 
     def compile(self, schema: Any, text: str) -> CompiledSchema:
         """A `Guide` over a new `Index`; white space as the package has it by default."""
-        index = package.Index(build_regex_from_schema(text), self.vocabulary)
+        return self._compiled(build_regex_from_schema(text))
+
+    def compile_source(self, notation: str, text: str) -> CompiledSchema:
+        """A `Guide` of a regular expression; grammars are refused."""
+        if notation != "regex":
+            raise ValueError(f"outlines_core does not read {notation}")
+        return self._compiled(text)
+
+    def _compiled(self, regex: str) -> CompiledSchema:
+        index = package.Index(regex, self.vocabulary)
         guide = package.Guide(index)
 
         def start() -> Any:
