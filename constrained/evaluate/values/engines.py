@@ -177,14 +177,15 @@ def _options(constraint: Any) -> list[str]:
 
 
 def _compile(name: str, engine: Any, model: HuggingFaceModel, item: ValueItem) -> CompiledSchema:
+    compiled: CompiledSchema
     if item.constraint is None:
-        compiled: CompiledSchema = _compile_calls(name, engine, detect_formats(model, tools=True).tools, item)
-        return compiled
-    constraint = as_constraint(item.constraint)
-    if constraint.is_json:
+        compiled = _compile_calls(name, engine, detect_formats(model, tools=True).tools, item)
+    elif (constraint := as_constraint(item.constraint)).is_json:
         schema = constraint.schema
-        return engine.compile(schema, json.dumps(schema))
-    return engine.compile_source("regex", "|".join(map(_escaped, _options(constraint))))
+        compiled = engine.compile(schema, json.dumps(schema))
+    else:
+        compiled = engine.compile_source("regex", "|".join(map(_escaped, _options(constraint))))
+    return compiled
 
 
 def _compile_calls(name: str, engine: Any, form: ToolFormat, item: ValueItem) -> Any:
