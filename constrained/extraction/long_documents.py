@@ -84,7 +84,9 @@ def part_steps(
     for number in range(extractor.passes):
         if number:
             missing = (
-                _missing(merged.value, generator.constraint.local_schema) if generator.constraint.is_json else ()
+                _missing(merged.value, generator.constraint.local_schema)
+                if generator.constraint.is_json
+                else ()
             )
             if not missing:
                 break

@@ -11,7 +11,7 @@ from typing import TypeVar
 from constrained.server.admission import Admission
 from constrained.server.errors import ApiError, stopping_error
 from constrained.server.metrics import Metrics
-from constrained.server.scheduler import Job
+from constrained.server.scheduler import QueuedRequest
 from constrained.server.sequence_stream import SequenceDelta, SequenceStream
 from constrained.server.served_model import ServedModel
 from constrained.server.settings import ServerSettings
@@ -63,7 +63,7 @@ class RequestLifecycle:
     ) -> None:
         self.began = time.perf_counter()
         self.captures = False
-        self.jobs: list[Job] = []
+        self.jobs: list[QueuedRequest] = []
         self.model: ServedModel | None = None
         self.deltas: asyncio.Queue[list[SequenceDelta]] = asyncio.Queue()
         self._endpoint = endpoint

@@ -33,7 +33,7 @@ ADMIT_SECONDS = 0.005
 """Seconds after which no further prompt is read between two steps while several clients are about."""
 
 
-class Job:
+class QueuedRequest:
     """The sequences for one prompt of a request.
 
     Attributes:
@@ -138,8 +138,8 @@ class Scheduler:
         self._rows = max_sequences
         self._seats: Seats[SequenceStream] = Seats(max_sequences)
         self._changed = threading.Condition()
-        self._waiting: deque[Job] = deque()
-        self._running: list[Job] = []
+        self._waiting: deque[QueuedRequest] = deque()
+        self._running: list[QueuedRequest] = []
         self._stopping = self._shedding = False
         self._thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
         self._began = False
@@ -158,7 +158,7 @@ class Scheduler:
         self._began = True
         self._thread.start()
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: QueuedRequest) -> None:
         """Puts a job at the end of the queue.
 
         Raises:
@@ -172,7 +172,7 @@ class Scheduler:
             self._waiting.append(job)
             self._changed.notify()
 
-    def cancel(self, job: Job) -> None:
+    def cancel(self, job: QueuedRequest) -> None:
         """Cancels a job: its callback is not called again, and its memory is freed before the next step."""
         with self._changed:
             job.cancelled = True
@@ -327,12 +327,12 @@ class Scheduler:
             if self._seats.shared and time.monotonic() - started >= ADMIT_SECONDS:
                 break
 
-    def _next(self) -> Job | None:
+    def _next(self) -> QueuedRequest | None:
         """The next job to be admitted, out of the queue; None if there is none for which there is room."""
         with self._changed:
             self._waiting = deque(job for job in self._waiting if not job.cancelled)
             self._seats.enter({job.client for job in (*self._running, *self._waiting)})
-            firsts: dict[str, Job] = {}
+            firsts: dict[str, QueuedRequest] = {}
             for job in self._waiting:
                 firsts.setdefault(job.client, job)
             busy: Counter[str] = Counter()

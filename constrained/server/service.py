@@ -30,7 +30,7 @@ from constrained.server.request_lifecycle import CLIENT_GONE, RequestLifecycle, 
 from constrained.server.requests import ApiRequest, ChatRequest, CompletionRequest
 from constrained.server.responses import ResponseBuilder
 from constrained.server.responses_api import ResponsesBuilder, ResponsesRequest, in_responses
-from constrained.server.scheduler import Job, ServerStopped
+from constrained.server.scheduler import QueuedRequest, ServerStopped
 from constrained.server.sequence_stream import SequenceDelta, SequenceStream
 from constrained.server.served_model import ServedModel, ServedModels
 from constrained.server.settings import ServerSettings
@@ -262,7 +262,7 @@ class Service:
         )
         streams = bool(wanted.stream) or wire.reasons
         mine.captures = ready.has_captures
-        mine.jobs = [Job(texts, mine.tell, mine.client, streams=streams) for texts in ready.groups]
+        mine.jobs = [QueuedRequest(texts, mine.tell, mine.client, streams=streams) for texts in ready.groups]
         try:
             for job in mine.jobs:
                 model.scheduler.submit(job)
