@@ -21,7 +21,7 @@ from constrained.evaluate.harness.results import ROWS
 from constrained.evaluate.values import ValueSettings, run
 from constrained.evaluate.values.items import DOCUMENTS, LONG_DOCUMENTS, ValueItem, documents, draw
 from constrained.evaluate.values.judging import judge
-from constrained.evaluate.values.reading import read_calls, read_choice, read_object, repeats
+from constrained.evaluate.values.reading import read_calls, read_choice, read_object
 from constrained.evaluate.values.rows import read_rows
 from constrained.extraction.examples import to_json
 
@@ -132,21 +132,6 @@ def test_the_calls_of_a_text() -> None:
     assert read_calls(text) == [{"name": "f", "arguments": {"a": {"name": "x", "arguments": {}}}}]
     listed = 'Sure: [{"name": "f", "arguments": {}}, {"name": "g", "arguments": {"b": [1]}}]'
     assert [call["name"] for call in read_calls(listed)] == ["f", "g"]
-
-
-@pytest.mark.parametrize(
-    ("text", "value", "expected"),
-    [
-        ('["Rome", "Rome", "Rome", "Rome", "Rome", "Rome", "Rome"]', None, True),
-        ("", {"a": [1, 1, 1, 1, 1, 1]}, True),
-        ("", {"a": [1, 1, 1, 1, 1]}, False),
-        ("ab" * 6, None, True),
-        ("ab" * 5, None, False),
-        ('{\n            "a": 1\n            }', None, False),  # indentation
-    ],
-)
-def test_repetition(text: str, value: Any, expected: bool) -> None:
-    assert repeats(text, value) is expected
 
 
 # ---------------------------------------------------------------- scores of calls

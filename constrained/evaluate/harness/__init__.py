@@ -5,6 +5,7 @@ results.py    the folder of a run: rows as JSON lines, and when and where the ru
 machine.py    processor, memory, load, cost of reading the clock
 tables.py     a table, its numbers, and how a terminal shows it
 report.py     a page of Markdown out of tables; plots
+repetition.py  texts that repeat themselves
 worker_io.py  messages of a worker process
 
 A bench writes its raw rows first; every figure and table is computed from those.

@@ -1,16 +1,11 @@
-"""The value in the text of an engine that returns only texts; texts that repeat themselves."""
+"""The value in the text of an engine that returns only texts."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Any
 
-MOST_REPEATS = 5
-"""More than so many equal items or phrases in a row are a repetition."""
-_PHRASE = re.compile(rf"(\S.{{1,79}}?)\1{{{MOST_REPEATS},}}", re.DOTALL)
 _DECODER = json.JSONDecoder()
 
 
@@ -43,17 +38,3 @@ def read_calls(text: str) -> list[dict[str, Any]]:
             end = whole
         at = text.find("{", end)
     return calls
-
-
-def repeats(text: str, value: Any = None) -> bool:
-    """Whether a phrase of the text, or an item of an array in the value, comes too often in a row."""
-    return _PHRASE.search(text) is not None or _has_run(value)
-
-
-def _has_run(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(map(_has_run, value.values()))
-    if not isinstance(value, list):
-        return False
-    runs = (len(list(run)) for _, run in groupby(value))
-    return any(run > MOST_REPEATS for run in runs) or any(map(_has_run, value))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from constrained.errors import ConstrainedError, InvalidArgument
+from constrained.evaluate.harness.repetition import repeats
 from constrained.evaluate.harness.results import RowWriter, settle_folder, write_facts
 from constrained.evaluate.harness.settings import (
     Progress,
@@ -24,7 +25,6 @@ from constrained.evaluate.speed.forward_counter import ForwardCounter
 from constrained.evaluate.values import items as i
 from constrained.evaluate.values.engines import VALUE_ENGINES, AnswerSettings, ValueEngine, value_engine
 from constrained.evaluate.values.judging import judge
-from constrained.evaluate.values.reading import repeats
 from constrained.evaluate.values.rows import ValueRow, read_rows
 from constrained.models import load
 from constrained.models.hugging_face import HuggingFaceModel
