@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from constrained.evaluate.harness.results import ROWS
 from constrained.evaluate.jsonschemabench import SchemaBenchSettings, data, judging, run, vllm_server, write
 from constrained.evaluate.jsonschemabench import rows as r
 from constrained.evaluate.jsonschemabench.compare import compare
-from constrained.evaluate.jsonschemabench.run import SchemaBenchResults, read_rows
+from constrained.evaluate.jsonschemabench.run import PACKAGES, SchemaBenchResults, read_rows
 from tests.support.paths import ROOT
 
 ITEMS: list[dict[str, Any]] = [
@@ -259,6 +260,7 @@ def test_the_reports(results: tuple[SchemaBenchResults, Path], capsys: pytest.Ca
     whole, easy, hard = write(found, out)
     cells = dict(whole.lines)
     assert cells["schemas"] == ["4", "4"]
+    assert cells["repeated"] == ["0 (0.0 %, 0.0–49.0)"] * 2
     assert cells["declared"] == ["3 (75.0 %, 30.1–95.4)"] * 2
     assert cells["empirical"] == ["2 (50.0 %, 15.0–85.0)"] * 2
     assert cells["compliance"] == ["2 (66.7 %, 20.8–93.9)"] * 2
@@ -275,6 +277,34 @@ def test_the_reports(results: tuple[SchemaBenchResults, Path], capsys: pytest.Ca
         main(["report", str(out)])
     assert not done.value.code
     assert "compliance" in capsys.readouterr().out
+
+
+def test_the_report_counts_repetitions_and_warns_of_other_programs(
+    results: tuple[SchemaBenchResults, Path], tmp_path: Path
+) -> None:
+    rows = [r.SchemaBenchRow("constrained", "a---1", "a", text="[1, 1, 1, 1, 1, 1, 1]", phase="generate")]
+    about = results[0].facts
+    for load, warns in ((2.0, False), (2.1, True)):
+        machine = about["machine"] | {"cores": 2, "load": 0.5, "highest_load": load}
+        (table,) = write(SchemaBenchResults(rows, {}, {}, about | {"machine": machine}), tmp_path)
+        assert dict(table.lines)["repeated"] == ["1 (100.0 %, 20.7–100.0)"]
+        page = (tmp_path / "report.md").read_text()
+        assert ("2.1 at its highest: times not to be trusted: load over cores" in page) is warns
+
+
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vllm is installed")
+def test_a_backend_that_is_not_installed_is_named(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    arguments = ["bench", "jsonschemabench", "--data", str(file), "--backend", "vllm", "-o", str(out)]
+    with pytest.raises(SystemExit) as done:
+        main([*arguments, "--engines", "constrained"])
+    assert done.value.code
+    said = capsys.readouterr()
+    assert "pip install 'constrained-generation[vllm]'" in said.err
+    assert "written to" not in said.err
+    assert not out.exists()
 
 
 def test_the_reports_of_nothing_say_so(tmp_path: Path, results: tuple[SchemaBenchResults, Path]) -> None:
@@ -464,6 +494,7 @@ def test_a_request_whose_server_dies_is_repeated_alone(
             return r.SchemaBenchRow("constrained", item.id, item.split, status)
 
     monkeypatch.setattr(vllm_server, "VllmServer", Server)
+    monkeypatch.delitem(PACKAGES, "vllm-server")  # this server needs none
     settings = SchemaBenchSettings(str(file), engines=("constrained",), backend="vllm-server", processes=2)
     rows = run(settings, tmp_path / "out").rows
     assert {row.id: row.status for row in rows} == {

@@ -25,7 +25,7 @@ from constrained.cli.exit_status import BadInput, emit
 @bench.command(
     epilog="""\b
 Examples:
-  constrained bench jsonschemabench --sample 20 --engines constrained,unconstrained --out runs/small
+  constrained bench jsonschemabench --sample 20 --model smollm2 --out runs/small
   constrained bench jsonschemabench --model Qwen/Qwen3-0.6B --model Qwen/Qwen3-4B --device cuda \\
       --data epfl-dlab/JSONSchemaBench --sample 200 --out runs/x --resume
   constrained bench compare runs/x runs/y
@@ -50,7 +50,7 @@ def jsonschemabench(
     seed: Seed = 0,
     engines: Annotated[
         str, typer.Option("--engines", metavar="A,B,C", help="In this order; MODULE:CLASS for your own.")
-    ] = "constrained,xgrammar,llguidance,outlines",
+    ] = "constrained,xgrammar,llguidance,outlines,unconstrained",
     model: Annotated[
         list[str] | None,
         typer.Option("--model", "-m", metavar="NAME", help="May be given several times [default: bundled]."),

@@ -35,8 +35,22 @@ def summarise_machine(machine: dict[str, Any]) -> str:
     """One line for a report, out of what `describe` returned."""
     return (
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}, "
-        f"Python {machine['python']}; load before the run {machine['load']}"
+        f"Python {machine['python']}; load before the run {machine['load']}{_warning(machine)}"
     )
+
+
+def note_load(machine: dict[str, Any]) -> None:
+    """Keeps the highest load average of a run in what `describe` returned, as ``highest_load``."""
+    if machine["load"] is not None:
+        seen = max(machine["load"], machine.get("highest_load", 0.0), os.getloadavg()[0])
+        machine["highest_load"] = round(seen, 2)
+
+
+def _warning(machine: dict[str, Any]) -> str:
+    load, cores = machine.get("highest_load", machine["load"]), machine["cores"]
+    if load is None or cores is None or load <= cores:
+        return ""
+    return f", {load} at its highest: times not to be trusted: load over cores"
 
 
 def resident_bytes(process: int) -> int | None:

@@ -9,11 +9,13 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from constrained.evaluate.harness.intervals import format_median_interval, format_share_interval
 from constrained.evaluate.harness.machine import summarise_machine
+from constrained.evaluate.harness.repetition import repeats
 from constrained.evaluate.harness.report import markdown_page, save_plot
 from constrained.evaluate.harness.tables import ReportTable
 from constrained.evaluate.jsonschemabench import rows as r
@@ -30,8 +32,8 @@ ALL_SPLITS = "all splits"
 
 _ABOUT = """\
 Declared: the engine took the schema. Empirical: the model's text under it was complete and valid. Cut by the limit: the
-limit of tokens changed or ended the text, also where it was closed in time and is valid. Compliance: empirical
-of declared. After a share stands its 95 % interval (Wilson), after a median that of the median. Exact
+limit of tokens changed or ended the text, also where it was closed in time and is valid. Repeated: a phrase or an item
+more than five times in a row. Compliance: empirical of declared. After a share stands its 95 % interval (Wilson), after a median that of the median. Exact
 ("true coverage"): every recorded instance was judged as the data says, by the engine's masks over the canonical tokens; lax: an invalid one was taken. Valid by the benchmark's scripts: all is read as draft 2020-12, and the
 formats ipv4, ipv6 and uuid always fail. Times are medians over the schemas for which every engine gave a valid text, the
 unconstrained model left aside: GCT, what compiling took; TTFT, from the prompt to the first token; TPOT, per token after
@@ -89,6 +91,7 @@ def _section(title: str, found: list[r.SchemaBenchRow], results: SchemaBenchResu
         line("declared", counted(lambda row: row.declared)),
         line("empirical", counted(lambda row: row.status == r.OK)),
         line("cut by the limit", counted(lambda row: row.cut)),
+        line("repeated", counted(lambda row: _repeats(row.text or ""))),
         line("empirical, not cut", counted(lambda row: row.status == r.OK and not row.cut)),
         line("compliance", compliance),
         line("valid by the benchmark's scripts", counted(lambda row: row.valid_2020)),
@@ -105,6 +108,10 @@ def _section(title: str, found: list[r.SchemaBenchRow], results: SchemaBenchResu
         f"GCT, ms ({len(shared)} shared)": (lambda row: row.compile_seconds, 1e3),
         "TTFT, ms": (lambda row: row.first_seconds, 1e3),
         "TPOT, ms": (lambda row: row.token_seconds, 1e3),
+        "tokens a second after the first": (
+            lambda row: 1 / row.token_seconds if row.token_seconds else None,
+            1,
+        ),
         "masks, us of a token": (lambda row: row.mask_seconds, 1e6),
         "masks of a second request": (lambda row: row.again_seconds, 1e6),
         f"tokens of a text ({len(shared)} shared)": (lambda row: row.tokens, 1),
@@ -114,6 +121,9 @@ def _section(title: str, found: list[r.SchemaBenchRow], results: SchemaBenchResu
             lines.append(line(label, middle(value, scale)))
     heads = [f"{engine} {results.versions.get(engine, '')}".strip() for engine in engines]
     return ReportTable(title, heads, lines)
+
+
+_repeats = cache(repeats)
 
 
 def _placed(rows: list[r.SchemaBenchRow]) -> str:

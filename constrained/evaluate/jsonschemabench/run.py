@@ -7,11 +7,13 @@ import itertools
 from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
 from constrained.errors import InvalidArgument
 from constrained.evaluate.harness import results
+from constrained.evaluate.harness.machine import note_load
 from constrained.evaluate.harness.results import RowWriter, settle_folder, write_facts
 from constrained.evaluate.harness.settings import (
     Progress,
@@ -23,10 +25,12 @@ from constrained.evaluate.harness.settings import (
 from constrained.evaluate.jsonschemabench import data
 from constrained.evaluate.jsonschemabench import rows as r
 from constrained.evaluate.masks.engines import check_engine
+from constrained.evaluate.masks.engines.unconstrained import UNCONSTRAINED
 from constrained.evaluate.masks.supervise import EngineUnavailable
+from constrained.extras import require_extra
 
-SCHEMA_BENCH_ENGINES = ("constrained", "xgrammar", "llguidance", "outlines")
-VLLM_ENGINES = ("constrained", "xgrammar", "guidance", "outlines", "lm-format-enforcer", "unconstrained")
+SCHEMA_BENCH_ENGINES = ("constrained", "xgrammar", "llguidance", "outlines", UNCONSTRAINED)
+VLLM_ENGINES = ("constrained", "xgrammar", "guidance", "outlines", "lm-format-enforcer", UNCONSTRAINED)
 """Backends of structured outputs inside vLLM, and vLLM without any."""
 _IN_VLLM = ("vllm", "vllm-server")
 
@@ -149,6 +153,8 @@ BACKENDS = {
     "vllm-server": "constrained.evaluate.jsonschemabench.vllm_server:VllmServerBackend",
 }
 """Name -> module and class, which is called with the settings and the folder of the run."""
+PACKAGES = {"ray": "ray", "vllm": "vllm", "vllm-server": "vllm"}
+"""Name of a backend -> package that it needs, which is also the name of the extra."""
 
 
 def run(
@@ -163,9 +169,14 @@ def run(
         resume: go on in a folder that holds rows: measures what is not there yet.
 
     Raises:
+        MissingExtra: the package of the backend is not installed; there is no folder then.
         InvalidArgument: the data cannot be read, or the folder holds rows and is not to be resumed, or holds rows of
             other settings.
     """
+    package = PACKAGES.get(settings.backend)
+    if package is not None and find_spec(package) is None:
+        with require_extra(package):
+            raise ModuleNotFoundError(name=package)
     items = data.draw(data.read(settings.data), settings.splits, settings.sample, settings.seed)
     measured = settings.measured | {"data": Path(settings.data).name}
     facts = settle_folder(out, measured, resume=resume)
@@ -187,6 +198,7 @@ def run(
                     row.model = model
                     writer.write(row)
                     known.append(row)
+                    note_load(facts["machine"])
                     progress(name, count, len(items))
         except EngineUnavailable as error:
             unavailable[name] = str(error)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from constrained.evaluate.harness.worker_io import error_text
 from constrained.evaluate.jsonschemabench import judging
 from constrained.evaluate.jsonschemabench import rows as r
+from constrained.evaluate.jsonschemabench.vllm_worker import checkpoint
 from constrained.evaluate.masks.engines.unconstrained import UNCONSTRAINED
 from constrained.evaluate.masks.supervise import EngineUnavailable
-from constrained.models.tiny import WEIGHTS
 from constrained.prompting import schema_text
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class VllmServer:
         }
         options = ["--host", "127.0.0.1", "--port", str(port)]
         (model,) = settings.models
-        options += ["--model", str(WEIGHTS) if model == r.BUNDLED else model, "--served-model-name", _MODEL]
+        options += ["--model", checkpoint(model), "--served-model-name", _MODEL]
         if self._engine not in (OURS, UNCONSTRAINED):
             options += ["--structured-outputs-config", json.dumps({"backend": self._engine})]
         if not settings.gpus:

@@ -18,6 +18,7 @@ from constrained.evaluate.harness.worker_io import error_text, private_output, s
 from constrained.evaluate.jsonschemabench import judging
 from constrained.evaluate.jsonschemabench import rows as r
 from constrained.evaluate.masks.engines.unconstrained import UNCONSTRAINED
+from constrained.models.gguf import SMOLLM2, smollm2_folder
 from constrained.models.tiny import WEIGHTS
 from constrained.prompting import schema_text
 
@@ -40,6 +41,13 @@ def main() -> None:
     send(output, {"version": bench.version, "seconds": 0.0, "bytes": resident_bytes(os.getpid())})
     for line in sys.stdin:
         send(output, {"row": bench.serve(json.loads(line)).to_json()})
+
+
+def checkpoint(model: str) -> str:
+    """What vLLM loads for the name of a model."""
+    if model == SMOLLM2:
+        return smollm2_folder()[0]
+    return str(WEIGHTS) if model == r.BUNDLED else model
 
 
 class CallTimer:
@@ -92,7 +100,7 @@ class VllmBench:
             os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB
             options["gpu_memory_utilization"] = 0.5
         self._llm = vllm.LLM(
-            str(WEIGHTS) if settings["models"][0] == r.BUNDLED else settings["models"][0],
+            checkpoint(settings["models"][0]),
             enforce_eager=not on_gpu,
             max_num_seqs=4,
             **options,
