@@ -97,7 +97,10 @@ def test_every_command_of_the_readme_prints_what_its_text_says(
     assert said == {"name": "Ana Novák", "born": "1987-03-14", "languages": ["Czech", "Spanish"]}
 
 
-def test_the_demo_prints_what_its_texts_say(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_of_the_bundled_model_prints_what_its_texts_say(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("constrained.cli.demo.find_spec", lambda name: None)  # no package of a real one
     with pytest.raises(SystemExit) as ended:
         constrained.cli.main(["demo", "--quiet"])
     assert not ended.value.code

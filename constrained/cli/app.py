@@ -191,7 +191,7 @@ def check(
 def demo(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the results, as JSON lines.")] = False,
 ) -> None:
-    """Watch the bundled model extract typed objects from texts, offline."""
+    """Watch a model read typed values out of texts, offline: each with its place, and whether it is right."""
     from constrained.cli import demo as show
 
     show.run(quiet=quiet)

@@ -127,6 +127,13 @@ def render_document(document: str, views: Sequence[FieldView]) -> Text:
     return text
 
 
+def field_style(number: int, view: FieldView) -> str:
+    """The style of a value in the table: that of its place in the document, or red without one."""
+    if view.span.start is not None:
+        return _STYLES[number % len(_STYLES)]
+    return "bold red" if view.lacks_source else ""
+
+
 def render_fields(views: Sequence[FieldView]) -> RenderableType:
     """The values for a terminal, one in a row, with their places."""
     from rich.table import Table
@@ -143,12 +150,10 @@ def render_fields(views: Sequence[FieldView]) -> RenderableType:
         pad_edge=False,
     )
     for number, view in enumerate(views):
-        placed = view.span.start is not None
-        style = _STYLES[number % len(_STYLES)] if placed else "bold red" if view.lacks_source else ""
-        place = f"{view.span.start}-{view.span.end}" if placed else ""
+        place = f"{view.span.start}-{view.span.end}" if view.span.start is not None else ""
         row = [
             Text(view.pointer or "(all)"),
-            Text(_visible(view.shown), style),
+            Text(_visible(view.shown), field_style(number, view)),
             Text(view.source, "red" if view.lacks_source else ""),
             Text(place),
         ]

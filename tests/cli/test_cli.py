@@ -356,28 +356,6 @@ def test_help_teaches(cli: Cli) -> None:
     assert "--whitespace" in cli("extract", "--help").out
 
 
-def test_the_demo_shows_text_type_and_object(cli: Cli) -> None:
-    output = {
-        "Lefèvre": '{"name": "Marie", "born": "1987-03-14", "city": "Lyon", "languages": ["French"]}',
-        "RX7741": '{"tracking_number": "RX7741", "weight": 1, "status": "delivered", "fragile": true, '
-        '"recipient": {"name": "A", "city": "B"}}',
-        "KL1509": '{"flight_number": "KL1509", "origin": "A", "destination": "B", "departs_on": "2026-07-02", '
-        '"passengers": []}',
-    }
-    shown = cli("demo", script=output)
-    assert shown.code == 0
-    for part in (
-        "Marie Lefèvre was born",
-        "class Person",
-        "born=datetime.date(1987, 3, 14)",
-        "valid against its schema",
-    ):
-        assert part in shown.out
-    results = cli("demo", "--quiet", script=output).out.splitlines()
-    assert json.loads(results[0])["city"] == "Lyon"
-    assert len(results) == 3
-
-
 @pytest.mark.parametrize("sampler", ["awrs", "asap", "mcmc", "smc"])
 def test_a_sampler_can_be_named(cli: Cli, sampler: str) -> None:
     ended = cli(
