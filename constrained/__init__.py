@@ -206,7 +206,17 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    try:
+        value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    except (ImportError, AttributeError) as error:
+        # In a checkout Python finds the folder of the C++ sources, where the compiled module is missing.
+        from constrained.extras import MissingExtra
+        from constrained.native_modules import native_problem
+
+        problem = None if isinstance(error, MissingExtra) else native_problem()
+        if problem is None:
+            raise
+        raise ImportError(problem) from error
     globals()[name] = value  # found at once from now on
     return value
 

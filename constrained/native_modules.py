@@ -25,7 +25,10 @@ def native_problem() -> str | None:
             continue
         module = find_spec(f"{package}._core")
         if module is None or module.origin is None:  # the folder of the sources, in the place of the module
-            return f"{package}/_core is not compiled\n  -> {_ACTION}"
+            return (
+                f"{package}/_core is not compiled in {folder.parent.parent}, a checkout of the sources\n"
+                f"  -> {_ACTION}; or start Python in another folder, where it finds an installed constrained"
+            )
         newest = max(sources, key=_changed)
         if _changed(newest) > _changed(Path(module.origin)):
             return (

@@ -27,16 +27,21 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(tree: Path, *arguments: str) -> tuple[int, str]:
-    """Runs the command line of the tree; without `site`, whose finder of an editable install would come before the path."""
-    done = subprocess.run(
-        [sys.executable, "-S", "-P", "-m", "constrained", *arguments],
+def python(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs Python on the tree; without `site`, whose finder of an editable install would come before the path."""
+    return subprocess.run(
+        [sys.executable, "-S", "-P", *arguments],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tree), *sys.path])},
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
+
+
+def run(tree: Path, *arguments: str) -> tuple[int, str]:
+    """Runs the command line of the tree."""
+    done = python(tree, "-m", "constrained", *arguments)
     return done.returncode, done.stderr
 
 
@@ -44,8 +49,17 @@ def test_modules_that_are_not_compiled(tree: Path) -> None:
     code, err = run(tree, "check", "{}")
     assert code == 70
     assert err.startswith("error: ")
-    assert "_core is not compiled\n  -> build them again" in err
+    assert f"_core is not compiled in {tree}, a checkout of the sources\n  -> build them again" in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("name", ["Extractor", "regex"])
+def test_a_name_of_the_package_says_so_too(tree: Path, name: str) -> None:
+    """Python that is started in a checkout takes its packages, also where compiled ones are installed."""
+    done = python(tree, "-c", f"import constrained; constrained.{name}")
+    assert done.returncode == 1
+    assert f"ImportError: constrained/_core is not compiled in {tree}" in done.stderr
+    assert "start Python in another folder" in done.stderr
 
 
 @pytest.mark.ci
