@@ -177,14 +177,16 @@ def serve(
 
     Runs until SIGTERM or Ctrl-C and then finishes the running requests; a second Ctrl-C ends it at once.
     """
+    named = _named(models or [], name)
+    adapters = _adapters(lora or [], named)
+    # The libraries alone take seconds to import, and a large model takes minutes.
+    print(f"loading {', '.join([*named, *adapters])}", file=sys.stderr, flush=True)
     from constrained.chat.tool_format_probe import FORMATS
     from constrained.server import ServerSettings
     from constrained.server import serve as run
 
     if tool_format is not None and tool_format not in FORMATS:
         raise BadInput(f"the tool format {tool_format!r} is not known", action=f"use {', '.join(FORMATS)}")
-    named = _named(models or [], name)
-    adapters = _adapters(lora or [], named)
     settings = ServerSettings(
         api_key=_keys(api_key, api_key_file),
         protect_metrics=protect_metrics,

@@ -280,6 +280,7 @@ def test_the_command_serves_until_it_is_stopped(how: signal.Signals) -> None:
     )
     try:
         assert process.stderr is not None
+        assert process.stderr.readline() == "loading some/model\n"
         line = process.stderr.readline()
         assert line.startswith("serving some/model at http://127.0.0.1:"), line + process.stderr.read()
         url = line.split()[-1]
@@ -313,6 +314,7 @@ def test_the_command_ends_when_its_scheduler_dies() -> None:
     )
     try:
         assert process.stderr is not None
+        process.stderr.readline()  # what is loaded
         url = process.stderr.readline().split()[-1]
         answer = httpx.post(f"{url}/completions", json={"model": "some/model", "prompt": "x"}, timeout=60)
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "dead")

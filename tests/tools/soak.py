@@ -241,6 +241,7 @@ def main() -> None:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
+            process.stderr.readline()  # what is loaded
             line = process.stderr.readline()
             if not line.startswith("serving"):
                 raise SystemExit(line + process.stderr.read())
