@@ -228,11 +228,10 @@ class SpelledTokens:
 class Automaton(BaseAutomaton):
     """Token automaton; see constrained.automaton.TokenAutomaton."""
 
-    def __init__(self, shard: Shard, rules: Any, start: str, known: dict[Any, int], fuel: int, memory_limit: int, lazy_rules: Any = None) -> None:
+    def __init__(self, shard: Shard, rules: Any, start: str, known: dict[Any, int], fuel: int, memory_limit: int) -> None:
         """
         From the rules of a grammars.ir.Grammar, a dict or a grammars.packed.PackedRules. `known` maps the expressions that this shard has read to their numbers;
-        new ones are added. `lazy_rules`: a grammars.transform.lazy_rules.LazyRules that builds the bodies of other rules
-        when decoding reaches them.
+        new ones are added.
         """
 
     def next(self, state: int, token: int) -> int:
@@ -248,7 +247,7 @@ class UniqueAutomaton(BaseAutomaton):
     Token automaton of a grammar with marks; see constrained.automaton.UniqueAutomaton.
     """
 
-    def __init__(self, shard: Shard, rules: Any, start: str, known: dict[Any, int], fuel: int, memory_limit: int, lazy_rules: Any = None) -> None:
+    def __init__(self, shard: Shard, rules: Any, start: str, known: dict[Any, int], fuel: int, memory_limit: int) -> None:
         """As Automaton; the shard is one that was opened for marks."""
 
     def next(self, state: int, token: int) -> int:

@@ -53,32 +53,3 @@ class PlainTerminals:
         too, to False if it has no values, or to None; `disjoint`: whether two schemas are proved to have no value in common;
         `general`: lowers what is not plain (`grammars.json_schema.emit.not_plain`).
         """
-
-class DeferralAnalysis:
-    """
-    Which schemas of a document can be lowered lazily; see deferral_analysis.hpp.
-    """
-
-    def __init__(self, document: object, keywords: Keywords, punctuation: tuple[int, ...]) -> None:
-        """
-        `document`: from `copy_document`; `punctuation`: minimum bytes of {, }, {}, [, ], [], comma and colon, with
-        their white space.
-        """
-
-    def deferred_length(self, schema: object, pointer: str, containers_only: bool = False) -> int:
-        """
-        Minimum bytes of the arrays and objects that a schema at a pointer allows, if their rule may be lazy; otherwise
-        0. `containers_only`: also 0 if the schema allows scalars.
-        """
-
-    def deferrable_reference(self, schema: object, pointer: str) -> str | None:
-        """
-        The last reference, if the schema is only a reference to a schema with a `deferred_length` for
-        `containers_only`; otherwise None.
-        """
-
-    def pending_eager(self) -> list[tuple[str | None, str | None, tuple[str | int, ...]]]:
-        """
-        The schemas that must be lowered eagerly because deferred rules reach them, since the last call: each as a
-        pointer or a reference, and steps from there.
-        """

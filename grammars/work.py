@@ -42,7 +42,7 @@ def counted_work(place: str) -> Iterator[None]:
 
 
 def spend(steps: int, place: str = "") -> None:
-    """Counts steps where a constraint is being read. Rules that are made later (`grammars.transform.lazy_rules`) are not counted.
+    """Counts steps where a constraint is being read.
 
     Args:
         steps: about the microseconds that the work takes.

@@ -25,11 +25,6 @@ public:
     Automaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, uint32_t fuel, size_t limit);
 
     bool needs_trial() const final { return needs_trial_; }
-    /// Adds bodies of lazy rules, see `read_lazy_rules`.
-    void add_rules(const FlatGrammar& grammar, std::span<const uint32_t> rules) {
-        const std::lock_guard guard(shard_->lock);
-        read_lazy_rules(grammar, rules, shard_->regexes, exprs_);
-    }
 
 private:
     static constexpr uint32_t kManyShared = 1u << 20;  // parts: an expression has so many only if it has most of them in several places

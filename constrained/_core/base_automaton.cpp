@@ -159,7 +159,7 @@ bool BaseAutomaton::outgrown() {
 BaseAutomaton::Size BaseAutomaton::size() {
     const std::lock_guard guard(shard_->lock);
     const size_t memo = memo_bytes();
-    return {heads_.size(), gss_.size(), exprs_.size(), mask_keys(), exprs_.body_count(), permanent_bytes() + memo, memo, collections_, published_count_};
+    return {heads_.size(), gss_.size(), exprs_.size(), mask_keys(), exprs_.rule_count(), permanent_bytes() + memo, memo, collections_, published_count_};
 }
 
 }  // namespace core

@@ -95,8 +95,6 @@ public:
     size_t collections() const { return collections_; }
     Shard& shard() const { return *shard_; }
 
-    std::function<void(const std::vector<uint32_t>& rules)> supply_rules;
-
     struct Size {
         size_t states, continuations, expressions, mask_keys, rules;
         size_t bytes, memo_bytes, collections, published;
@@ -237,7 +235,7 @@ protected:
     void open_frames(ContinuationId after, Openings& made);
     size_t opening_bytes() const;
     /// Calls on_symbol(symbol, rest) for every symbol that `after` may begin with; returns whether the text may end there.
-    /// Enters rules in the order of their ranks, each once for all its callers. Throws MissingRules.
+    /// Enters rules in the order of their ranks, each once for all its callers.
     template <class OnSymbol>
     bool collect_first(ContinuationId after, OnSymbol&& on_symbol);
 
@@ -369,11 +367,6 @@ protected:
     uint32_t start_ = kDead;
 };
 
-struct MissingRules {
-    BaseAutomaton* automaton;
-    std::vector<uint32_t> rules;
-};
-
 template <class OnSymbol>
 bool BaseAutomaton::collect_first(ContinuationId after, OnSymbol&& on_symbol) {
     auto& [first, calls, entered, together] = first_symbols_;
@@ -385,7 +378,6 @@ bool BaseAutomaton::collect_first(ContinuationId after, OnSymbol&& on_symbol) {
     };
     opening(after, first);
     for (const Opening& one : first.ways) begin(one);
-    std::vector<uint32_t> missing;
     while (!calls.empty()) {
         Pending call = calls[0];
         together.clear();
@@ -396,22 +388,15 @@ bool BaseAutomaton::collect_first(ContinuationId after, OnSymbol&& on_symbol) {
         }
         if (together.size() > 1) call.then = gss_.join(together);
         const auto at = std::ranges::lower_bound(entered, call, [](const Pending& a, const Pending& b) { return b < a; });
-        const bool fresh = at == entered.end() || at->rule != call.rule;
-        if (fresh) {
+        if (at == entered.end() || at->rule != call.rule) {
             entered.insert(at, call);
         } else {  // a unit cycle: enter the rule again only if its continuation grew
             call.then = gss_.join(at->then, call.then);
             if (call.then == at->then) continue;
             at->then = call.then;
         }
-        const uint32_t rule = call.rule;
-        if (exprs_.has_body(rule)) {
-            for (const Move& move : exprs_.moves(exprs_.body(rule))) begin({move.call, move.target, gss_.push(move.rest, call.then)});
-        } else if (fresh) {
-            missing.push_back(rule);
-        }
+        for (const Move& move : exprs_.moves(exprs_.body(call.rule))) begin({move.call, move.target, gss_.push(move.rest, call.then)});
     }
-    if (!missing.empty()) throw MissingRules{this, std::move(missing)};
     return first.accepts;
 }
 

@@ -10,8 +10,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "automaton.hpp"
+#include "ir_reader.hpp"
 #include "mask_batch.hpp"
-#include "lazy_rules.hpp"
 #include "lexer_automaton.hpp"
 #include "numpy_mask.hpp"
 #include "unique_automaton.hpp"
@@ -93,6 +93,13 @@ private:
     MaskArray array_;
 };
 
+/// What `ask` returns, other threads of Python running meanwhile.
+template <class Ask>
+auto without_gil(Ask&& ask) {
+    const native::ReleasedGil released;
+    return ask();
+}
+
 void check(const BaseAutomaton& automaton, uint32_t state) {
     if (!automaton.has_state(state)) throw nb::index_error("not a state of this automaton");
 }
@@ -102,22 +109,7 @@ uint32_t next(BaseAutomaton& automaton, uint32_t state, int64_t token) {
     if (token < 0 || token >= automaton.shard().size) throw nb::index_error("token id outside the vocabulary");
     const uint32_t known = automaton.find_next(state, static_cast<uint32_t>(token));
     if (known != core::Memo::kMissing) return known;
-    return core::with_lazy_rules([&] { return automaton.next(state, static_cast<uint32_t>(token)); });
-}
-
-/// `with_lazy_rules` for calls from speculation, which may or may not hold the GIL; building a rule acquires it.
-template <class Ask>
-auto with_lazy_rules_for_draft(Ask&& ask) {
-    for (;;) {
-        core::MissingRules missing;
-        try {
-            return ask();
-        } catch (const core::MissingRules& error) {
-            missing = error;
-        }
-        const native::AcquiredGil acquired;
-        missing.automaton->supply_rules(missing.rules);
-    }
+    return without_gil([&] { return automaton.next(state, static_cast<uint32_t>(token)); });
 }
 
 /// The automaton as C functions, for speculation. They run with the GIL released; on an error they return 0.
@@ -133,7 +125,7 @@ nb::capsule automaton_table(BaseAutomaton& self) {
             const uint32_t known = self.find_next(state, token);
             if (known != core::Memo::kMissing) return known;
             try {
-                return with_lazy_rules_for_draft([&] { return self.next(state, token); });
+                return self.next(state, token);
             } catch (...) {
                 return BaseAutomaton::kDead;
             }
@@ -142,7 +134,7 @@ nb::capsule automaton_table(BaseAutomaton& self) {
             BaseAutomaton& self = *static_cast<BaseAutomaton*>(automaton);
             if (!self.has_state(state)) return 0;
             try {
-                return with_lazy_rules_for_draft([&] { return self.forced(state); }).copy(into, room);
+                return self.forced(state).copy(into, room);
             } catch (...) {
                 return 0;
             }
@@ -152,7 +144,7 @@ nb::capsule automaton_table(BaseAutomaton& self) {
             std::fill_n(into, 4, uint64_t{0});
             if (!self.has_state(state)) return;
             try {
-                const core::ByteSet bytes = with_lazy_rules_for_draft([&] { return self.allowed_bytes(state); });
+                const core::ByteSet bytes = self.allowed_bytes(state);
                 for (size_t byte = bytes._Find_first(); byte < 256; byte = bytes._Find_next(byte)) into[byte / 64] |= uint64_t{1} << byte % 64;
             } catch (...) {
             }
@@ -167,7 +159,7 @@ void fill_mask(BaseAutomaton& automaton, uint32_t state, nb::object mask) {
     const MaskBuffer buffer(mask);
     uint32_t* out = mask_words(automaton, buffer.data(), buffer.size());
     if (automaton.find_mask_bits(state, out)) return;
-    core::with_lazy_rules([&] { automaton.fill_mask(state, out); });
+    without_gil([&] { automaton.fill_mask(state, out); });
 }
 
 /// Throws unless every state belongs to its automaton, and all automata to one vocabulary.
@@ -190,12 +182,12 @@ void fill_masks(std::span<BaseAutomaton* const> automata, const std::vector<uint
     batch.budgets = budgets;
     if (states.empty()) return;
     uint32_t* out = mask_words(batch.automaton(0), masks.data(), masks.shape(1));
-    core::with_lazy_rules([&] { core::fill_masks(batch, out); });
+    without_gil([&] { core::fill_masks(batch, out); });
 }
 
 std::vector<uint32_t> mask_ids(std::span<BaseAutomaton* const> automata, const std::vector<uint32_t>& states) {
     const core::MaskBatch batch = check(automata, states);
-    return core::with_lazy_rules([&] { return core::mask_ids(batch); });
+    return without_gil([&] { return core::mask_ids(batch); });
 }
 
 void same_length(const std::vector<BaseAutomaton*>& automata, const std::vector<uint32_t>& states) {
@@ -206,7 +198,7 @@ uint32_t mask_id(BaseAutomaton& automaton, uint32_t state) {
     check(automaton, state);
     const uint32_t known = automaton.find_mask_id(state);
     if (known != UINT32_MAX) return known;
-    return core::with_lazy_rules([&] { return automaton.mask_id(state); });
+    return without_gil([&] { return automaton.mask_id(state); });
 }
 
 /// The two methods that are called for each token. Every class binds them again: nanobind recognises an instance of the
@@ -224,17 +216,11 @@ nb::class_<A, Base...>& define_token_methods(nb::class_<A, Base...>& automaton) 
             "Writes the allowed tokens: bit t % 32 of word t // 32; EOS bits iff complete.");
 }
 
-/// The automaton that knows the rules.
-Automaton& with_rules(Automaton& automaton) { return automaton; }
-Automaton& with_rules(UniqueAutomaton& automaton) { return automaton.inner(); }
-
-/// Constructs an automaton of rules, some of which are built when decoding reaches them.
+/// Constructs an automaton of rules.
 template <class A>
 void construct(A* self, std::shared_ptr<Shard> shard, nb::object rules, nb::str start, nb::dict known, uint32_t fuel,
-               size_t memory_limit, nb::object lazy_rules) {
-    nb::dict index, lengths;
-    if (!lazy_rules.is_none()) lengths = nb::cast<nb::dict>(lazy_rules.attr("min_lengths"));
-    core::IrReader reader(known, index, lengths);
+               size_t memory_limit) {
+    core::IrReader reader(known);
     if (nb::isinstance<nb::dict>(rules)) {
         reader.read(nb::borrow<nb::dict>(rules), start);
     } else {
@@ -250,10 +236,6 @@ void construct(A* self, std::shared_ptr<Shard> shard, nb::object rules, nb::str 
         new (self) A(std::move(shard), reader.grammar, fuel, memory_limit);
     }
     reader.remember(reader.grammar.terminals);
-    if (lazy_rules.is_none()) return;
-    const auto source = std::make_shared<core::LazyRuleSource>(reader, known, lazy_rules);
-    Automaton& automaton = with_rules(*self);
-    automaton.supply_rules = [&automaton, source](const std::vector<uint32_t>& rules) { source->supply_rules(automaton, rules); };
 }
 
 void define_base_automaton(nb::module_& m) {
@@ -290,7 +272,7 @@ void define_base_automaton(nb::module_& m) {
             [](BaseAutomaton& self, uint32_t state, const MaskArray& mask, uint32_t budget) {
                 check(self, state);
                 uint32_t* out = mask_words(self, mask.data(), mask.size());
-                core::with_lazy_rules([&] { self.fill_mask_within(state, budget, out); });
+                without_gil([&] { self.fill_mask_within(state, budget, out); });
             },
             "state"_a, "mask"_a.noconvert(), "budget"_a,
             "Writes the tokens after which at most budget - 1 more tokens complete the text; EOS bits iff complete.")
@@ -320,7 +302,7 @@ void define_base_automaton(nb::module_& m) {
             "forced",
             [](BaseAutomaton& self, uint32_t state) {
                 check(self, state);
-                const std::string text = core::with_lazy_rules([&] { return self.forced(state); });
+                const std::string text = without_gil([&] { return self.forced(state); });
                 return nb::bytes(text.data(), text.size());
             },
             "state"_a, "Longest common prefix of all completions, cut at 16,384 bytes.")
@@ -331,7 +313,7 @@ void define_base_automaton(nb::module_& m) {
             [](BaseAutomaton& self, uint32_t state) {
                 check(self, state);
                 if (state == BaseAutomaton::kDead) throw nb::value_error("a dead state has no completion");
-                return core::with_lazy_rules([&] { return self.shortest_completion(state); });
+                return without_gil([&] { return self.shortest_completion(state); });
             },
             "state"_a, "Number of tokens, without EOS, that complete the text; 0 iff it is complete.")
         .def(
@@ -339,7 +321,7 @@ void define_base_automaton(nb::module_& m) {
             [](BaseAutomaton& self, uint32_t state) {
                 check(self, state);
                 if (state == BaseAutomaton::kDead) throw nb::value_error("a dead state has no completion");
-                return core::with_lazy_rules([&] { return self.counts_exactly(state); });
+                return without_gil([&] { return self.counts_exactly(state); });
             },
             "state"_a, "Whether that number is the least, here and in every state that can follow.")
         .def(
@@ -347,7 +329,7 @@ void define_base_automaton(nb::module_& m) {
             [](BaseAutomaton& self, uint32_t state) {
                 check(self, state);
                 if (state == BaseAutomaton::kDead) throw nb::value_error("a dead state has no completion");
-                return core::with_lazy_rules([&] { return self.count_thoroughly(state); });
+                return without_gil([&] { return self.count_thoroughly(state); });
             },
             "state"_a, "Makes that number the least, also where many texts follow; False where they are too many for that.")
         .def_prop_ro("needs_trial", &BaseAutomaton::needs_trial, "Whether later masks may take much more work than the first ones, as far as the grammar shows it.")
@@ -425,14 +407,14 @@ void define_spelled_tokens(nb::module_& m) {
             "can_complete",
             [](SpelledTokens& self, uint32_t state) {
                 check(self.automaton, state);
-                return core::with_lazy_rules([&] { return self.automaton.can_be_spelled(state, self.tokens); });
+                return without_gil([&] { return self.automaton.can_be_spelled(state, self.tokens); });
             },
             "state"_a, "Whether they spell a completion.")
         .def(
             "shortest_completion",
             [](SpelledTokens& self, uint32_t state) {
                 check(self.automaton, state);
-                return core::with_lazy_rules([&] { return self.automaton.spelled_completion(state, self.tokens); });
+                return without_gil([&] { return self.automaton.spelled_completion(state, self.tokens); });
             },
             "state"_a, "Number of them, without EOS, that complete the text; 2**32 - 1 if they spell no completion.")
         .def(
@@ -441,7 +423,7 @@ void define_spelled_tokens(nb::module_& m) {
                 check(self.automaton, state);
                 if (mask.size() != (self.tokens + 31) / 32) throw nb::value_error("mask has the wrong length");
                 uint32_t* out = reinterpret_cast<uint32_t*>(mask.data());
-                core::with_lazy_rules([&] { self.automaton.fill_spelled_mask(state, self.tokens, budget, out); });
+                without_gil([&] { self.automaton.fill_spelled_mask(state, self.tokens, budget, out); });
             },
             "state"_a, "mask"_a.noconvert(), "budget"_a,
             "Writes those after which at most budget - 1 more of them complete the text; EOS bits iff complete.");
@@ -587,21 +569,20 @@ NB_MODULE(_core, m) {
     define_token_methods(automaton)
         .def(
             "__init__", &construct<Automaton>,
-            "shard"_a, "rules"_a, "start"_a, "known"_a, "fuel"_a, "memory_limit"_a, "lazy_rules"_a.none() = nb::none(),
+            "shard"_a, "rules"_a, "start"_a, "known"_a, "fuel"_a, "memory_limit"_a,
             nb::sig("def __init__(self, shard: Shard, rules: typing.Any, start: str, "
-                    "known: dict[typing.Any, int], fuel: int, memory_limit: int, lazy_rules: typing.Any = None) -> None"),
+                    "known: dict[typing.Any, int], fuel: int, memory_limit: int) -> None"),
             "From the rules of a grammars.ir.Grammar, a dict or a grammars.packed.PackedRules. `known` maps the expressions that this shard has read to their numbers;\n"
-            "new ones are added. `lazy_rules`: a grammars.transform.lazy_rules.LazyRules that builds the bodies of other rules\n"
-            "when decoding reaches them.");
+            "new ones are added.");
 
     nb::class_<UniqueAutomaton, BaseAutomaton> unique(
         m, "UniqueAutomaton", "Token automaton of a grammar with marks; see constrained.automaton.UniqueAutomaton.");
     define_token_methods(unique)
         .def(
             "__init__", &construct<UniqueAutomaton>,
-            "shard"_a, "rules"_a, "start"_a, "known"_a, "fuel"_a, "memory_limit"_a, "lazy_rules"_a.none() = nb::none(),
+            "shard"_a, "rules"_a, "start"_a, "known"_a, "fuel"_a, "memory_limit"_a,
             nb::sig("def __init__(self, shard: Shard, rules: typing.Any, start: str, "
-                    "known: dict[typing.Any, int], fuel: int, memory_limit: int, lazy_rules: typing.Any = None) -> None"),
+                    "known: dict[typing.Any, int], fuel: int, memory_limit: int) -> None"),
             "As Automaton; the shard is one that was opened for marks.")
         .def_prop_ro("search_exhausted", &UniqueAutomaton::search_exhausted, "Whether a search for a completion ran out of fuel.");
 

@@ -121,7 +121,7 @@ void RuleExprStore::collect(Survivors& exprs) {
     exprs.keep(kEmptyLanguage.value);
     exprs.keep(kEpsilon.value);
     for (const Rule& rule : rules_) {
-        if (rule.body != kNoBody) exprs.keep(rule.body.value);
+        exprs.keep(rule.body.value);
     }
     interleaves_.for_each_expr([&](ExprId& expr) { exprs.keep(expr.value); });
     Survivors states = interleaves_.nothing_kept();
@@ -178,7 +178,7 @@ void RuleExprStore::collect(Survivors& exprs) {
         index_.find_or_insert(hash_of(node), [](uint32_t) { return false; }, [&] { return number; });
     }
     for (Rule& rule : rules_) {
-        if (rule.body != kNoBody) rule.body = exprs[rule.body];
+        rule.body = exprs[rule.body];
     }
     for (InterleaveId& start : read_interleaves_) start = states[start];
     interleaves_.for_each_expr([&](ExprId& expr) { expr = exprs[expr]; });

@@ -135,16 +135,9 @@ void read_grammar(const FlatGrammar& flat, RegexStore& regexes, RuleExprStore& e
     read_rules(flat, exprs, terminals(flat, regexes, exprs, fuel));
 }
 
-void read_lazy_rules(const FlatGrammar& flat, std::span<const uint32_t> names, RegexStore& regexes, RuleExprStore& exprs) {
-    exprs.declare_lazy_rules(flat.lazy_rules);
-    // Unlimited fuel: the analysis that deferred the rules excludes expensive terminals.
-    const std::vector<ExprId> made = read_exprs(flat, exprs, terminals(flat, regexes, exprs, UINT32_MAX));
-    exprs.add_bodies(names, bodies(flat, made));
-}
-
 void read_rules(const FlatGrammar& flat, RuleExprStore& exprs, const std::function<ExprId(int32_t)>& terminal) {
     const std::vector<ExprId> made = read_exprs(flat, exprs, terminal);
-    exprs.set_rules(bodies(flat, made), flat.lazy_rules);
+    exprs.set_rules(bodies(flat, made));
     if (exprs.has_nullable_entries()) throw std::invalid_argument("malformed grammar: an entry of an interleave has a nullable head");
 }
 

@@ -29,7 +29,6 @@ struct FlatGrammar {
     std::vector<RegexId> terminals;  // of every node of the regular expressions
     std::vector<int32_t> rules;
     uint32_t start = 0;
-    std::vector<LazyRule> lazy_rules;  // rules without a body; their numbers follow the other rules
     bool padded = false;  // some mark is `Mark::Padding`
 };
 
@@ -41,9 +40,6 @@ std::vector<RegexId> read_regexes(const FlatRegexes& flat, RegexStore& regexes, 
 
 /// Reads the rules into `exprs`. Throws TooLarge if deciding the emptiness of a terminal takes more than `fuel` steps.
 void read_grammar(const FlatGrammar& flat, RegexStore& regexes, RuleExprStore& exprs, uint32_t fuel);
-
-/// Adds the bodies of lazy rules: `flat.rules[i]` is the body of rule `names[i]`.
-void read_lazy_rules(const FlatGrammar& flat, std::span<const uint32_t> names, RegexStore& regexes, RuleExprStore& exprs);
 
 /// As `read_grammar`; `terminal` returns the expression for a node of the regular expressions.
 void read_rules(const FlatGrammar& flat, RuleExprStore& exprs, const std::function<ExprId(int32_t)>& terminal);

@@ -393,7 +393,6 @@ void IrReader::emit_expr(PyObject* node, Op op) {
 uint32_t IrReader::number(nb::handle name) {
     const auto rule = static_cast<uint32_t>(rule_index_.size());
     rule_index_[name] = nb::int_(rule);
-    names_.push_back(nb::borrow(name));
     return rule;
 }
 
@@ -401,14 +400,8 @@ int32_t IrReader::rule_of(PyObject* call) {
     PyObject* const name = attribute(call, classes().rule);
     PyObject* const index = PyDict_GetItemWithError(rule_index_.ptr(), name);
     if (index) return integer(index);
-    PyObject* const length = PyErr_Occurred() ? nullptr : PyDict_GetItemWithError(lengths_.ptr(), name);
-    if (!length) {
-        if (!PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, name);
-        throw nb::python_error();
-    }
-    const uint32_t rule = number(name);
-    grammar.lazy_rules.push_back({rule, static_cast<uint32_t>(integer(length))});
-    return static_cast<int32_t>(rule);
+    if (!PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, name);
+    throw nb::python_error();
 }
 
 }  // namespace core

@@ -58,26 +58,17 @@ private:
 class IrReader {
 public:
     /// `known`: residual ids of regular expressions that the shard has read; these become references.
-    /// `index`: numbers of rules by name, with and without a body. A called rule that is not in `index` becomes a lazy rule
-    /// if `lengths` has its minimum length.
-    explicit IrReader(nanobind::dict known, nanobind::dict index = {}, nanobind::dict lengths = {})
-        : known_(std::move(known)), rule_index_(std::move(index)), lengths_(std::move(lengths)) {}
+    explicit IrReader(nanobind::dict known) : known_(std::move(known)) {}
 
     /// Reads rules, a dict from names to expressions.
     /// Throws KeyError for a call of an unknown rule, TypeError for an object that is not a node.
     void read(nanobind::dict rules, nanobind::handle start);
     /// Reads packed rules, a `grammars.packed.PackedRules`.
     void read_packed(nanobind::handle rules);
-    /// Reads the body of a declared rule.
-    void read_body(nanobind::handle body) { grammar.rules.push_back(add(body.ptr(), expr_nodes_, expr_stack_)); }
     /// The node of a regular expression; reads it if necessary.
     int32_t node_index(nanobind::handle regex) { return add(regex.ptr(), regex_nodes_, regex_stack_); }
     /// Adds the expressions read by this reader to `known`; `ids` are the residual ids of the nodes.
     void remember(const std::vector<RegexId>& ids);
-
-    /// Numbers of rules by name; and the names that this reader numbered, in order.
-    const nanobind::dict& index() const { return rule_index_; }
-    const std::vector<nanobind::object>& names() const { return names_; }
 
     /// Whether the rules have marks (marks.hpp).
     bool marked() const { return marked_; }
@@ -93,8 +84,7 @@ private:
     uint32_t number(nanobind::handle name);
 
     nanobind::dict known_;
-    nanobind::dict rule_index_, lengths_;
-    std::vector<nanobind::object> names_;
+    nanobind::dict rule_index_;
     NodeIndex regex_nodes_, expr_nodes_;
     std::vector<PyObject*> regex_stack_, expr_stack_;
     bool marked_ = false;

@@ -236,29 +236,9 @@ ByteSet RuleExprStore::may_need_head_after(ExprId id) const {
     return interleaves_.may_need_value_after({node.a}, node.b, {node.c});
 }
 
-void RuleExprStore::declare_lazy_rules(std::span<const LazyRule> lazy_rules) {
-    for (const auto& [rule, length] : lazy_rules) {
-        if (rule >= rules_.size()) rules_.resize(rule + 1);
-        rules_[rule] = {kNoBody, length, UINT32_MAX};  // it begins with a terminal, so it may be entered last
-    }
-}
-
-void RuleExprStore::add_bodies(std::span<const uint32_t> rules, const std::vector<ExprId>& bodies) {
-    for (size_t i = 0; i < rules.size(); ++i) {
-        Rule& rule = rules_.at(rules[i]);
-        if (rule.body != kNoBody) continue;
-        const bool begins = std::ranges::none_of(moves(bodies[i]), [](const Move& move) { return move.call; });
-        if (!begins || min_length(bodies[i]) != rule.min_length) {
-            throw std::invalid_argument("malformed grammar: the body of a lazy rule differs from its declaration");
-        }
-        rule.body = bodies[i];
-    }
-}
-
-void RuleExprStore::set_rules(std::vector<ExprId> bodies, std::span<const LazyRule> lazy_rules) {
+void RuleExprStore::set_rules(std::vector<ExprId> bodies) {
     rules_.clear();
     for (const ExprId body : bodies) rules_.push_back({body});
-    declare_lazy_rules(lazy_rules);
     // Least fixed point of the minimum lengths. Children have smaller ids than parents, and callers usually precede the
     // rules they call, so visiting the rules backwards needs two rounds for most grammars; long chains of rules need one for each.
     bool changed = true;
@@ -304,9 +284,7 @@ void RuleExprStore::measure_chains() {
             default: break;
         }
     }
-    for (uint32_t rule = 0; rule < rules_.size(); ++rule) {
-        if (has_body(rule)) bodies.emplace_back(rules_[rule].body.value, rule);
-    }
+    for (uint32_t rule = 0; rule < rules_.size(); ++rule) bodies.emplace_back(rules_[rule].body.value, rule);
     const Predecessors wholes(uses, nodes_.size()), rules_of(bodies, nodes_.size());
     std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> due;
     std::vector<bool> waits(nodes_.size());
@@ -347,7 +325,6 @@ void RuleExprStore::find_left_recursion() {
     const auto count = static_cast<uint32_t>(rules_.size());
     std::vector<std::vector<Edge>> edges(count);
     for (uint32_t rule = 0; rule < count; ++rule) {
-        if (!has_body(rule)) continue;
         std::vector<std::pair<ExprId, bool>> work{{rules_[rule].body, false}};
         std::unordered_set<uint64_t> seen;
         while (!work.empty()) {

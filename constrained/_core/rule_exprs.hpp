@@ -22,12 +22,6 @@
 
 namespace core {
 
-/// A rule whose body is built on demand, with its minimum length. The body begins with a terminal.
-struct LazyRule {
-    uint32_t rule;
-    uint32_t min_length;
-};
-
 struct Move {
     bool call;        // a call of rule `target`; otherwise terminal `target` (a RegexId)
     uint32_t target;
@@ -89,20 +83,11 @@ public:
     ByteSet may_need_head_after(ExprId id) const;
 
     /// Sets the bodies of the rules, computes minimum lengths and detects left recursion.
-    void set_rules(std::vector<ExprId> bodies, std::span<const LazyRule> lazy_rules);
-    /// Declares rules without bodies, which expressions may call from now on.
-    void declare_lazy_rules(std::span<const LazyRule> lazy_rules);
-    /// Adds bodies of declared rules. Throws invalid_argument if a minimum length differs from the declared one, or a body
-    /// begins with a call.
-    void add_bodies(std::span<const uint32_t> rules, const std::vector<ExprId>& bodies);
+    void set_rules(std::vector<ExprId> bodies);
 
     /// See `InterleaveStore::demanding`.
     bool demanding() const { return interleaves_.demanding(); }
-    /// Number of rules with a body.
-    size_t body_count() const {
-        return std::ranges::count_if(rules_, [](const Rule& rule) { return rule.body != kNoBody; });
-    }
-    bool has_body(uint32_t rule) const { return rules_[rule].body != kNoBody; }
+    size_t rule_count() const { return rules_.size(); }
     ExprId body(uint32_t rule) const { return rules_[rule].body; }
     uint32_t rule_length(uint32_t rule) const { return rules_[rule].min_length; }
     /// A left-recursive rule, or UINT32_MAX.
@@ -142,7 +127,6 @@ private:
         uint32_t moves_at = kNoMoves;
         uint32_t moves_count = 0;
     };
-    static constexpr ExprId kNoBody{UINT32_MAX};
     struct Rule {
         ExprId body;
         uint32_t min_length = kInfinite;

@@ -31,8 +31,6 @@ public:
     /// searches: items that may be equal to earlier ones end.
     UniqueAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, uint32_t fuel, size_t limit);
 
-    /// The automaton of the grammar with its marks, which lazy rules are added to.
-    Automaton& inner() { return *inner_; }
     bool needs_trial() const final { return padded_ || inner_->needs_trial(); }  // a search may have to read what is listed
     uint32_t left_recursive() const final { return inner_->left_recursive(); }
     /// Whether a search for a completion ran out of fuel.

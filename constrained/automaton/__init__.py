@@ -39,7 +39,6 @@ from grammars.counted import CountedGrammar, CountedText
 from grammars.garbage import rare_collections
 from grammars.lexer import LexerGrammar, reject_lexer_grammar
 from grammars.packed import PackedRules
-from grammars.transform.lazy_rules import LazyRules, rules_built_so_far
 from grammars.transform.repeated_letters import with_repeated_letters
 from grammars.visit import children, fold
 
@@ -239,14 +238,8 @@ def _construct(
     grammar, shard = automaton.grammar, shards.next_shard()
     known = shard.regexes
     try:
-        if isinstance(grammar.rules, PackedRules):
-            rules: Any = grammar.rules
-        else:
-            rules = rules_built_so_far(grammar)
-        lazy_rules = grammar.rules if isinstance(grammar.rules, LazyRules) else None
-        if lazy_rules is not None:
-            rules |= lazy_rules.eager_exprs
-        init(shard.core, rules, grammar.start, known, _EMPTINESS_FUEL, memory_limit, lazy_rules)
+        rules: Any = grammar.rules if isinstance(grammar.rules, PackedRules) else dict(grammar.rules)
+        init(shard.core, rules, grammar.start, known, _EMPTINESS_FUEL, memory_limit)
     except _core.TooLarge as error:
         raise ConstraintTooLarge(
             f"the constraint is too large to compile: {error}",

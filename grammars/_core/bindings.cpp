@@ -2,7 +2,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/shared_ptr.h>
 
-#include "deferral_analysis.hpp"
 #include "equal_parts.hpp"
 #include "gil.hpp"
 #include "json_text.hpp"
@@ -11,7 +10,6 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 using schemas::Keywords;
-using schemas::DeferralAnalysis;
 using schemas::PlainTerminals;
 
 NB_MODULE(_core, m) {
@@ -79,32 +77,4 @@ NB_MODULE(_core, m) {
             "document is not plain. `scalar`: from a schema to the expression of its scalars, to a tuple of them if it allows other values\n"
             "too, to False if it has no values, or to None; `disjoint`: whether two schemas are proved to have no value in common;\n"
             "`general`: lowers what is not plain (`grammars.json_schema.emit.not_plain`).");
-
-    nb::class_<DeferralAnalysis>(m, "DeferralAnalysis", "Which schemas of a document can be lowered lazily; see deferral_analysis.hpp.")
-        .def(
-            "__init__",
-            [](DeferralAnalysis* self, nb::object document, std::shared_ptr<Keywords> keywords, nb::tuple punctuation) {
-                uint32_t lengths[8];
-                if (nb::len(punctuation) != 8) throw nb::value_error("punctuation: eight lengths");
-                for (size_t i = 0; i < 8; ++i) lengths[i] = nb::cast<uint32_t>(punctuation[i]);
-                const auto [open, close, empty, open_array, close_array, empty_array, comma, colon] = lengths;
-                new (self) DeferralAnalysis(std::move(document), std::move(keywords),
-                                  {open, close, empty, open_array, close_array, empty_array, comma, colon});
-            },
-            "document"_a, "keywords"_a, "punctuation"_a,
-            nb::sig("def __init__(self, document: object, keywords: Keywords, punctuation: tuple[int, ...]) -> None"),
-            "`document`: from `copy_document`; `punctuation`: minimum bytes of {, }, {}, [, ], [], comma and colon, with\n"
-            "their white space.")
-        .def("deferred_length", &DeferralAnalysis::deferred_length, "schema"_a, "pointer"_a, "containers_only"_a = false,
-             nb::sig("def deferred_length(self, schema: object, pointer: str, containers_only: bool = False) -> int"),
-             "Minimum bytes of the arrays and objects that a schema at a pointer allows, if their rule may be lazy; otherwise\n"
-             "0. `containers_only`: also 0 if the schema allows scalars.")
-        .def("deferrable_reference", &DeferralAnalysis::deferrable_reference, "schema"_a, "pointer"_a,
-             nb::sig("def deferrable_reference(self, schema: object, pointer: str) -> str | None"),
-             "The last reference, if the schema is only a reference to a schema with a `deferred_length` for\n"
-             "`containers_only`; otherwise None.")
-        .def("pending_eager", &DeferralAnalysis::pending_eager,
-             nb::sig("def pending_eager(self) -> list[tuple[str | None, str | None, tuple[str | int, ...]]]"),
-             "The schemas that must be lowered eagerly because deferred rules reach them, since the last call: each as a\n"
-             "pointer or a reference, and steps from there.");
 }

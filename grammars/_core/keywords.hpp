@@ -1,4 +1,4 @@
-// The keywords of one JSON Schema draft: the check of each value, and the role in the deferral analysis.
+// The keywords of one JSON Schema draft: the check of each value, and its role where schemas are read natively.
 //
 // Invariant: strings compare by content; each keyword of a schema is looked up once.
 // Thread safety: the GIL guards everything in this module.
@@ -19,7 +19,7 @@ enum class KeywordCheck : uint8_t {
     Schema, SchemaOrList, SchemaList, SchemasByName, Dependencies,
 };
 
-/// The role in the deferral analysis. `OtherConstraint`: constrains values, not analysed; `Annotation`: does not.
+/// The role of a keyword. `OtherConstraint`: constrains values, not read natively by its role; `Annotation`: does not.
 enum class Role : uint8_t {
     Annotation, OtherConstraint, Identifier, Type, Enum, Const, Minimum, Maximum, ExclusiveMinimum, ExclusiveMaximum, MinLength,
     MaxLength, Format, PrefixItems, Items, AdditionalItems, MinItems, MaxItems, UniqueItems, Properties,

@@ -4,7 +4,7 @@
     source     documents, ``$ref``, dialects, one handler per keyword, the parsed form of a schema
     resolve    ``allOf``, ``anyOf``, ``oneOf``, ``not``, ``if``, ``unevaluated*``: from schemas to disjuncts
     parameters objects as the parameters of a tool call, in the markup of model families
-    emit       rules and terminals: scalars, objects, arrays, ``contains``, ``uniqueItems``, negated objects, lazy rules
+    emit       rules and terminals: scalars, objects, arrays, ``contains``, ``uniqueItems``, negated objects
 
 Every text of the grammar is the JSON of a valid instance, and every valid instance has a text, with members in the
 order of the schema: see `lower_schema`. Nothing here depends on tokenizers or models.
@@ -30,7 +30,6 @@ from grammars.errors import (
 )
 from grammars.garbage import rare_collections
 from grammars.json_schema.emit.arrays import ItemsAreCompared
-from grammars.json_schema.emit.lazy_rules import LazySchemaRules
 from grammars.json_schema.emit.lowering import SchemaLowering
 from grammars.json_schema.emit.plain import lower_plain
 from grammars.json_schema.parameters.literals import ESCAPES as LITERAL_ESCAPES
@@ -52,7 +51,6 @@ from grammars.json_schema.text.ensure_ascii import restrict_escapes
 from grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
 from grammars.json_schema.text.punctuation import Separators, Whitespace, gap_of, punctuation_for
 from grammars.json_schema.text.python import KINDS
-from grammars.transform.lazy_rules import rules_built_so_far
 from grammars.transform.productive import productive_rules
 from grammars.work import counted_work
 
@@ -76,10 +74,8 @@ PropertyOrder = Literal["schema", "any"]
 UnsupportedKeywordPolicy = Literal["refuse", "check"]
 _ORDERS, _POLICIES = get_args(PropertyOrder), get_args(UnsupportedKeywordPolicy)
 
-LAZY_RULES_THRESHOLD = 150
-"""Number of subschemas from which on rules are deferred: see `grammars.json_schema.emit.lazy_rules`."""
-WALK_LIMIT = 2_000
-"""Number of subschemas up to which the native walk is tried: see `grammars.json_schema.emit.plain`."""
+_EQUAL_PARTS_FROM = 150
+"""Number of subschemas from which on those with the same text are lowered once."""
 _MAX_CONFLICTS = 5
 _MOST_WHITESPACE = 100
 """A greater `max_whitespace` means this one: nobody writes more."""
@@ -237,7 +233,7 @@ def lower_schema(
         )
 
     def rows_of(lowering: SchemaLowering) -> Iterator[tuple[SchemaNode, list[tuple[str, bool, str]]]]:
-        """The keywords of each schema, in the order of a lowering without deferred rules."""
+        """The keywords of each schema, in the order of its lowering."""
         if not lowering.rules and not lowering.expansion.visited_nodes:
             lowering.run()
         rows = lowering.expansion.report_rows()
@@ -245,11 +241,10 @@ def lower_schema(
 
     eager = strict or ensure_ascii is not None or markup is not None or bool(excludes)
     distinct_names = False  # of all objects
-    copy = None if eager or size < LAZY_RULES_THRESHOLD else copy_document(schema)
+    copy = None if eager or size < _EQUAL_PARTS_FROM else copy_document(schema)
     kept = schema if copy is None else copy
     if (
-        size < WALK_LIMIT
-        and table is None
+        table is None
         and additional_properties_default
         and not eager
         and dialect is SCHEMA_DIALECTS.get(dialect.name)
@@ -273,27 +268,22 @@ def lower_schema(
 
     equal = {} if copy is None else equal_parts(copy)
 
-    def lower() -> tuple[SchemaLowering, LazySchemaRules | None, ir.Grammar, bool]:
+    def lower() -> tuple[SchemaLowering, ir.Grammar, bool]:
         """With the grammar of the schema: whether it has a text."""
         nonlocal distinct_names
         try:
-            lowering, lazy_rules, grammar = lower_once()
+            lowering, grammar = lower_once()
         except ItemsAreCompared:
             distinct_names = True
-            lowering, lazy_rules, grammar = lower_once()
-        productive = productive_rules(rules_built_so_far(grammar), lowering.productive())
-        return lowering, lazy_rules, grammar, grammar.start in productive
+            lowering, grammar = lower_once()
+        productive = productive_rules(grammar.rules, lowering.productive())
+        return lowering, grammar, grammar.start in productive
 
-    def lower_once() -> tuple[SchemaLowering, LazySchemaRules | None, ir.Grammar]:
+    def lower_once() -> tuple[SchemaLowering, ir.Grammar]:
         lowering = lowering_of(kept, equal, distinct_names=distinct_names)
         if markup is None:
-            lazy_rules = (
-                None
-                if copy is None
-                else LazySchemaRules(lowering.document, dialect.native_keywords, punctuation)
-            )
             try:
-                return lowering, lazy_rules, lowering.run(lazy_rules)
+                return lowering, lowering.run()
             except ItemsAreCompared:
                 lowering.release()
                 raise
@@ -305,10 +295,10 @@ def lower_schema(
             ordered=property_order == "schema",
             closed=not additional_properties_default,
         )
-        return lowering, None, parameters.run()
+        return lowering, parameters.run()
 
     try:
-        lowering, lazy_rules, grammar, productive = lower()
+        lowering, grammar, productive = lower()
         again = bool(equal) and not (productive and not lowering.diagnostics.problems)
         if again:
             lowering.release()
@@ -318,7 +308,7 @@ def lower_schema(
         again = True
     if again:  # an error names every place, not only the first of those with one text
         equal = {}
-        lowering, lazy_rules, grammar, productive = lower()
+        lowering, grammar, productive = lower()
     unchecked = tuple(
         sorted(
             lowering.diagnostics.problems.values(), key=lambda problem: document_order(schema, problem.place)
@@ -350,8 +340,7 @@ def lower_schema(
         return LoweredSchema(
             grammar, KeywordReport(partial(rows_of, lowering), unchecked), unchecked, dialect.name
         )
-    if lazy_rules is None or not lazy_rules.lengths:
-        lowering.release()
+    lowering.release()
     return LoweredSchema(
         grammar,
         KeywordReport(lambda: rows_of(lowering_of(kept, distinct_names=distinct_names)), unchecked),

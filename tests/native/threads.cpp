@@ -62,12 +62,6 @@ public:
 
     void plain(int32_t most) { writer.grammar.rules = {value(most, 0, 0)}; }
 
-    /// Rules 1 and 2, which have no bodies yet, are values too.
-    void deferred() {
-        writer.grammar.rules = {value(-1, 1, 2)};
-        writer.grammar.lazy_rules = {{1, 1}, {2, 1}};
-    }
-
     /// An object whose members come in any order: two that are required, one that is not, and others with names that differ.
     void interleaved() {
         const int32_t member = writer.sequence({colon_, value_});
@@ -112,39 +106,18 @@ private:
     int32_t string_, scalar_, value_, comma_, colon_;
 };
 
-/// Supplies the bodies of deferred rules, one thread at a time, as the bindings do.
-class Bodies {
-public:
-    explicit Bodies(Automaton& automaton) : automaton_(automaton) {}
-
-    void supply(const std::vector<uint32_t>& rules) {
-        const std::lock_guard guard(lock_);
-        Json json(40);
-        for (size_t i = 0; i < rules.size(); ++i) json.writer.grammar.rules.push_back(json.value(-1, 0, 0));
-        automaton_.add_rules(json.writer.read(automaton_.shard()), rules);
-    }
-
-private:
-    Automaton& automaton_;
-    std::mutex lock_;
-};
-
 /// An automaton of each kind over one vocabulary.
 class Kinds {
 public:
-    static constexpr uint32_t kCount = 4;
+    static constexpr uint32_t kCount = 3;
 
     explicit Kinds(const std::shared_ptr<core::Vocabulary>& vocabulary) {
         const auto shard = std::make_shared<Shard>(vocabulary), marked = std::make_shared<Shard>(vocabulary, true);
-        Json plain(40), deferred(40), interleaved(40), compared(40);
+        Json plain(40), interleaved(40), compared(40);
         plain.plain(-1);
-        deferred.deferred();
         interleaved.interleaved();
         compared.compared();
         automata_.push_back(plain.writer.compile(shard));
-        auto lazy = deferred.writer.compile(shard);
-        lazy->supply_rules = [bodies = std::make_shared<Bodies>(*lazy)](const std::vector<uint32_t>& rules) { bodies->supply(rules); };
-        automata_.push_back(std::move(lazy));
         automata_.push_back(interleaved.writer.compile(shard));
         automata_.push_back(std::make_unique<UniqueAutomaton>(marked, compared.writer.read(*marked), kFuel, kMemory));
     }
@@ -154,20 +127,6 @@ public:
 private:
     std::vector<std::unique_ptr<BaseAutomaton>> automata_;
 };
-
-/// Repeats `ask` after supplying the rules that it misses.
-template <class Ask>
-auto with_rules(Ask&& ask) {
-    for (;;) {
-        core::MissingRules missing;
-        try {
-            return ask();
-        } catch (const core::MissingRules& error) {
-            missing = error;
-        }
-        missing.automaton->supply_rules(missing.rules);
-    }
-}
 
 /// Every byte, and four thousand longer tokens that JSON is made of; in `shards` shards.
 std::shared_ptr<core::Vocabulary> make_vocabulary(uint32_t shards) {
@@ -193,15 +152,15 @@ uint64_t walk(BaseAutomaton& automaton, uint32_t number, size_t& calls) {
     const auto next = [&](uint32_t token) {
         ++calls;
         const uint32_t known = automaton.find_next(state, token);  // as the bindings do
-        return known != core::Memo::kMissing ? known : with_rules([&] { return automaton.next(state, token); });
+        return known != core::Memo::kMissing ? known : automaton.next(state, token);
     };
     for (int step = 0; step < kSteps; ++step) {
-        with_rules([&] { automaton.fill_mask(state, row.data()); });
+        automaton.fill_mask(state, row.data());
         digest = core::combine(digest, core::hash_words(row, automaton.accepts(state)));
         if (step % 8 == 0) {
-            digest = core::combine(digest, std::hash<std::string>()(with_rules([&] { return automaton.forced(state); })));
-            const uint32_t left = with_rules([&] { return automaton.shortest_completion(state); });
-            with_rules([&] { automaton.fill_mask_within(state, left + 1, within.data()); });
+            digest = core::combine(digest, std::hash<std::string>()(automaton.forced(state)));
+            const uint32_t left = automaton.shortest_completion(state);
+            automaton.fill_mask_within(state, left + 1, within.data());
             digest = core::combine(digest, core::hash_words(within, left));
         }
         std::vector<uint32_t> allowed;

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
-from weakref import finalize
 
 from grammars import ir
 from grammars.errors import ConstraintTooLarge, Problem
 from grammars.json_schema.emit.arrays import ArrayLowering
 from grammars.json_schema.emit.diagnostics import Diagnostics, empty_types_reason, rule_name
 from grammars.json_schema.emit.different_values import DifferentValues
-from grammars.json_schema.emit.lazy_rules import LazySchemaRules
 from grammars.json_schema.emit.negated_objects.obligations import SchemaOracle
 from grammars.json_schema.emit.objects import ObjectLowering
 from grammars.json_schema.emit.repeated_items import RepeatedItemsLowering
@@ -34,7 +32,6 @@ from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
 from grammars.json_schema.source.document import SchemaDocument, SchemaNode
 from grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
 from grammars.json_schema.text.punctuation import JsonPunctuation
-from grammars.transform.lazy_rules import LazyRules
 
 MAX_RULES = 200_000
 """Most rules of one grammar."""
@@ -43,21 +40,15 @@ _ANY_CONTAINER: dict[tuple[JsonPunctuation, bool, bool, int | None], ir.Expr] = 
 """Objects and arrays without constraints, where no substring is excluded."""
 
 
-class RulesElsewhere(Protocol):
-    """Says of which schemas the rules are made elsewhere: later (`LazySchemaRules`), or by the native walk (`NotPlain`)."""
+class WalkRules(Protocol):
+    """Says of which schemas the native walk makes the rules (`NotPlain`)."""
 
-    lengths: dict[str, int]
-
-    def deferred_call(self, node: SchemaNode) -> ir.Call | None:
-        """A call of the rule of all values of a schema; None where it is made here."""
+    def call_of(self, node: SchemaNode) -> ir.Call | None:
+        """A call of the walk's rule of all values of a schema; None where it is made here."""
         ...
 
-    def defer(self, name: str, disjunct: Conjunction, constraints: TypeConstraints) -> bool:
-        """Whether the rule of a disjunct is made elsewhere."""
-        ...
-
-    def pending_eager(self) -> Iterable[SchemaNode]:
-        """Schemas that must be lowered here because of rules elsewhere, since the last call."""
+    def has_rule_of(self, name: str, disjunct: Conjunction) -> bool:
+        """Whether the walk makes the rule of a disjunct."""
         ...
 
 
@@ -139,26 +130,16 @@ class SchemaLowering:
         self.queue: deque[tuple[str, Conjunction, TypeConstraints]] = deque()
         self.conjunction_exprs: dict[SchemaNode | frozenset[SchemaNode], ir.Expr] = {}
         self.disjunct_exprs: dict[SchemaNode | frozenset[SchemaNode], ir.Expr] = {}
-        self.lazy_rules: RulesElsewhere | None = None
-        self.eager_exprs: dict[str, ir.Expr] = {}  # values in deferred bodies that cannot be deferred
+        self.walk: WalkRules | None = None
 
-    def run(self, lazy_rules: LazySchemaRules | None = None) -> ir.Grammar:
-        """The grammar of the document's root; it may still contain unproductive branches.
-
-        Args:
-            lazy_rules: decides which rules are deferred; None: no rule is. Rules of a text's first bytes never are.
-        """
+    def run(self) -> ir.Grammar:
+        """The grammar of the document's root; it may still contain unproductive branches."""
         start = self.conjunction_expr((self.document.root,))
-        self.lazy_rules = lazy_rules
         self.lower_queued()
         rules, name = self.rules, start.rule if isinstance(start, ir.Call) else "start"
         if not isinstance(start, ir.Call):
             rules = {"start": start, **rules}
-        if lazy_rules is None or not lazy_rules.lengths:
-            return ir.Grammar(rules, name)
-        deferred = LazyRules(rules, lazy_rules.lengths, self.deferred_body, self.eager_exprs)
-        finalize(deferred, self.release).atexit = False
-        return ir.Grammar(deferred, name)
+        return ir.Grammar(rules, name)
 
     def release(self) -> None:
         """Frees all that this has made, except what others hold; it can lower nothing afterwards. May be called again.
@@ -173,36 +154,15 @@ class SchemaLowering:
 
     def lower_queued(self) -> None:
         """Lowers until the queue is empty."""
-        pending: deque[SchemaNode] = deque()
-        while self.queue or pending:
-            if self.queue:
-                name, disjunct, constraints = self.queue.popleft()
-                self.rules[name] = (
-                    self.containers(name, disjunct, constraints) if disjunct else self.anything(name)
-                )
-            else:
-                node = pending.popleft()
-                self.eager_exprs[f"values of {node.pointer}"] = self.conjunction_expr((node,))
-            if self.lazy_rules is not None:
-                pending.extend(self.lazy_rules.pending_eager())
-
-    def deferred_body(self, name: str) -> ir.Expr:
-        """The body of a deferred rule."""
-        assert isinstance(self.lazy_rules, LazySchemaRules)
-        disjunct, constraints = self.lazy_rules.deferred_disjunct(name)
-        if not disjunct:
-            return self.anything(name)
-        body = self.containers(
-            name, disjunct, self.expansion.constraints_of(disjunct) if constraints is None else constraints
-        )
-        if self.queue or any(self.lazy_rules.pending_eager()):
-            raise RuntimeError(f"{name} was deferred, but a schema below it cannot be deferred")
-        return body
+        while self.queue:
+            name, disjunct, constraints = self.queue.popleft()
+            self.rules[name] = (
+                self.containers(name, disjunct, constraints) if disjunct else self.anything(name)
+            )
 
     def productive(self) -> set[str]:
         """Rules known to derive some text, without a walk over their expressions."""
-        known = () if self.lazy_rules is None else self.lazy_rules.lengths
-        return productive_names(self.rules, self.rule_dependencies, known)
+        return productive_names(self.rules, self.rule_dependencies)
 
     def conjunction_expr(self, conjunction: Conjunction) -> ir.Expr:
         """The expression of the values of a conjunction."""
@@ -212,8 +172,8 @@ class SchemaLowering:
             expr = self.conjunction_exprs.get(key)
             if expr is not None:
                 return expr
-            if key.parsed is None and self.lazy_rules is not None:
-                call = self.lazy_rules.deferred_call(key)
+            if key.parsed is None and self.walk is not None:
+                call = self.walk.call_of(key)
                 if call is not None:
                     self.conjunction_exprs[key] = call
                     return call
@@ -266,7 +226,7 @@ class SchemaLowering:
         )
         if constraints.types & (f.ARRAY | f.OBJECT):
             name = rule_name(disjunct)
-            if self.lazy_rules is None or not self.lazy_rules.defer(name, disjunct, constraints):
+            if self.walk is None or not self.walk.has_rule_of(name, disjunct):
                 self.enqueue(name, disjunct, constraints)
             parts.append(ir.Call(name))
         return parts[0] if len(parts) == 1 else ir.choice(*parts)

@@ -7,14 +7,14 @@ other's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from grammars import ir
 from grammars.errors import ConstraintError, ConstraintTooLarge
 from grammars.json_schema.emit.lowering import SchemaLowering, productive_names
 from grammars.json_schema.emit.objects import called_rules
-from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
+from grammars.json_schema.source.constraints import Conjunction
 from grammars.json_schema.source.document import SchemaNode
 from grammars.transform.productive import productive_rules
 
@@ -36,7 +36,6 @@ class NotPlain:
         self._general = general
         self._equal = equal
         self._start: ir.Expr = ir.EMPTY_LANGUAGE
-        self.lengths: dict[str, int] = {}
 
     # ------------------------------------------------------------ for the walk
 
@@ -45,7 +44,7 @@ class NotPlain:
         self._rule_of = rule_of
         self._has_rule = has_rule
         self._lowering = self._general()
-        self._lowering.lazy_rules = self
+        self._lowering.walk = self
         self._lowering.document.share(self._equal())
 
     def value(self, pointer: str) -> tuple[ir.Expr | None, str | None] | Literal[False] | None:
@@ -97,22 +96,18 @@ class NotPlain:
 
     # ------------------------------------------------------------ for the lowering
 
-    def deferred_call(self, node: SchemaNode) -> ir.Call | None:
+    def call_of(self, node: SchemaNode) -> ir.Call | None:
         """A call of the walk's rule of all values of a schema."""
         if not self._is_here(node) or node.value.get("type") in _SCALARS:
             return None
         rule = self._rule_of(node.value, node.pointer)
         return None if rule is None else ir.Call(rule)
 
-    def defer(self, name: str, disjunct: Conjunction, constraints: TypeConstraints) -> bool:
+    def has_rule_of(self, name: str, disjunct: Conjunction) -> bool:
         """Whether the walk makes the rule of a disjunct."""
         if not disjunct:
             return self._has_rule(True, name)
         return len(disjunct) == 1 and self._is_here(disjunct[0]) and self._has_rule(disjunct[0].value, name)
-
-    def pending_eager(self) -> Iterable[SchemaNode]:
-        """None: what the walk cannot lower it hands over."""
-        return ()
 
     def _is_here(self, node: SchemaNode) -> bool:
         """Whether the walk reads a schema as it is: references in it are resolved in this document."""

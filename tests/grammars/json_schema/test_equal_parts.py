@@ -12,7 +12,6 @@ from constrained.automaton import compile_grammar
 from grammars._core import copy_document, equal_parts
 from grammars.errors import UnsatisfiableConstraint, UnsupportedConstraint
 from grammars.json_schema import lower_schema
-from grammars.transform.lazy_rules import rules_built_so_far
 from tests.grammars.json_schema.test_random_schemas import JUDGES, judge_all
 from tests.support.examples import examples
 from tests.support.finite import byte_vocabulary
@@ -21,8 +20,8 @@ from tests.support.reading import accepts
 
 @pytest.fixture(autouse=True)
 def even_in_small_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grammars.json_schema, "LAZY_RULES_THRESHOLD", 1)
-    monkeypatch.setattr(grammars.json_schema, "WALK_LIMIT", 0)
+    monkeypatch.setattr(grammars.json_schema, "_EQUAL_PARTS_FROM", 1)
+    monkeypatch.setattr(grammars.json_schema, "lower_plain", lambda *given, **options: None)
 
 
 def groups(*values: Any) -> list[list[int]]:
@@ -62,7 +61,7 @@ def test_each_text_is_lowered_once() -> None:
             return {"type": "object", "properties": {"x": {"oneOf": branches}}, "required": ["x"]}
 
         schema = {"type": "array", "prefixItems": [part(i) for i in range(6)], "minItems": 6}
-        return len(rules_built_so_far(lower_schema(schema).grammar))
+        return len(lower_schema(schema).grammar.rules)
 
     assert rules(titled=False) < rules(titled=True) / 3
 
