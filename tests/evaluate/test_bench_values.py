@@ -191,6 +191,13 @@ def test_accepted_values(accepted: Any, found: Any, right: bool) -> None:
     assert (("/arguments/v", "right") in verdicts([{"f": {"v": [accepted]}}], [call("f", v=found)])) is right
 
 
+def test_an_argument_without_accepted_values_is_an_empty_array() -> None:
+    gold = [{"f": {"v": []}}]
+    assert verdicts(gold, [call("f", v=[])]) == [("/arguments/v", "right"), ("/name", "right")]
+    assert verdicts(gold, [call("f", v=["a"])]) == [("/arguments/v", "wrong"), ("/name", "right")]
+    assert verdicts(gold, None) == [("/arguments/v", "missing"), ("/name", "missing")]
+
+
 def test_the_interval_of_a_difference_contains_it_and_narrows() -> None:
     few = paired_share_interval([1, 0, -1, 2, 0, 1], [4] * 6)
     many = paired_share_interval([1, 0, -1, 2, 0, 1] * 20, [4] * 120)

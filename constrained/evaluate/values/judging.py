@@ -61,6 +61,8 @@ def _calls(gold: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]
 def _arguments(accepted: Mapping[str, Sequence[Any]], found: Mapping[str, Any]) -> Iterator[FieldScore]:
     for name in {**accepted, **found}:
         pointer, values = f"/arguments/{escape(name)}", accepted.get(name)
+        if values == []:  # nothing is listed where nothing belongs into an array
+            values = [[]]
         is_right = values is not None and name in found and any(_equal(one, found[name]) for one in values)
         if values is None or _LEFT_OUT in values:
             if name in found and not is_right:

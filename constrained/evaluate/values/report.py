@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from constrained.evaluate.harness.intervals import paired_share_interval
+from constrained.evaluate.harness.intervals import format_paired_difference
 from constrained.evaluate.harness.machine import summarise_machine
 from constrained.evaluate.harness.report import markdown_page, save_plot
 from constrained.evaluate.harness.tables import NO_VALUE, ReportTable
@@ -71,11 +71,9 @@ def _difference(rows: Sequence[ValueRow], ours: dict[tuple[str, str], ValueRow])
     """This library's share of right fields less that of an engine's rows, over the items of both."""
     pairs = [(ours[row.task, row.id], row) for row in rows if (row.task, row.id) in ours]
     asked = [row.asked for _, row in pairs]
-    if not sum(asked) or rows[0].engine == OURS:
+    if rows[0].engine == OURS:
         return NO_VALUE
-    differences = [mine.right - row.right for mine, row in pairs]
-    low, high = paired_share_interval(differences, asked)
-    return f"{100 * sum(differences) / sum(asked):+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+    return format_paired_difference([mine.right - row.right for mine, row in pairs], asked)
 
 
 def write(results: ValueResults, out: Path) -> list[ReportTable]:
