@@ -4,6 +4,7 @@ harness/          shared by all benches: settings, result folders, tables, pages
 masks/            token masks over recorded outputs, one engine beside another (`constrained bench masks`, `bench memos`)
 hostile/          constraints that mean harm, under each engine (`bench hostile`)
 jsonschemabench/  valid completions of a model under each engine (`bench jsonschemabench`)
+quality/          puzzles with one right answer under each engine (`bench quality`)
 fidelity/         distances of samplers from exact distributions (`bench fidelity`)
 prior/            what texts under many schemas have in common (`bench prior`)
 replay/           tokens per forward pass with speculation (`bench replay`)

@@ -76,6 +76,14 @@ def format_share_interval(count: int, total: int) -> str:
     return f"{count} ({100 * count / total:.1f} %, {100 * low:.1f}–{100 * high:.1f})"
 
 
+def format_paired_difference(differences: Sequence[int], sizes: Sequence[int]) -> str:
+    """The difference of two shares over the same items in points, and its interval; see `paired_share_interval`."""
+    if not sum(sizes):
+        return NO_VALUE
+    low, high = paired_share_interval(differences, sizes)
+    return f"{100 * sum(differences) / sum(sizes):+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+
+
 def format_median_interval(values: Sequence[float], scale: float = 1.0) -> str:
     """The median and its interval, three significant digits each."""
     if not values:
