@@ -42,7 +42,7 @@ _PROMISE = (
 
 
 @dataclass(slots=True)
-class Reading:
+class DemoReading:
     """What became of a text.
 
     Attributes:
@@ -117,7 +117,7 @@ def run(*, quiet: bool) -> None:
         _sum_up(readings)
 
 
-def _read(model: Any, asked: DemoText, *, compare: bool) -> Reading:
+def _read(model: Any, asked: DemoText, *, compare: bool) -> DemoReading:
     from constrained.extraction import Extractor
 
     extractor: Extractor[Any] = Extractor(
@@ -130,7 +130,7 @@ def _read(model: Any, asked: DemoText, *, compare: bool) -> Reading:
     found = extractor(asked.text, max_tokens=MAX_TOKENS)
     if asked.is_json:
         _validate(found.text, extractor.generator.constraint.schema)
-    reading = Reading(asked, found)
+    reading = DemoReading(asked, found)
     if compare:
         prompt = model.encode(extractor.prompt(asked.text))
         reading.plain_seconds = _plain_seconds(model, prompt, reading.output.stats.tokens)
@@ -181,7 +181,7 @@ def _introduce(real: bool) -> None:
     result_console().print(Text(said), soft_wrap=True)
 
 
-def _show(reading: Reading) -> None:
+def _show(reading: DemoReading) -> None:
     from rich.panel import Panel
     from rich.pretty import Pretty
     from rich.syntax import Syntax
@@ -205,7 +205,7 @@ def _show(reading: Reading) -> None:
     _print_dim(console, f"{_work(reading)}\n")
 
 
-def _value_table(reading: Reading) -> RenderableType:
+def _value_table(reading: DemoReading) -> RenderableType:
     """The values, each with its place in the text, and whether it is right."""
     from rich.table import Table
     from rich.text import Text
@@ -243,7 +243,7 @@ def _verdict(score: FieldScore | None) -> tuple[str, str]:
     return "wrong: invented" if score.expected is None else f"wrong: {score.expected} is right", "bold red"
 
 
-def _work(reading: Reading) -> str:
+def _work(reading: DemoReading) -> str:
     stats = reading.output.stats
     parts = [
         f"{stats.tokens} tokens in {stats.forwards} forward passes and {stats.seconds:.1f} s",
@@ -262,7 +262,7 @@ def _compared(seconds: float, plain: float | None) -> str:
     )
 
 
-def _sum_up(readings: Sequence[Reading]) -> None:
+def _sum_up(readings: Sequence[DemoReading]) -> None:
     """Sums over the texts, and what the constraint does not promise."""
     console = result_console()
     verdicts = Counter(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date, time
 from typing import Any, Literal
 
-from constrained import choice
+from constrained.constraint import choice
 
 
 @dataclass
