@@ -113,6 +113,7 @@ def test_a_higher_limit_adds_items_and_tasks_come_in_turn() -> None:
         ('{"a": 1}   \n\n\n', {"a": 1}),
         ('{"a": {"b": 1}, "c": ', None),  # the inner object is not the answer
         ("{a: string}", None),
+        ('{a: {b: 1}}\nOutput: {"a": 1}', {"a": 1}),
         ("no", None),
     ],
 )

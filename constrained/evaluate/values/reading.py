@@ -10,12 +10,27 @@ _DECODER = json.JSONDecoder()
 
 
 def read_object(text: str) -> Any:
-    """The object that begins at the first brace, whatever stands around it, such as a code fence; None: it is not whole."""
+    """The first object in a text, whatever stands around it, such as a code fence; None: there is none that is whole.
+
+    What is in braces and no JSON is skipped; what stands in braces that never close is no answer.
+    """
     at = text.find("{")
-    try:
-        return None if at < 0 else _DECODER.raw_decode(text, at)[0]
-    except (ValueError, RecursionError):
-        return None
+    while at >= 0:
+        try:
+            return _DECODER.raw_decode(text, at)[0]
+        except (ValueError, RecursionError):
+            at = text.find("{", _closing(text, at))
+    return None
+
+
+def _closing(text: str, at: int) -> int:
+    """Where the brace at a place is closed; the end of the text if it is not."""
+    depth = 0
+    for place in range(at, len(text)):
+        depth += (text[place] == "{") - (text[place] == "}")
+        if not depth:
+            return place
+    return len(text)
 
 
 def read_choice(text: str, options: Sequence[str]) -> str | None:
