@@ -109,9 +109,10 @@ _Puzzle = tuple[str, str, str, dict[str, Any]]
 
 
 def _last_letters(rng: random.Random) -> _Puzzle:
-    words = rng.sample(_NAMES, 4)
+    """Two to four words; four are harder."""
+    words = rng.sample(_NAMES, rng.randint(2, 4))
     letters = "".join(word[-1] for word in words)
-    steps = " ".join(f"The last letter of '{word}' is '{word[-1]}'." for word in words)
+    steps = " ".join(f"'{word}' ends with '{word[-1]}'." for word in words)
     question = f"Take the last letters of the words in '{' '.join(words)}' and concatenate them."
     return question, f"{steps} Together: '{letters}'.", letters, {"type": "string"}
 
@@ -121,25 +122,19 @@ def _shuffled_objects(rng: random.Random) -> _Puzzle:
     people, objects, options = rng.sample(_NAMES, 3), rng.sample(_OBJECTS, 3), list(_LETTERS)
     held = dict(zip(people, objects, strict=True))
     question = f"At the start, {', '.join(f'{name} has the {thing}' for name, thing in held.items())}."
-    steps = []
+    person = rng.choice(people)
+    steps = f"{person} has the {held[person]} at the start"
     for word in ("First", "Then", "Finally"):
         one, other = rng.sample(people, 2)
         held[one], held[other] = held[other], held[one]
         question += f" {word}, {one} and {other} swap."
-        now = ", ".join(f"{name} {thing}" for name, thing in held.items())
-        steps.append(f"{one} and {other} swap: {now}.")
-    person = rng.choice(people)
+        steps += f", {word.lower()} the {held[person]}"
     rng.shuffle(options)
     letter_of = dict(zip(objects, options, strict=True))
     listed = " ".join(f"({letter}) {thing}" for letter, thing in sorted(zip(options, objects, strict=True)))
     answer = letter_of[held[person]]
-    steps.append(f"{person} has the {held[person]}, which is ({answer}).")
-    return (
-        f"{question} What does {person} have at the end? {listed}",
-        " ".join(steps),
-        answer,
-        {"enum": list(_LETTERS)},
-    )
+    question += f" What does {person} have at the end? {listed}"
+    return question, f"{steps}, which is ({answer}).", answer, {"enum": list(_LETTERS)}
 
 
 TASKS: dict[str, Callable[[random.Random], _Puzzle]] = {
