@@ -193,7 +193,7 @@ def test_accepted_values(accepted: Any, found: Any, right: bool) -> None:
 
 
 def test_an_argument_without_accepted_values_is_an_empty_array() -> None:
-    gold = [{"f": {"v": []}}]
+    gold: list[dict[str, Any]] = [{"f": {"v": []}}]
     assert verdicts(gold, [call("f", v=[])]) == [("/arguments/v", "right"), ("/name", "right")]
     assert verdicts(gold, [call("f", v=["a"])]) == [("/arguments/v", "wrong"), ("/name", "right")]
     assert verdicts(gold, None) == [("/arguments/v", "missing"), ("/name", "missing")]
