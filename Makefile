@@ -72,7 +72,7 @@ test-slow: $(VENV)/.dev
 	$(BIN)/pytest -m slow
 
 test-real: $(VENV)/.dev
-	$(BIN)/pytest -m real --listed-skips-only
+	$(PYTEST) -m real --listed-skips-only
 
 # Other releases of transformers lie beside the environment, with what they need; the rest of it stays.
 OTHER := $(abspath $(VENV))/transformers
