@@ -21,16 +21,16 @@ EVERY = [*TEXTS, *BUNDLED_TEXTS]
 PERSON = next(asked for asked in TEXTS if asked.title == "a person")
 
 
-def answered(asked: DemoText, answer: Any, text: str = "") -> demo.Reading:
+def answered(asked: DemoText, answer: Any, text: str = "") -> demo.DemoReading:
     """A text with an answer that no model gave."""
     text = text or next(answer_texts(answer, as_constraint(asked.constraint)))
     output = Output(
         answer, text, (), 0.0, 0.0, "greedy", "complete", Stats(tokens=40, forwards=9, seconds=2.0)
     )
-    return demo.Reading(asked, Extraction(None, asked.text, output))
+    return demo.DemoReading(asked, Extraction(None, asked.text, output))
 
 
-def shown(reading: demo.Reading, monkeypatch: pytest.MonkeyPatch) -> str:
+def shown(reading: demo.DemoReading, monkeypatch: pytest.MonkeyPatch) -> str:
     """What the demo shows of it, in 100 columns."""
     monkeypatch.setenv("COLUMNS", "100")
     file = io.StringIO()

@@ -71,7 +71,7 @@ def test_draft_tokens_change_no_text(model: HuggingFaceModel, asked: tuple[Any, 
     alone, _, drafted = outputs
     assert len({(output.tokens, output.finish) for output in outputs}) == 1
     assert (alone.finish == "limit") == (asked is STORY)
-    assert (drafted.stats.drafted > 0) == (len(alone.tokens) > 1)
+    assert drafted.stats.drafted > 0
     assert drafted.stats.forwards <= alone.stats.forwards
 
 
