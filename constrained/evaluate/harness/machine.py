@@ -50,7 +50,8 @@ def _warning(machine: dict[str, Any]) -> str:
     load, cores = machine.get("highest_load", machine["load"]), machine["cores"]
     if load is None or cores is None or load <= cores:
         return ""
-    return f", {load} at its highest: times not to be trusted: load over cores"
+    highest = f", {load} at its highest" if "highest_load" in machine else ""
+    return f"{highest}: times not to be trusted: load over cores"
 
 
 def resident_bytes(process: int) -> int | None:
