@@ -48,10 +48,9 @@ def note_load(machine: dict[str, Any]) -> None:
 
 def _warning(machine: dict[str, Any]) -> str:
     load, cores = machine.get("highest_load", machine["load"]), machine["cores"]
-    if load is None or cores is None or load <= cores:
-        return ""
     highest = f", {load} at its highest" if "highest_load" in machine else ""
-    return f"{highest}: times not to be trusted: load over cores"
+    over = load is not None and cores is not None and load > cores
+    return f"{highest}: times not to be trusted: load over cores" if over else highest
 
 
 def resident_bytes(process: int) -> int | None:
