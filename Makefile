@@ -1,5 +1,5 @@
 # Two commands need nothing but Python, make and a C++ compiler:
-#   make demo    set up and extract typed data from a text with the bundled model
+#   make demo    set up and extract typed data from five texts with a real model
 #   make test    set up and run the tests
 # `make help` lists the rest.
 
@@ -11,7 +11,7 @@ SOURCES := pyproject.toml constraints.txt CMakeLists.txt $(wildcard constrained/
 .PHONY: help demo test test-all test-slow test-real test-transformers test-newest versions test-engines wheel docs api check format fuzz fuzz-native threads clean
 
 help:
-	@echo "demo       set up, then extract typed data from a text with the bundled model"
+	@echo "demo       set up, then extract typed data from five texts with a real model"
 	@echo "test       set up, then run the tests"
 	@echo "test-all   these, those of the benches, more cases and all random examples: what CI runs"
 	@echo "test-slow  the long and statistical tests"
