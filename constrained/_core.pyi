@@ -230,7 +230,7 @@ class Automaton(BaseAutomaton):
 
     def __init__(self, shard: Shard, rules: Any, start: str, known: dict[Any, int], fuel: int, memory_limit: int) -> None:
         """
-        From the rules of a grammars.ir.Grammar, a dict or a grammars.packed.PackedRules. `known` maps the expressions that this shard has read to their numbers;
+        From the rules of a constrained.grammars.ir.Grammar, a dict or a constrained.grammars.packed.PackedRules. `known` maps the expressions that this shard has read to their numbers;
         new ones are added.
         """
 
@@ -269,7 +269,7 @@ class LexerAutomaton(BaseAutomaton):
 
     def __init__(self, shard: Shard, rules: dict[str, Any], start: str, known: dict[Any, int], tokens: list[Any], ranks: Sequence[int], inherits_rank_from: Sequence[Sequence[int]], shortest: Sequence[bool], basic_lexer: bool, fuel: int, memory_limit: int) -> None:
         """
-        As Automaton; also takes the regular expressions, ranks and rank sources of a grammars.lexer.LexerGrammar's tokens.
+        As Automaton; also takes the regular expressions, ranks and rank sources of a constrained.grammars.lexer.LexerGrammar's tokens.
         """
 
     def next(self, state: int, token: int) -> int:

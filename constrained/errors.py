@@ -20,7 +20,7 @@
     ├── WorkerError (RuntimeError)          workers of a cluster failed, or were lost
     └── BudgetExhausted (RuntimeError)      a sampler exhausted its budget; carries diagnostics
 
-`grammars.errors` defines the base class and the errors about constraints.
+`constrained.grammars.errors` defines the base class and the errors about constraints.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from grammars.errors import (
+from constrained.grammars.errors import (
     ConstrainedError,
     ConstraintError,
     ConstraintTooLarge,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-_PACKAGES = ("constrained", "grammars", "spec")
+_PACKAGES = ("constrained", "constrained.grammars", "constrained.spec")
 _ACTION = "build them again: pip install -e . in the folder of the sources"
 
 

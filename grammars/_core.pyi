@@ -51,5 +51,5 @@ class PlainTerminals:
         The packed rules of a document, their leaves and their names, and whether leaves call rules by their names; None if the
         document is not plain. `scalar`: from a schema to the expression of its scalars, to a tuple of them if it allows other values
         too, to False if it has no values, or to None; `disjoint`: whether two schemas are proved to have no value in common;
-        `general`: lowers what is not plain (`grammars.json_schema.emit.not_plain`).
+        `general`: lowers what is not plain (`constrained.grammars.json_schema.emit.not_plain`).
         """

@@ -1,7 +1,7 @@
 """Strings of a schema whose content is described by something other than JSON Schema.
 
 `CONTENT_KEYWORD` in a schema names a grammar, or a language that a Python type stands for. It is read only where
-`grammars.json_schema.lower_schema` is given ``contents``; in a schema of a user it stays an unknown keyword.
+`constrained.grammars.json_schema.lower_schema` is given ``contents``; in a schema of a user it stays an unknown keyword.
 `CHECKED_KEYWORD` says of a value what is checked after generation, by the type itself.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from grammars import ir
+from constrained.grammars import ir
 
 CONTENT_KEYWORD = "x-content"
-"""Value: a key of ``contents``, or an object ``{kind: parameters}`` (see `grammars.json_schema.text.kinds`)."""
+"""Value: a key of ``contents``, or an object ``{kind: parameters}`` (see `constrained.grammars.json_schema.text.kinds`)."""
 CHECKED_KEYWORD = "x-checked"
 """Value: a text that names the check."""
 

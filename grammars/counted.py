@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from grammars import ir
+from constrained.grammars import ir
 
 
 @dataclass(frozen=True, slots=True)

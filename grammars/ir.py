@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-from grammars.errors import ConstraintTooLarge, Problem
+from constrained.grammars.errors import ConstraintTooLarge, Problem
 
 MAX_CODE_POINT = 0x10FFFF
 MAX_MODULUS = 2**60
@@ -497,7 +497,7 @@ class InterleaveEntry:
 
 
 class Interleave(Expr):
-    """Entries with a separator between them, in any order; `grammars.transform.interleave.interleave` builds it.
+    """Entries with a separator between them, in any order; `constrained.grammars.transform.interleave.interleave` builds it.
 
     Attributes:
         entries: the alternatives for each entry.

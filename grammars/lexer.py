@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grammars import ir
-from grammars.counted import CountedGrammar
-from grammars.errors import Problem, UnsupportedConstraint
+from constrained.grammars import ir
+from constrained.grammars.counted import CountedGrammar
+from constrained.grammars.errors import Problem, UnsupportedConstraint
 
 
 @dataclass(frozen=True, slots=True, eq=False)

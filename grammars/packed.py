@@ -1,6 +1,6 @@
 """Rules as packed arrays, from a native lowering to the core; to other code a plain mapping.
 
-The core reads the arrays without objects in between (see ``grammars/_core/flat_nodes.hpp``). The objects of `grammars.ir` are
+The core reads the arrays without objects in between (see ``grammars/_core/flat_nodes.hpp``). The objects of `constrained.grammars.ir` are
 made only for code that asks for a rule.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from grammars import ir
+from constrained.grammars import ir
 
 _OPS = (
     "Literal", "Chars", "Concat", "Union", "Intersection", "Complement", "Repeat", "EmptySet", "DecimalMultiple", "Substring",

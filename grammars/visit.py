@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from grammars import ir
+from constrained.grammars import ir
 
 N = TypeVar("N", bound=Hashable)
 V = TypeVar("V")

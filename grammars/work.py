@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from grammars.errors import ConstraintTooLarge, Problem
+from constrained.grammars.errors import ConstraintTooLarge, Problem
 
 MAX_STEPS = 1_000_000
 """Steps, of about a microsecond, that reading one constraint may take."""

@@ -11,11 +11,13 @@ from typing_extensions import CapsuleType
 
 
 def philox_words(seed: int, sequence: int, purpose: int, position: int, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], level: int, out: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')]) -> None:
-    """Writes one word of noise of each of the ids; see spec.noise."""
+    """
+    Writes one word of noise of each of the ids; see constrained.spec.noise.
+    """
 
 def uniforms(seed: int, sequence: int, purpose: int, position: int, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> None:
     """
-    Writes the numbers between 0 and 1 that the noise of the ids is made from; see spec.noise.
+    Writes the numbers between 0 and 1 that the noise of the ids is made from; see constrained.spec.noise.
     """
 
 def word_ends(text: bytes) -> list[int]:
@@ -27,7 +29,7 @@ def gumbel_candidates(scores: Annotated[NDArray[numpy.float32], dict(shape=(None
 @overload
 def gumbel_candidates(scores: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], scale: float, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, seed: int, sequence: int, purpose: int, position: int, count: int) -> list[int]:
     """
-    Indices of the scores that can have the largest keys; see spec.scores.gumbel_candidates.
+    Indices of the scores that can have the largest keys; see constrained.spec.scores.gumbel_candidates.
     """
 
 @overload
@@ -36,7 +38,7 @@ def top_indices(scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), or
 @overload
 def top_indices(scores: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], count: int) -> list[int]:
     """
-    Indices of the largest scores, best first; see spec.scores.top_indices.
+    Indices of the largest scores, best first; see constrained.spec.scores.top_indices.
     """
 
 @overload
@@ -44,7 +46,7 @@ def log_sum_exp(scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), or
 
 @overload
 def log_sum_exp(scores: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], scale: float) -> float:
-    """See spec.scores.log_sum_exp."""
+    """See constrained.spec.scores.log_sum_exp."""
 
 class Retokenizer:
     """Approximates how a tokenizer writes bytes."""
@@ -97,16 +99,16 @@ class Memory:
 
     def teach_slots(self, retokenizer: Retokenizer, order: int, opening: str, words: Sequence[tuple[str, int]]) -> None:
         """
-        Words that follow a JSON text that ends in a slot, and how often; rarest first. See spec.prior.
+        Words that follow a JSON text that ends in a slot, and how often; rarest first. See constrained.spec.prior.
         """
 
     def teach_ngrams(self, retokenizer: Retokenizer, text: str, first: int, words: Sequence[tuple[str, int]]) -> None:
         """
-        Words that follow a text whose first word ends at byte `first`, and how often; rarest first. See spec.prior.
+        Words that follow a text whose first word ends at byte `first`, and how often; rarest first. See constrained.spec.prior.
         """
 
 class Tree:
-    """A draft tree; see spec.drafts.DraftTreeProtocol."""
+    """A draft tree; see constrained.spec.drafts.DraftTreeProtocol."""
 
     @property
     def token(self) -> list[int]:
@@ -154,7 +156,7 @@ class Tree:
 
 class Drafter:
     """
-    Builds the draft trees of one sequence; see spec.drafts.DrafterProtocol.
+    Builds the draft trees of one sequence; see constrained.spec.drafts.DrafterProtocol.
     """
 
     def __init__(self, automaton: AutomatonView, memory: Memory, constraint_memory: ConstraintMemory, start: int, prompt: Sequence[int], sources: int, is_json: bool, eos_ids: Sequence[int], chain_drafts: bool = False) -> None:

@@ -11,11 +11,11 @@ from copy import copy
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from spec import _core
-from spec.memory import ConstraintMemory, DraftMemory, retokenizer
-from spec.promise import PromiseTable
-from spec.protocols import DraftAutomaton
-from spec.sources import DRAFT_SOURCES, merge_ngram_scopes, source_bits
+from constrained.spec import _core
+from constrained.spec.memory import ConstraintMemory, DraftMemory, retokenizer
+from constrained.spec.promise import PromiseTable
+from constrained.spec.protocols import DraftAutomaton
+from constrained.spec.sources import DRAFT_SOURCES, merge_ngram_scopes, source_bits
 
 
 class DraftTreeProtocol(Protocol):
@@ -219,7 +219,7 @@ class DrafterFactory:
         Args:
             tokens: the example.
             openings: completions up to the values of members: what probes ask the model about.
-            objects: names of members, see `spec.rehearsal.SchemaWarmup`.
+            objects: names of members, see `constrained.spec.rehearsal.SchemaWarmup`.
         """
 
         def prime(drafter: _core.Drafter) -> None:

@@ -12,9 +12,9 @@ import zipfile
 from collections import OrderedDict
 from weakref import WeakKeyDictionary
 
-from spec import _core
-from spec.promise import INITIAL_FACTORS, PromiseTable
-from spec.protocols import DraftVocabulary
+from constrained.spec import _core
+from constrained.spec.promise import INITIAL_FACTORS, PromiseTable
+from constrained.spec.protocols import DraftVocabulary
 
 _FORMAT = 4
 MAX_CONSTRAINTS = 64

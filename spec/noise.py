@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from spec import _core
+from constrained.spec import _core
 
 if TYPE_CHECKING:
     import torch

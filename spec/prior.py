@@ -2,7 +2,7 @@
 
 A prior is a file of counts, and needs no vocabulary: which words follow in a slot of a JSON value, by the names on the path
 to it, by what was written in it, and by its shape alone; which words follow words; how reliable each kind of draft token
-was. A word is never cut by a token (`spec._core.word_ends`). `constrained bench prior` writes it; each count in it is of
+was. A word is never cut by a token (`constrained.spec._core.word_ends`). `constrained bench prior` writes it; each count in it is of
 something that occurs under several schemas.
 
 It is spelled in the tokens of a vocabulary when it is first used there; memories that begin with it share its tables.
@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from spec import _core
-from spec.memory import DraftMemory, retokenizer
-from spec.packing import WordCounts, packed, unpacked
-from spec.protocols import DraftVocabulary
+from constrained.spec import _core
+from constrained.spec.memory import DraftMemory, retokenizer
+from constrained.spec.packing import WordCounts, packed, unpacked
+from constrained.spec.protocols import DraftVocabulary
 
 _FORMAT = 3
 _FILE = "prior.json.gz"
@@ -125,12 +125,12 @@ def ngram_key(words: list[str]) -> str:
 @lru_cache(1)
 def shipped_prior() -> DraftPrior:
     """The prior that comes with the library."""
-    return DraftPrior.load(resources.files("spec").joinpath(_FILE).read_bytes())
+    return DraftPrior.load(resources.files("constrained.spec").joinpath(_FILE).read_bytes())
 
 
 _memories: WeakKeyDictionary[DraftVocabulary, DraftMemory] = WeakKeyDictionary()
 _memories_lock = threading.Lock()
-atexit.register(_memories.clear)  # see spec.memory
+atexit.register(_memories.clear)  # see constrained.spec.memory
 
 
 def new_memory(vocabulary: DraftVocabulary) -> DraftMemory:

@@ -1,6 +1,6 @@
 """Operations on a vector of scores (logits after temperature): top k, log-sum-exp, candidates of the Gumbel-max rule.
 
-A Gumbel key is a score plus noise (`spec.noise`). The keys that decide a draw are always computed by numpy in float64; the
+A Gumbel key is a score plus noise (`constrained.spec.noise`). The keys that decide a draw are always computed by numpy in float64; the
 native code here only finds out, from the identical random words, for which tokens they must be computed.
 """
 
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spec import _core
-from spec.noise import GumbelNoise
+from constrained.spec import _core
+from constrained.spec.noise import GumbelNoise
 
 _DENSE_MIN = 1024  # ids from which scattering into a dense vector can pay
 

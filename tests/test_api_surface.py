@@ -14,7 +14,7 @@ from tests.tools import public_api
 
 PROMISING = [
     name
-    for package in ("grammars", "spec", "constrained")
+    for package in ("constrained.grammars", "constrained.spec", "constrained")
     for name, path in modules(package)
     if any(
         isinstance(node, ast.Assign) and any(ast.unparse(target) == "__all__" for target in node.targets)

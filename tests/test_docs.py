@@ -11,8 +11,8 @@ import pytest
 
 from constrained import UnsupportedConstraint, json_schema
 from constrained.cli.exit_status import EXIT_CODES
-from grammars.json_schema import SCHEMA_DIALECTS
-from grammars.json_schema.text.formats import FORMATS
+from constrained.grammars.json_schema import SCHEMA_DIALECTS
+from constrained.grammars.json_schema.text.formats import FORMATS
 from tests.tools import support_table
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -133,7 +133,7 @@ def test_what_is_called_partly_enforced_is_enforced_or_refused(keyword: str) -> 
     "keyword", [keyword for keyword, documented_status in ROWS.items() if documented_status == "annotation"]
 )
 def test_what_is_called_an_annotation_limits_nothing(keyword: str) -> None:
-    from grammars.json_schema.source.keywords import annotation
+    from constrained.grammars.json_schema.source.keywords import annotation
 
     assert {draft.handlers[keyword] for draft in SCHEMA_DIALECTS.values() if keyword in draft.handlers} == {
         annotation

@@ -12,7 +12,7 @@ import pytest
 
 import constrained
 from constrained import errors
-from grammars.errors import ConstrainedError, Problem
+from constrained.grammars.errors import ConstrainedError, Problem
 
 EVERY = [getattr(errors, name) for name in errors.__all__ if name != "Problem"]
 
@@ -73,10 +73,10 @@ def test_the_public_base_class_catches_every_error(kind: type[ConstrainedError])
 
 
 def test_constraint_errors_are_those_of_grammars() -> None:
-    import grammars.errors
+    import constrained.grammars.errors
 
     for name in ("ConstraintError", "UnsupportedConstraint", "InvalidConstraint", "ConstraintTooLarge"):
-        assert getattr(errors, name) is getattr(grammars.errors, name)
+        assert getattr(errors, name) is getattr(constrained.grammars.errors, name)
 
 
 def test_a_long_value_is_shortened() -> None:

@@ -12,18 +12,17 @@ import pytest
 
 from tests.support.paths import ROOT
 
-PACKAGES = ("constrained", "grammars", "spec")
+PACKAGES = ("constrained", "constrained/grammars", "constrained/spec")
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """The packages with their sources and without their compiled modules."""
-    for package in PACKAGES:
-        shutil.copytree(
-            ROOT / package,
-            tmp_path / package,
-            ignore=shutil.ignore_patterns("_core.*", "__pycache__", "weights", "*.gz"),
-        )
+    shutil.copytree(
+        ROOT / "constrained",
+        tmp_path / "constrained",
+        ignore=shutil.ignore_patterns("_core.*", "__pycache__", "weights", "*.gz"),
+    )
     return tmp_path
 
 

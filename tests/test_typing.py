@@ -14,9 +14,9 @@ import pytest
 from tests.test_layers import folder
 
 SCRIPT = """\
-import constrained, grammars.ir, spec.budget
+import constrained, constrained.grammars.ir, constrained.spec.budget
 out = constrained.Generator(constrained.load(), constrained.json_schema({}))("Ana", max_tokens=9)
-reveal_type((out.text, out.stats, constrained.ConstrainedError("x").summary, grammars.ir.Grammar, spec.budget))
+reveal_type((out.text, out.stats, constrained.ConstrainedError("x").summary, constrained.grammars.ir.Grammar, constrained.spec.budget))
 constrained.load(device=1)
 """
 
@@ -47,8 +47,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     tmp_path = tmp_path_factory.mktemp("installed")
     packages = tmp_path / "site-packages"
     packages.mkdir()
-    for name in ("constrained", "grammars", "spec"):
-        (packages / name).symlink_to(folder(name), target_is_directory=True)
+    (packages / "constrained").symlink_to(folder("constrained"), target_is_directory=True)
     environment = tmp_path / "environment"
     run(sys.executable, "-m", "venv", "--without-pip", str(environment))
     found = str(environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))

@@ -572,7 +572,7 @@ NB_MODULE(_core, m) {
             "shard"_a, "rules"_a, "start"_a, "known"_a, "fuel"_a, "memory_limit"_a,
             nb::sig("def __init__(self, shard: Shard, rules: typing.Any, start: str, "
                     "known: dict[typing.Any, int], fuel: int, memory_limit: int) -> None"),
-            "From the rules of a grammars.ir.Grammar, a dict or a grammars.packed.PackedRules. `known` maps the expressions that this shard has read to their numbers;\n"
+            "From the rules of a constrained.grammars.ir.Grammar, a dict or a constrained.grammars.packed.PackedRules. `known` maps the expressions that this shard has read to their numbers;\n"
             "new ones are added.");
 
     nb::class_<UniqueAutomaton, BaseAutomaton> unique(
@@ -612,7 +612,7 @@ NB_MODULE(_core, m) {
             nb::sig("def __init__(self, shard: Shard, rules: dict[str, typing.Any], start: str, known: dict[typing.Any, int], "
                     "tokens: list[typing.Any], ranks: Sequence[int], inherits_rank_from: Sequence[Sequence[int]], shortest: Sequence[bool], basic_lexer: bool, "
                     "fuel: int, memory_limit: int) -> None"),
-            "As Automaton; also takes the regular expressions, ranks and rank sources of a grammars.lexer.LexerGrammar's tokens.")
+            "As Automaton; also takes the regular expressions, ranks and rank sources of a constrained.grammars.lexer.LexerGrammar's tokens.")
         .def_prop_ro("search_exhausted", &LexerAutomaton::search_exhausted, "Whether a search for a completion ran out of fuel.")
         .def_prop_ro("conflicting_tokens", &LexerAutomaton::conflicting_tokens,
                      "If no completion exists: pairs of tokens whose second never stands right after the first.");

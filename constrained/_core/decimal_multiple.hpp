@@ -48,7 +48,7 @@ struct DecimalMultiple {
 
     bool operator==(const DecimalMultiple&) const = default;
 
-    /// What `grammars.ir.DecimalMultiple.packed` begins and ends with. Throws std::invalid_argument where a number is out of range.
+    /// What `constrained.grammars.ir.DecimalMultiple.packed` begins and ends with. Throws std::invalid_argument where a number is out of range.
     static Moduli read_moduli(std::span<const uint8_t> bytes);
     /// As it is written there: the fields in order, little-endian.
     static DecimalMultiple read(std::span<const uint8_t> bytes, const Moduli& of);

@@ -11,7 +11,7 @@ namespace nb = nanobind;
 
 namespace {
 
-/// The classes of `grammars.ir` and the names of their attributes.
+/// The classes of `constrained.grammars.ir` and the names of their attributes.
 struct Classes {
     std::array<PyTypeObject*, flat::kOps> types{};
     PyTypeObject* mark;  // a terminal
@@ -19,7 +19,7 @@ struct Classes {
         *obligations, *discharges, *distinct, *required, *ordered, *separator;
 
     Classes() {
-        const nb::module_ ir = nb::module_::import_("grammars.ir");
+        const nb::module_ ir = nb::module_::import_("constrained.grammars.ir");
         const std::pair<Op, const char*> names[] = {
             {Op::Literal, "Literal"},   {Op::Chars, "Chars"},       {Op::Concat, "Concat"},
             {Op::Union, "Union"},       {Op::Intersection, "Intersection"}, {Op::Complement, "Complement"},
@@ -45,7 +45,7 @@ struct Classes {
             if (types[op] == Py_TYPE(node)) return static_cast<Op>(op);
         }
         if (Py_TYPE(node) == mark) return Op::Terminal;
-        PyErr_Format(PyExc_TypeError, "not a node of grammars.ir: %R", node);
+        PyErr_Format(PyExc_TypeError, "not a node of constrained.grammars.ir: %R", node);
         throw nb::python_error();
     }
 };

@@ -1,4 +1,4 @@
-// Reads the Python objects of `grammars.ir`, or packed rules, into the arrays of `flat_grammar.hpp`.
+// Reads the Python objects of `constrained.grammars.ir`, or packed rules, into the arrays of `flat_grammar.hpp`.
 //
 // Invariants
 //  * Nodes compare by identity: a shared object becomes one node.
@@ -63,7 +63,7 @@ public:
     /// Reads rules, a dict from names to expressions.
     /// Throws KeyError for a call of an unknown rule, TypeError for an object that is not a node.
     void read(nanobind::dict rules, nanobind::handle start);
-    /// Reads packed rules, a `grammars.packed.PackedRules`.
+    /// Reads packed rules, a `constrained.grammars.packed.PackedRules`.
     void read_packed(nanobind::handle rules);
     /// The node of a regular expression; reads it if necessary.
     int32_t node_index(nanobind::handle regex) { return add(regex.ptr(), regex_nodes_, regex_stack_); }

@@ -1,4 +1,4 @@
-// Marks: points in the texts of a grammar that stand for no text (`grammars.ir.Mark`).
+// Marks: points in the texts of a grammar that stand for no text (`constrained.grammars.ir.Mark`).
 //
 // Inside the core a mark is a byte that no text of UTF-8 contains. `UniqueAutomaton` reads and hides them.
 #pragma once

@@ -33,7 +33,7 @@ public:
     };
     static constexpr uint32_t kRoot = 0;  ///< of the trie of spellings: between two symbols
 
-    /// `packed`: as `grammars.ir.Substring.packed`. Spellings with a byte outside of the alphabet are removed.
+    /// `packed`: as `constrained.grammars.ir.Substring.packed`. Spellings with a byte outside of the alphabet are removed.
     /// Throws std::invalid_argument where it is malformed.
     SubstringIndex(std::span<const uint8_t> packed, const std::bitset<256>& alphabet);
 

@@ -1,5 +1,5 @@
 // The token automaton of a grammar with arrays whose items must differ as JSON values, or of which two must be equal
-// (`grammars.ir.Mark`).
+// (`constrained.grammars.ir.Mark`).
 //
 // An automaton of the grammar with its marks runs inside (`inner_`), in a shard whose alphabet has the marks. A *reading* is a
 // state of it and the history of the items; a state is a set of readings, one as long as the grammar is unambiguous. A mark
@@ -10,7 +10,7 @@
 // Invariants
 //  * Every reading of a state has a completion, which is as long as its length says. Where the shortest completion of the inner automaton
 //    begins a further item, it is one that an earlier item cannot equal, or more values are listed for it than there are earlier items,
-//    and padding makes each of them, and the item, as long as the longest. So one of them is left (`grammars.json_schema.emit.unique_items`).
+//    and padding makes each of them, and the item, as long as the longest. So one of them is left (`constrained.grammars.json_schema.emit.unique_items`).
 //  * A search that runs out of fuel counts as a proof that there is no completion, so an allowed text can always be completed.
 //  * A state id that `next` gave out is valid for the lifetime of the automaton; contents are collected as those of
 //    `Automaton`. A state whose completion needed a search is kept, with the readings on the way, so that the text it belongs to

@@ -33,23 +33,23 @@ from constrained.errors import (
     UnsatisfiableConstraint,
     UnsupportedConstraint,
 )
+from constrained.grammars import ir
+from constrained.grammars.counted import CountedGrammar, CountedText
+from constrained.grammars.garbage import rare_collections
+from constrained.grammars.lexer import LexerGrammar, reject_lexer_grammar
+from constrained.grammars.packed import PackedRules
+from constrained.grammars.transform.repeated_letters import with_repeated_letters
+from constrained.grammars.visit import children, fold
 from constrained.lru_cache import LRUCache
-from grammars import ir
-from grammars.counted import CountedGrammar, CountedText
-from grammars.garbage import rare_collections
-from grammars.lexer import LexerGrammar, reject_lexer_grammar
-from grammars.packed import PackedRules
-from grammars.transform.repeated_letters import with_repeated_letters
-from grammars.visit import children, fold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from constrained.automaton.trial import CompiledAutomaton
     from constrained.constraint import Constraint
+    from constrained.grammars.ir import Grammar
     from constrained.vocabulary import Vocabulary
     from constrained.vocabulary.shards import Shard, ShardPool
-    from grammars.ir import Grammar
 
 __all__ = [
     "DEAD",
@@ -142,7 +142,7 @@ class TokenAutomaton(_AutomatonMixin, _core.Automaton):
 
 
 class UniqueAutomaton(_AutomatonMixin, _core.UniqueAutomaton):
-    """The native automaton of a grammar with arrays whose items differ as JSON values (`grammars.ir.Mark`).
+    """The native automaton of a grammar with arrays whose items differ as JSON values (`constrained.grammars.ir.Mark`).
 
     Attributes and errors as for `TokenAutomaton`.
     """

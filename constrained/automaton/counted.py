@@ -1,7 +1,7 @@
 """The automaton of a grammar with texts of a limited number of tokens.
 
 A prefix has *readings*: in each, the rules stand somewhere, and perhaps a counted text is open. The rules are an automaton in
-which a letter stands for each counted text (`grammars.counted`), and each counted text is an automaton of its own. A token is
+which a letter stands for each counted text (`constrained.grammars.counted`), and each counted text is an automaton of its own. A token is
 read byte by byte, because a counted text may begin and end inside of it; masks come from the native automata, but for tokens
 that cross an end of a counted text, which are read together (`tokens_together`). Must not know: models, samplers.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from constrained.constraint import Constraint
-    from grammars.counted import CountedText
+    from constrained.grammars.counted import CountedText
 
 MAX_READINGS = 256
 """Readings that a state keeps. Repetitions of limited texts with no fixed end have ever more; those that end soonest are

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 from constrained.chat.parameters import Parameter
-from grammars.json_schema import LITERAL_ESCAPES, LITERAL_NAME, ParameterStyle
+from constrained.grammars.json_schema import LITERAL_ESCAPES, LITERAL_NAME, ParameterStyle
 
 _BARE = re.compile(r"[^,\[\](){}]*")
 """A number or a word."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from constrained.chat.literals import LiteralReader
 from constrained.chat.template_probe import NAMES, before_tag
 from constrained.chat.tool_format import common_prefix
-from grammars.json_schema import PARAMETER_STYLES, parameter_style
+from constrained.grammars.json_schema import PARAMETER_STYLES, parameter_style
 
 _KEY, _OTHER = "probe_key", "probe_other"
 _VALUE = "probe value"

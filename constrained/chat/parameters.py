@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from constrained.constraint import Constraint
 from constrained.constraint.post_validation import validation_errors
-from grammars.json_schema import ParameterStyle
+from constrained.grammars.json_schema import ParameterStyle
 
 _WHOLE_OBJECT = ("required", "minProperties", "dependentRequired", "dependencies")
 """Keywords about an object as a whole: they say nothing about one of its members."""

@@ -31,7 +31,7 @@ from constrained.errors import InvalidArgument, InvalidConstraint
 from constrained.vocabulary import encode_with_special
 
 if TYPE_CHECKING:
-    from grammars import ir
+    from constrained.grammars import ir
 
 __all__ = ["Reply", "ReplyConstraint", "ReplyDelta", "ReplyParser", "ToolCall", "reply_constraint"]
 
@@ -98,8 +98,8 @@ class ReplyConstraint(Constraint):
     @cached_property
     def grammar(self) -> ir.Grammar:
         """See `Constraint`."""
-        from grammars import ir
-        from grammars.transform.imports import fresh_name
+        from constrained.grammars import ir
+        from constrained.grammars.transform.imports import fresh_name
 
         rules: dict[str, ir.Expr] = {}
         body = ir.sequence(*self._before(), self._body(rules))
@@ -109,8 +109,8 @@ class ReplyConstraint(Constraint):
 
     def _before(self) -> list[ir.Expr]:
         """The reasoning, and what stands before content and calls."""
-        from grammars import ir
-        from grammars.text.free_text import text_up_to
+        from constrained.grammars import ir
+        from constrained.grammars.text.free_text import text_up_to
 
         before: list[ir.Expr] = []
         if self.frame.reasoning is not None:
@@ -125,10 +125,10 @@ class ReplyConstraint(Constraint):
 
     def _body(self, rules: dict[str, ir.Expr]) -> ir.Expr:
         """Content, calls, or content and then calls."""
-        from grammars import ir
-        from grammars.lexer import reject_lexer_grammar
-        from grammars.text.free_text import text_up_to, text_without
-        from grammars.transform.imports import import_rules
+        from constrained.grammars import ir
+        from constrained.grammars.lexer import reject_lexer_grammar
+        from constrained.grammars.text.free_text import text_up_to, text_without
+        from constrained.grammars.transform.imports import import_rules
 
         frame, able = self.frame, self.callable_tools
         begins = {begin: self._marked(begin) for begin in self.format.begins} if self.tools or able else {}
@@ -159,8 +159,8 @@ class ReplyConstraint(Constraint):
 
     def _called(self, begin: str, rules: dict[str, ir.Expr]) -> ir.Expr:
         """Calls, from behind the marker that opens the first one."""
-        from grammars import ir
-        from grammars.transform.imports import fresh_name
+        from constrained.grammars import ir
+        from constrained.grammars.transform.imports import fresh_name
 
         form = self.format
         following, tail = self._encoded(form.call_separator), self._encoded(form.tail)
@@ -233,7 +233,7 @@ class ReplyConstraint(Constraint):
 
 def _numbered(data: bytes, id_length: int | None) -> ir.Regex:
     """Bytes in which a zero byte stands for any number, and a byte of one for any id."""
-    from grammars import ir
+    from constrained.grammars import ir
 
     digits, letters = [(0x30, 0x39)], [(0x41, 0x5A), (0x61, 0x7A)]
     if id_length is None:

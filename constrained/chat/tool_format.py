@@ -45,7 +45,7 @@ class ToolFormat:
             and `head` up to the name.
         single: a reply has at most one call.
         special: names of special tokens; where they occur in the parts, the special token is required, not its letters.
-        parameters: markup of the arguments, as `grammars.json_schema.parameter_style` takes it; None: they are JSON.
+        parameters: markup of the arguments, as `constrained.grammars.json_schema.parameter_style` takes it; None: they are JSON.
         others: further pairs of `begin` and `head` that a model may write instead.
         first_index: number of the first call.
         id_length: ids have so many letters and digits; None: 1 to `MAX_ID` letters, digits, ``_`` and ``-``.
@@ -110,7 +110,7 @@ class ToolFormat:
     @cached_property
     def style(self) -> Any:
         """The `ParameterStyle` of the arguments; None: they are JSON."""
-        from grammars.json_schema import parameter_style
+        from constrained.grammars.json_schema import parameter_style
 
         return None if self.parameters is None else parameter_style(self.parameters)
 

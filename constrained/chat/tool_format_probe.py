@@ -17,8 +17,8 @@ from constrained.chat.reply_frame_probe import detect_reply_frame, reasoning_tex
 from constrained.chat.template_probe import IDS, LONG_ID, NAMES, REPLY, TemplateProbe
 from constrained.chat.tool_format import HERMES, ID, INDEX, ToolFormat, common_prefix
 from constrained.errors import InvalidArgument, Problem
+from constrained.grammars.json_schema import PARAMETER_STYLES, parameter_style
 from constrained.models import LanguageModel
-from grammars.json_schema import PARAMETER_STYLES, parameter_style
 
 HARMONY = ToolFormat(
     "<|channel|>commentary to=functions.",

@@ -13,9 +13,9 @@ from constrained.cli.exit_status import CommandFailed, emit, exit_code_for
 from constrained.cli.generation import silence_libraries
 from constrained.errors import ConstrainedError, ModelError
 from constrained.extras import require_extra
-from grammars import ir
-from grammars.errors import MISSING
-from grammars.visit import postorder
+from constrained.grammars import ir
+from constrained.grammars.errors import MISSING
+from constrained.grammars.visit import postorder
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
@@ -55,7 +55,7 @@ def examine(constraint: Constraint, tokenizer: str | None = None) -> CheckReport
     Raises:
         ConstrainedError: the constraint cannot be enforced, or the tokenizer cannot be used.
     """
-    for front_end in ("grammars.json_schema", "grammars.regex"):
+    for front_end in ("constrained.grammars.json_schema", "constrained.grammars.regex"):
         import_module(front_end)  # so that its import is not timed
     start = time.perf_counter()
     grammar = constraint.grammar

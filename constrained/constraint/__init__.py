@@ -29,7 +29,7 @@ from constrained.constraint.predicate import PredicateConstraint, predicate
 from constrained.constraint.structural import structural_tag
 from constrained.constraint.substring import substring_of
 from constrained.constraint.text import choice, regex
-from grammars.types.span import Span
+from constrained.grammars.types.span import Span
 
 __all__ = [
     "Constraint",

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from constrained.errors import Problem
-    from grammars.ir import Grammar
-    from grammars.json_schema import KeywordReport
-    from grammars.notation.lark.captures import CaptureGrammar
+    from constrained.grammars.ir import Grammar
+    from constrained.grammars.json_schema import KeywordReport
+    from constrained.grammars.notation.lark.captures import CaptureGrammar
 
 _SHOWN = 60
 
@@ -71,7 +71,7 @@ class Constraint:
 
     @property
     def local_schema(self) -> Any:
-        """`schema` with each reference as a JSON Pointer into it, for those who read it: `grammars.json_schema.view`."""
+        """`schema` with each reference as a JSON Pointer into it, for those who read it: `constrained.grammars.json_schema.view`."""
         return self.schema
 
     @property
@@ -92,7 +92,7 @@ class Constraint:
     @property
     def report(self) -> KeywordReport:
         """How each keyword is enforced; empty for constraints without keywords. Raises the errors of `grammar`."""
-        from grammars.json_schema import KeywordReport
+        from constrained.grammars.json_schema import KeywordReport
 
         return KeywordReport()
 
@@ -124,11 +124,11 @@ class Constraint:
         raise NotImplementedError
 
     def __string_constraint__(self) -> None:
-        """Tells `grammars.types` that this may stand in ``Annotated[str, ...]``."""
+        """Tells `constrained.grammars.types` that this may stand in ``Annotated[str, ...]``."""
 
     def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> Any:
         """Pydantic's hook for metadata of `Annotated`: the schema of the strings of this constraint."""
-        from grammars.types.contents import pydantic_json_schema
+        from constrained.grammars.types.contents import pydantic_json_schema
 
         return pydantic_json_schema(self, handler(core_schema))
 

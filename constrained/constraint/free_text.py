@@ -20,7 +20,7 @@ from constrained.errors import (
 )
 
 if TYPE_CHECKING:
-    from grammars.ir import Grammar
+    from constrained.grammars.ir import Grammar
 
 _NUMBER_CHARACTERS = frozenset("0123456789.eE+-")  # after a number they may continue it
 
@@ -58,9 +58,9 @@ class _Tag(NamedTuple):
 
     def body(self) -> Grammar:
         """The content and the closing marker."""
-        from grammars import ir
-        from grammars.lexer import reject_lexer_grammar
-        from grammars.text.free_text import text_up_to
+        from constrained.grammars import ir
+        from constrained.grammars.lexer import reject_lexer_grammar
+        from constrained.grammars.text.free_text import text_up_to
 
         grammar = self.content.grammar
         reject_lexer_grammar(grammar, "in a section")
@@ -123,8 +123,8 @@ class _TaggedTextConstraint(Constraint):
 
     @cached_property
     def grammar(self) -> Grammar:
-        from grammars.text.free_text import SectionGrammar as Part
-        from grammars.text.free_text import free_text_with_sections
+        from constrained.grammars.text.free_text import SectionGrammar as Part
+        from constrained.grammars.text.free_text import free_text_with_sections
 
         parts = [Part(tag.begin, tag.body()) for tag in self.tags]
         return free_text_with_sections(parts, low=self.at_least, high=self.at_most)
@@ -283,7 +283,7 @@ class _AfterMarkerConstraint(Constraint):
 
     @cached_property
     def grammar(self) -> Grammar:
-        from grammars.text.free_text import after_free_text
+        from constrained.grammars.text.free_text import after_free_text
 
         return after_free_text(self.marker, self.content.grammar)
 

@@ -10,8 +10,8 @@ from constrained.constraint.base import Constraint, digest, shorten
 from constrained.errors import InvalidConstraint
 
 if TYPE_CHECKING:
-    from grammars.ir import Grammar
-    from grammars.notation import Notation
+    from constrained.grammars.ir import Grammar
+    from constrained.grammars.notation import Notation
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,7 +29,7 @@ class _GrammarConstraint(Constraint):
 
     @cached_property
     def grammar(self) -> Grammar:
-        from grammars.notation import parse
+        from constrained.grammars.notation import parse
 
         return parse(self.source, self.notation, start=self.start)
 

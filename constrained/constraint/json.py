@@ -14,10 +14,10 @@ from constrained.constraint.optional_members import optional_members
 from constrained.errors import InvalidConstraint, Problem, RejectedValue
 
 if TYPE_CHECKING:
-    from grammars.content import StringConstraint
-    from grammars.ir import Grammar
-    from grammars.json_schema import KeywordReport, LoweredSchema
-    from grammars.types import TypeSpec
+    from constrained.grammars.content import StringConstraint
+    from constrained.grammars.ir import Grammar
+    from constrained.grammars.json_schema import KeywordReport, LoweredSchema
+    from constrained.grammars.types import TypeSpec
 
 Whitespace = Literal["bounded", "none", "any", "indent"]
 """White space between JSON tokens: as `json.dumps` writes it, none, any, or exactly as with `indent=2`."""
@@ -41,7 +41,7 @@ UnsupportedPolicy = Literal["refuse", "check"]
 class _JsonConstraint(Constraint):
     """JSON that satisfies a schema; the value is the result of `json.loads`.
 
-    `options` are the arguments of `grammars.json_schema.lower_schema` that differ from their defaults, as JSON values;
+    `options` are the arguments of `constrained.grammars.json_schema.lower_schema` that differ from their defaults, as JSON values;
     `embedded` are the constraints of strings by name, None where none may be named.
     """
 
@@ -61,7 +61,7 @@ class _JsonConstraint(Constraint):
 
     @cached_property
     def local_schema(self) -> Any:
-        from grammars.json_schema.view import local_view
+        from constrained.grammars.json_schema.view import local_view
 
         return local_view(self.schema, registry=self.options.get("registry"), draft=self.options.get("draft"))
 
@@ -79,7 +79,7 @@ class _JsonConstraint(Constraint):
 
     @cached_property
     def _lowered(self) -> LoweredSchema:
-        from grammars.json_schema import lower_schema
+        from constrained.grammars.json_schema import lower_schema
 
         read = self.__dict__.pop("_read", None)
         options = dict(self.options)
@@ -244,8 +244,8 @@ def _referenced_schemas(schema: Any, draft: str | None, registry: Any) -> dict[s
     """The schemas of a registry that are reachable by references, as plain JSON that can be compared and pickled."""
     if registry is None:
         return None
-    from grammars.json_schema import SchemaRegistry
-    from grammars.json_schema.source.dialects import select_dialect
+    from constrained.grammars.json_schema import SchemaRegistry
+    from constrained.grammars.json_schema.source.dialects import select_dialect
 
     schemas = SchemaRegistry(registry)
     reachable = schemas.reachable_from(schema, select_dialect(schema, draft, schemas))
@@ -349,7 +349,7 @@ def python_type(
 
     Args:
         hint: a pydantic model, dataclass, `TypedDict`, `NamedTuple`, `Enum`, `Literal`, `list[int]`, `X | None`
-            or a combination of them; see `grammars.types.type_spec`.
+            or a combination of them; see `constrained.grammars.types.type_spec`.
         whitespace: white space between JSON tokens.
         property_order: ``"schema"``: members have the order in which the schema declares them; ``"any"``: any
             order, each key once.
@@ -372,8 +372,8 @@ def python_type(
 
 
 def _of_type(hint: Any, whitespace: Whitespace, options: Mapping[str, Any]) -> Constraint:
-    from grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
-    from grammars.types import type_spec
+    from constrained.grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
+    from constrained.grammars.types import type_spec
 
     spec = type_spec(hint)
     text = write_schema(spec.enforced_schema)

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from constrained.errors import InvalidConstraint, Problem, RejectedValue
-from grammars._core import copy_json
-from grammars.json_pointer import escape
+from constrained.grammars._core import copy_json
+from constrained.grammars.json_pointer import escape
 
 _DIGITS = 4000  # int() of more digits is refused by default
 _TOO_LONG = 10**_DIGITS

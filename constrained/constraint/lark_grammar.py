@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from constrained.constraint.base import Constraint, digest, shorten
 from constrained.errors import InvalidConstraint, RejectedValue, UnsupportedConstraint
-from grammars.errors import Problem
+from constrained.grammars.errors import Problem
 
 if TYPE_CHECKING:
     from lark import Lark
 
-    from grammars.ir import Grammar
-    from grammars.notation.lark import LarkSettings, Lexer, OverlapReport, TerminalPreference
-    from grammars.notation.lark.captures import CaptureGrammar
+    from constrained.grammars.ir import Grammar
+    from constrained.grammars.notation.lark import LarkSettings, Lexer, OverlapReport, TerminalPreference
+    from constrained.grammars.notation.lark.captures import CaptureGrammar
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,7 +42,7 @@ class _LarkConstraint(Constraint):
 
     @cached_property
     def key(self) -> str:
-        from grammars.notation.lark import fingerprint
+        from constrained.grammars.notation.lark import fingerprint
 
         embedded = (part for name, constraint in self.embed for part in (name, constraint.key))
         settings = (self.start or "", self.lexer or "", self.prefer)
@@ -51,7 +51,7 @@ class _LarkConstraint(Constraint):
 
     @cached_property
     def special_tokens(self) -> tuple[str, ...]:
-        from grammars.notation.lark import special_tokens
+        from constrained.grammars.notation.lark import special_tokens
 
         inside = (name for _, constraint in self.embed for name in constraint.special_tokens)
         return tuple(dict.fromkeys((*self.around, *special_tokens(self.source), *inside)))
@@ -69,7 +69,7 @@ class _LarkConstraint(Constraint):
 
     @cached_property
     def grammar(self) -> Grammar:
-        from grammars.notation.lark import parse
+        from constrained.grammars.notation.lark import parse
 
         grammar = parse(self.source, self._settings())
         if self.wants_tree:
@@ -78,13 +78,13 @@ class _LarkConstraint(Constraint):
 
     @cached_property
     def capture_grammar(self) -> CaptureGrammar | None:
-        from grammars.notation.lark import capture_grammar
+        from constrained.grammars.notation.lark import capture_grammar
 
         return capture_grammar(self.source, self._settings())
 
     def _settings(self) -> LarkSettings:
+        from constrained.grammars.notation.lark import LarkSettings
         from constrained.vocabulary.special_tokens import free_letters, letters  # loads numpy
-        from grammars.notation.lark import LarkSettings
 
         return LarkSettings(
             start=self.start,
@@ -97,8 +97,8 @@ class _LarkConstraint(Constraint):
         )
 
     def terminal_overlaps(self) -> OverlapReport:
-        """Which terminals match the same text; see `grammars.notation.lark.terminal_overlaps`."""
-        from grammars.notation.lark import terminal_overlaps
+        """Which terminals match the same text; see `constrained.grammars.notation.lark.terminal_overlaps`."""
+        from constrained.grammars.notation.lark import terminal_overlaps
 
         return terminal_overlaps(self.source, self._settings())
 
@@ -292,7 +292,7 @@ def lark(
         raise InvalidConstraint(f"value={value!r} is not known", action="use 'text' or 'tree'")
     wants_tree = value == "tree" or transformer is not None
     if wants_tree and isinstance(grammar, str):
-        from grammars.notation.lark import embedded_names
+        from constrained.grammars.notation.lark import embedded_names
 
         if names := embedded_names(grammar):
             raise UnsupportedConstraint(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from grammars.json_schema.view import target_of
+from constrained.grammars.json_schema.view import target_of
 
 _OBJECT_COUNTS = ("required", "minProperties", "dependentRequired", "dependencies")
 _ARRAY_COUNTS = ("minItems", "minContains", "contains")
@@ -17,7 +17,7 @@ def optional_members(schema: Any, names: Sequence[str] | None = None) -> Any:
     Items of arrays keep what they require, and so do the alternatives of `oneOf` and `anyOf`, apart from `X | null`.
 
     Args:
-        schema: a JSON Schema whose references are pointers, see `grammars.json_schema.view`.
+        schema: a JSON Schema whose references are pointers, see `constrained.grammars.json_schema.view`.
         names: the members of the top-level object to keep; None: all.
     """
     relaxed = _relax(schema, schema, frozenset())

@@ -25,7 +25,7 @@ def validation_errors(
     from referencing import Registry
     from referencing.jsonschema import specification_with
 
-    from grammars.json_schema import SCHEMA_DIALECTS
+    from constrained.grammars.json_schema import SCHEMA_DIALECTS
 
     uri = SCHEMA_DIALECTS[draft].uri
     # Up to draft 7 the identifier of a meta-schema ends in an empty fragment.

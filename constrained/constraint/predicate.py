@@ -16,9 +16,9 @@ from constrained.errors import InvalidConstraint, Problem, UnsupportedConstraint
 from constrained.predicates import CheckKind, Predicate
 
 if TYPE_CHECKING:
-    from grammars.ir import Grammar
-    from grammars.json_schema import KeywordReport
-    from grammars.notation.lark.captures import CaptureGrammar
+    from constrained.grammars.ir import Grammar
+    from constrained.grammars.json_schema import KeywordReport
+    from constrained.grammars.notation.lark.captures import CaptureGrammar
 
 
 @dataclass(frozen=True, eq=False, repr=False)

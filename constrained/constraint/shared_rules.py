@@ -12,7 +12,7 @@ from constrained.lru_cache import LRUCache
 
 if TYPE_CHECKING:
     from constrained.constraint.base import Constraint
-    from grammars.ir import Expr, Grammar
+    from constrained.grammars.ir import Expr, Grammar
 
 RULES = 5_000
 """Rules that are kept, and as many under the names that they have in a request: those of about 1,900 tools, in 12 MB."""
@@ -33,8 +33,8 @@ def import_shared(constraint: Constraint, rules: dict[str, Expr], place: str) ->
         ConstraintError: as `Constraint.grammar`.
         UnsupportedConstraint: the grammar has a lexer.
     """
-    from grammars import ir
-    from grammars.transform.imports import import_rules, placed_rules
+    from constrained.grammars import ir
+    from constrained.grammars.transform.imports import import_rules, placed_rules
 
     key = constraint.shared_key
     placed = None if key is None else _placed.get((key, place))
@@ -57,8 +57,8 @@ def shared_grammar(constraint: Constraint) -> Grammar:
     Raises:
         ConstraintError: as `Constraint.grammar`.
     """
-    from grammars import ir
-    from grammars.packed import PackedRules
+    from constrained.grammars import ir
+    from constrained.grammars.packed import PackedRules
 
     key = constraint.shared_key
     grammar = None if key is None else _lowered.get(key)

@@ -10,7 +10,7 @@ from constrained.constraint.base import Constraint, digest, shorten
 from constrained.errors import InvalidConstraint
 
 if TYPE_CHECKING:
-    from grammars.ir import Grammar
+    from constrained.grammars.ir import Grammar
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,7 +26,7 @@ class _SubstringConstraint(Constraint):
 
     @cached_property
     def grammar(self) -> Grammar:
-        from grammars.text.substring import substring_grammar
+        from constrained.grammars.text.substring import substring_grammar
 
         return substring_grammar(self.document, min_length=self.min_length)
 
@@ -47,7 +47,7 @@ def substring_of(text: str, *, min_length: int = 1) -> Constraint:
     ``document.find(value)``.
 
     Args:
-        text: the document; `grammars.text.substring.MAX_DOCUMENT_LENGTH` says how long it may be.
+        text: the document; `constrained.grammars.text.substring.MAX_DOCUMENT_LENGTH` says how long it may be.
         min_length: characters of the shortest span; 0 allows the empty text.
 
     Raises:

@@ -14,7 +14,7 @@ from constrained.constraint.base import Constraint, digest, shorten
 from constrained.errors import InvalidConstraint, Problem, RejectedValue, UnsatisfiableConstraint
 
 if TYPE_CHECKING:
-    from grammars.ir import Grammar
+    from constrained.grammars.ir import Grammar
 
 _FLAGS = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s", re.VERBOSE: "x", re.ASCII: "a"}
 
@@ -33,8 +33,8 @@ class _RegexConstraint(Constraint):
 
     @cached_property
     def grammar(self) -> Grammar:
-        from grammars import ir
-        from grammars.regex import parse
+        from constrained.grammars import ir
+        from constrained.grammars.regex import parse
 
         return ir.Grammar.of(parse(self.pattern, dialect=self.dialect, flags=self.flags))
 
@@ -95,7 +95,7 @@ class _ChoiceConstraint(Constraint):
 
     @cached_property
     def grammar(self) -> Grammar:
-        from grammars import ir
+        from constrained.grammars import ir
 
         return ir.Grammar.of(ir.union(*(ir.literal(text) for text in self._values)))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from constrained.automaton.protocol import NO_LIMIT
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.output import AnnotatedToken, Output, Stats, TokenSource
-from spec.sources import DRAFT_SOURCES
+from constrained.spec.sources import DRAFT_SOURCES
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -10,8 +10,8 @@ from constrained.decoding.sequence import TokenSequence
 from constrained.decoding.speculation import DraftScheduler
 from constrained.decoding.tree_logits import TreeLogits
 from constrained.models import Cache, LanguageModel
-from spec.budget import DraftBudget
-from spec.drafts import DraftTreeProtocol
+from constrained.spec.budget import DraftBudget
+from constrained.spec.drafts import DraftTreeProtocol
 
 _LONGEST_PROMPT = 1024
 """Unread tokens of a sequence that are still read together with a draft tree, whose attention mask grows as the square."""

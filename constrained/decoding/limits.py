@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from constrained.automaton.protocol import NO_LIMIT
 from constrained.errors import DoesNotFit, InvalidArgument, PromptTooLong
 from constrained.models import LanguageModel
-from spec.noise import GumbelNoise
+from constrained.spec.noise import GumbelNoise
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton

@@ -56,7 +56,7 @@ class Stats:
         drafted: draft tokens that the model verified for it.
         accepted: draft tokens that were accepted.
         sources: per draft source: (drafted, accepted); a token that two sources drafted counts for both.
-        draft_origins: by token: bit i is set if the i-th of `spec.sources.SOURCES` drafted it and the model had
+        draft_origins: by token: bit i is set if the i-th of `constrained.spec.sources.SOURCES` drafted it and the model had
             read it when it was drawn; 0 where it was drawn without a draft token.
         passes: for each token, the number of the pass it was drawn from, of those that this text itself took part in;
             0 where it was taken over from another text.

@@ -16,8 +16,8 @@ from constrained.automaton.bitmask import Bitmask, unpack_ids
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.sequence import TokenSequence
 from constrained.models.logits import PlannedDraws
-from spec.drafts import DraftTreeProtocol
-from spec.noise import GumbelNoise
+from constrained.spec.drafts import DraftTreeProtocol
+from constrained.spec.noise import GumbelNoise
 
 _FEW = 64
 """Allowed tokens whose logits are asked for ahead, at most."""

@@ -23,7 +23,7 @@ from constrained.sampling import (
     Randomness,
     TokenSampler,
 )
-from spec.drafts import LazyDrafter
+from constrained.spec.drafts import LazyDrafter
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton

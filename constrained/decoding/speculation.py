@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from constrained.errors import InvalidArgument, VocabularyError
-from spec.budget import DraftBudget
-from spec.drafts import DrafterFactory, DrafterProtocol, LazyDrafter
-from spec.memory import DraftMemory
-from spec.prior import new_memory
-from spec.rehearsal import SchemaWarmup, value_openings
-from spec.sources import DRAFT_SOURCES
+from constrained.spec.budget import DraftBudget
+from constrained.spec.drafts import DrafterFactory, DrafterProtocol, LazyDrafter
+from constrained.spec.memory import DraftMemory
+from constrained.spec.prior import new_memory
+from constrained.spec.rehearsal import SchemaWarmup, value_openings
+from constrained.spec.sources import DRAFT_SOURCES
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
@@ -42,10 +42,10 @@ class Speculation:
 
     Attributes:
         nodes: most draft tokens for one sequence and forward pass.
-        sources: names in `spec.sources.DRAFT_SOURCES`.
+        sources: names in `constrained.spec.sources.DRAFT_SOURCES`.
         adapts: choose the number of draft tokens by the measured time of forward passes; False: always `nodes`.
         memory: statistics of past outputs, under this and other constraints; generators may share one. By default
-            each generator has its own, which starts from what comes with the library (`spec.prior`).
+            each generator has its own, which starts from what comes with the library (`constrained.spec.prior`).
 
     Raises:
         InvalidArgument: a value is out of its range.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from constrained.decoding.lazy_distribution import LazyDistribution
 from constrained.models import Logits
 from constrained.sampling import Distribution, LogitsWarper
-from spec.drafts import DraftTreeProtocol, LazyDrafter, proposing_sources
+from constrained.spec.drafts import DraftTreeProtocol, LazyDrafter, proposing_sources
 
 _TOP_TOKENS = 4
 """Likely tokens that a drafter learns from each row: the fifth is hardly ever right."""
@@ -64,7 +64,7 @@ class TreeLogits:
         return child if child <= self.nodes else -1
 
     def origin(self, node: int, token: int) -> int:
-        """The sources that drafted a token after a node, as bits (`spec.drafts.proposing_sources`); 0 if none did."""
+        """The sources that drafted a token after a node, as bits (`constrained.spec.drafts.proposing_sources`); 0 if none did."""
         child = self.child(node, token)
         return 0 if self.tree is None or child < 0 else proposing_sources(self.tree, child)
 

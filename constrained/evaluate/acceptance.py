@@ -18,9 +18,9 @@ from constrained.evaluate.harness.report import markdown_page, save_plot
 from constrained.evaluate.harness.results import RowWriter, RunRecord, check_no_results, make_folder
 from constrained.evaluate.harness.settings import Progress, check_minimum, no_progress
 from constrained.evaluate.harness.tables import ReportTable
-from spec.references import VERIFICATION_RULES, VerificationRule, optimal_acceptance, shared
-from spec.references.bound import MAX_VOCABULARY
-from spec.references.drafting import GreedyDrafts
+from constrained.spec.references import VERIFICATION_RULES, VerificationRule, optimal_acceptance, shared
+from constrained.spec.references.bound import MAX_VOCABULARY
+from constrained.spec.references.drafting import GreedyDrafts
 
 TARGETS = {"flat target": 1.0, "peaked target": 4.0}
 DRAFTS = {"good draft": 0.5, "bad draft": 2.0}

@@ -17,7 +17,7 @@ from constrained.evaluate.harness.settings import Progress
 from constrained.evaluate.harness.tables import NO_VALUE, ReportTable
 from constrained.evaluate.kernels import Timer
 from constrained.models.attention_masks import ancestor_words
-from spec.kernels import tree_attention
+from constrained.spec.kernels import tree_attention
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,8 @@ from constrained.evaluate.roofline import step_cost
 from constrained.evaluate.speed.shapes import load_vocabulary_pair, random_model, shape
 from constrained.models.hugging_face import ENGINES, HuggingFaceModel
 from constrained.sampling import Local
-from spec.kernels import tree_attention
-from spec.kernels.attention import tree_attention_torch
+from constrained.spec.kernels import tree_attention
+from constrained.spec.kernels.attention import tree_attention_torch
 
 RESULTS = "device.json"
 FAR = 2.0

@@ -21,7 +21,7 @@ from constrained.errors import InvalidArgument
 from constrained.evaluate.harness.results import ROWS, make_folder
 from constrained.evaluate.harness.settings import Progress
 from constrained.evaluate.harness.tables import NO_VALUE, ReportTable
-from spec.kernels import (
+from constrained.spec.kernels import (
     LayerCaches,
     SplitStats,
     apply_masks,
@@ -29,7 +29,7 @@ from spec.kernels import (
     noise_keys,
     split_stats,
 )
-from spec.noise import GumbelNoise
+from constrained.spec.noise import GumbelNoise
 
 Timer = Callable[[Sequence[Callable[[], object]]], tuple[float, float]]
 """Of calls that are made in turn: median seconds that the device computes for one, and from the first launch to the end of one."""

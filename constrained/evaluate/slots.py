@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spec import _core
+from constrained.spec import _core
 
 ORDERS = (2, 3, 4, 5)
 """Of spec/_core/sources.cpp: the name and the one above it, the name, what was written, its shape."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
-from grammars.json_pointer import unescape
-from grammars.json_schema.view import target_of
+from constrained.grammars.json_pointer import unescape
+from constrained.grammars.json_schema.view import target_of
 
 _MAX_DEPTH = 64
 
@@ -55,7 +55,7 @@ def resolve(schema: Any, root: Any) -> Any:
 
     Args:
         schema: a part of `root`.
-        root: a schema whose references are pointers, see `grammars.json_schema.view`.
+        root: a schema whose references are pointers, see `constrained.grammars.json_schema.view`.
     """
     for _ in range(_MAX_DEPTH):
         if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):

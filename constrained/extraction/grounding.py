@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from constrained.constraint import ThinkingResult
 from constrained.constraint.json_text import read_value
 from constrained.errors import RejectedValue
-from grammars.json_pointer import escape
-from grammars.text.quantities import Quantities, find_quantities
-from grammars.text.substring import simple_fold
+from constrained.grammars.json_pointer import escape
+from constrained.grammars.text.quantities import Quantities, find_quantities
+from constrained.grammars.text.substring import simple_fold
 
 if TYPE_CHECKING:
     from constrained.decoding.output import Output

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from constrained.constraint.json_text import read_value
-from grammars.json_pointer import escape
+from constrained.grammars.json_pointer import escape
 
 _STRINGS = json.JSONDecoder(strict=False)
 _SPACE = re.compile(r"[ \t\n\r]*")

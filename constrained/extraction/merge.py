@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from constrained.extraction.exact_json import has_unique_items, write_exact
-from grammars.json_pointer import escape
+from constrained.grammars.json_pointer import escape
 
 Origin = tuple[int, str]
 """Where a merged value comes from: the index of the part, and the JSON pointer in its value."""

@@ -21,7 +21,7 @@ from constrained.extraction.results import ResultRow, result_row
 ENGINES = ("builtin", "vllm")
 """What can generate in an actor: a model of `load`, or vLLM."""
 
-_OURS = ("constrained", "grammars", "spec", "__main__")
+_OURS = ("constrained", "__main__")
 
 
 @dataclass(frozen=True)

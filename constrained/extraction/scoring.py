@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from grammars.json_pointer import escape
+from constrained.grammars.json_pointer import escape
 
 Verdict: TypeAlias = Literal["right", "wrong", "missing", "invented"]
 

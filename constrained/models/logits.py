@@ -1,7 +1,7 @@
 """What a pass of a model gives: the logits of the places that it read, left where they were computed.
 
 Where that is a device, a draw by the Gumbel-max rule needs little of them on the host: the few tokens with the largest
-keys (`spec.kernels.row_stats`), 8 KB for 64 places of 131,072 tokens. A whole row is copied to the host on its first use.
+keys (`constrained.spec.kernels.row_stats`), 8 KB for 64 places of 131,072 tokens. A whole row is copied to the host on its first use.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spec.noise import GumbelNoise
-from spec.scores import top_indices
+from constrained.spec.noise import GumbelNoise
+from constrained.spec.scores import top_indices
 
 if TYPE_CHECKING:
     import torch
@@ -69,7 +69,7 @@ class PlannedDraws:
 
     def arrays(self) -> list[NDArray[Any]]:
         """What a device needs: keys of the noise, places, temperatures; the places and ids of what is allowed."""
-        from spec.kernels import noise_keys
+        from constrained.spec.kernels import noise_keys
 
         counts = [len(ids) for ids in self.allowed.values()]
         return [
@@ -246,7 +246,7 @@ class DeviceLogits(Logits):
         """Reads the row of every planned draw once, on the device: what `_fetch` copies, float32, in one piece."""
         import torch
 
-        from spec.kernels import row_stats
+        from constrained.spec.kernels import row_stats
 
         words, index, warmth, places, ids = uploaded
         rows = self._tensor

@@ -13,8 +13,8 @@ from transformers.cache_utils import CacheLayerMixin
 
 from constrained.models.attention_masks import AttentionLayout
 from constrained.models.cache_layers import EMPTY_LAYER
-from spec.kernels import LayerCaches
-from spec.kernels import caches as kernels
+from constrained.spec.kernels import LayerCaches
+from constrained.spec.kernels import caches as kernels
 
 
 @dataclass(eq=False, slots=True)

@@ -1,4 +1,4 @@
-"""`spec.kernels.tree_attention` as an attention implementation of transformers.
+"""`constrained.spec.kernels.tree_attention` as an attention implementation of transformers.
 
 It is attention of torch (``sdpa``) but for passes over draft trees: on a device these bring a ``tree``, and on a CPU a mask,
 with which torch's would copy keys and values for every head that shares them.
@@ -14,8 +14,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from constrained.models.capabilities import TREE_ATTENTION
-from spec.kernels import tree_attention
-from spec.kernels.attention import MAX_NODES, MAX_SIZE
+from constrained.spec.kernels import tree_attention
+from constrained.spec.kernels.attention import MAX_NODES, MAX_SIZE
 
 
 def attend(
@@ -36,7 +36,7 @@ def attend(
         key: of all columns of the slots.
         value: likewise.
         attention_mask: to be added to the scores, or what is seen; says the same as `tree`, for what torch computes.
-        tree: lengths, words and depths, see `spec.kernels.tree_attention`; and the window of each layer, 0 for none, None for
+        tree: lengths, words and depths, see `constrained.spec.kernels.tree_attention`; and the window of each layer, 0 for none, None for
             keys of another layer.
         scaling: of the scores.
         options: of ``sdpa``.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from grammars.json_schema.view import local_view, target_of
+from constrained.grammars.json_schema.view import local_view, target_of
 
 Schema = Mapping[str, Any] | bool
 Message = dict[str, str]
@@ -79,7 +79,7 @@ def schema_to_text(schema: Schema, *, max_chars: int = _MAX_CHARS) -> str:
 
     Args:
         schema: a JSON Schema of any draft, or `True` / `False`; references to other documents are followed in a
-            view that holds them, see `grammars.json_schema.view`.
+            view that holds them, see `constrained.grammars.json_schema.view`.
         max_chars: the budget. A schema that does not fit loses its comments first, then long enumerations,
             then deep parts; only then is the text cut, which is marked by `...`.
 

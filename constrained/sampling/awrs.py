@@ -24,7 +24,7 @@ from constrained.sampling.base import Draw, Position, TokenSampler
 from constrained.sampling.ends import Ends, check_ends
 from constrained.sampling.local import impossible_end
 from constrained.sampling.warpers import LogitsWarper, refuse_truncation
-from spec.scores import log_sum_exp
+from constrained.spec.scores import log_sum_exp
 
 PATIENCE = 32
 """Visits without a permitted token after which the mask is computed, where a mask is one query."""

@@ -15,7 +15,7 @@ from constrained.errors import ModelError
 from constrained.sampling.ends import Ends
 from constrained.sampling.randomness import TOKENS, Ids, Randomness, Scores
 from constrained.sampling.warpers import LogitsWarper
-from spec.scores import log_sum_exp, top_indices
+from constrained.spec.scores import log_sum_exp, top_indices
 
 
 class Candidates(ABC):

@@ -29,7 +29,7 @@ from constrained.sampling.base import (
 )
 from constrained.sampling.ends import Ends, check_ends
 from constrained.sampling.warpers import LogitsWarper
-from spec.scores import log_sum_exp
+from constrained.spec.scores import log_sum_exp
 
 TOP_COUNT = 16
 """Tokens that are queried before a mask is computed."""

@@ -1,7 +1,7 @@
 """Sources of random choices: samplers draw through this interface only, so that tests can enumerate all outcomes.
 
 `Randomness.pick` takes one of several outcomes, `Randomness.order` visits them without replacement; both by the rule of
-the largest Gumbel key, log p + G, with noise that is keyed by position (`spec.noise`) and not by time.
+the largest Gumbel key, log p + G, with noise that is keyed by position (`constrained.spec.noise`) and not by time.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from spec.noise import GumbelNoise
-from spec.scores import gumbel_candidates
+from constrained.spec.noise import GumbelNoise
+from constrained.spec.scores import gumbel_candidates
 
 Ids = NDArray[np.intp]
 Scores = NDArray[np.float64]
@@ -78,7 +78,7 @@ class PhiloxRandomness(Randomness):
     """Position-keyed noise.
 
     Attributes:
-        seed, sequence: as in `spec.noise.GumbelNoise`.
+        seed, sequence: as in `constrained.spec.noise.GumbelNoise`.
         attempt: which of the attempts or particles of this sequence; 0 .. 2**29 - 1.
     """
 

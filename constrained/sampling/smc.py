@@ -26,7 +26,7 @@ from constrained.sampling.ends import Ends, check_ends, check_proposal_ends
 from constrained.sampling.randomness import CHOICES, Scores
 from constrained.sampling.resampling import RESAMPLINGS
 from constrained.sampling.warpers import LogitsWarper, untruncated_warper
-from spec.scores import log_sum_exp
+from constrained.spec.scores import log_sum_exp
 
 Potential = Callable[[bytes, bool], float]
 """(bytes so far, whether the sequence is finished) -> log-score; -inf to end the particle."""

@@ -19,7 +19,7 @@ from constrained.sampling.awrs import estimate_mass
 from constrained.sampling.base import Draw, Particle, Position
 from constrained.sampling.randomness import Ids, Scores, bernoulli
 from constrained.sampling.trie import ROOT, Trie, TrieOutdated
-from spec.scores import log_sum_exp
+from constrained.spec.scores import log_sum_exp
 
 _CHECKS = 4
 """Queries at a position, at least, where membership is expensive and a weight is estimated."""

@@ -17,13 +17,13 @@ from typing import TypeVar
 from pydantic_core import from_json
 from starlette.requests import Request
 
+from constrained.grammars._core import count_json_values
 from constrained.server.errors import ApiError
 from constrained.server.fair_pool import FairPool
 from constrained.server.pace import Pace
 from constrained.server.requests import ModelT, checked
 from constrained.server.settings import ServerSettings
 from constrained.server.stream import cancel_on_disconnect
-from grammars._core import count_json_values
 
 _SMALL = 16 << 10
 """Bytes of a body that is parsed at once: some milliseconds at most."""

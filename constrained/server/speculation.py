@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from constrained.automaton.cache import CACHE_SIZE, compile_cached
 from constrained.decoding.speculation import DraftScheduler, Speculation
 from constrained.lru_cache import LRUCache
-from spec.prior import new_memory
+from constrained.spec.prior import new_memory
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton

@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any, TypeVar
 
-from grammars import ir
-from grammars.regex.occurrences import Occurrences, Place
+from constrained.grammars import ir
+from constrained.grammars.regex.occurrences import Occurrences, Place
 
 T = TypeVar("T")
 

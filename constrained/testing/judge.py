@@ -15,10 +15,10 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+from constrained.grammars.ir import Call, Choice, Expr, Grammar, Loop, Sequence, Terminal
+from constrained.grammars.lexer import reject_lexer_grammar
+from constrained.grammars.transform.interleave import expand_interleaves, reject_distinct_entries
 from constrained.testing.derivatives import Residuals, common_refinement, lowest
-from grammars.ir import Call, Choice, Expr, Grammar, Loop, Sequence, Terminal
-from grammars.lexer import reject_lexer_grammar
-from grammars.transform.interleave import expand_interleaves, reject_distinct_entries
 
 T = TypeVar("T")
 Item = tuple[Expr, int, "EarleySet | None"]

@@ -7,7 +7,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from grammars.ir import Regex
+    from constrained.grammars.ir import Regex
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +30,7 @@ class ShardPool:
     """
 
     def __init__(self, vocabulary: Any, *, marks: bool = False) -> None:
-        """Creates the pool of a native vocabulary; `marks`: for grammars with `grammars.ir.Mark`."""
+        """Creates the pool of a native vocabulary; `marks`: for grammars with `constrained.grammars.ir.Mark`."""
         self._vocabulary = vocabulary
         self._marks = marks
         self._open: list[Shard] = []

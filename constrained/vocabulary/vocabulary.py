@@ -404,7 +404,7 @@ class Vocabulary:
 
     @cached_property
     def mark_shard_pool(self) -> ShardPool:
-        """Assigns automata of grammars with marks (`grammars.ir.Mark`) to shards of their own."""
+        """Assigns automata of grammars with marks (`constrained.grammars.ir.Mark`) to shards of their own."""
         return ShardPool(self.core, marks=True)
 
     @property

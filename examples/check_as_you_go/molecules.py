@@ -3,7 +3,7 @@
 from rdkit import Chem, RDLogger
 
 import constrained
-from grammars.notation import library
+from constrained.grammars.notation import library
 
 RDLogger.DisableLog("rdApp.*")  # rejected molecules are expected
 

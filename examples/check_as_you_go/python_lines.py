@@ -4,7 +4,7 @@ import ast
 import codeop
 
 import constrained
-from grammars.notation import library
+from constrained.grammars.notation import library
 
 
 def could_go_on(code: str) -> bool:

@@ -76,5 +76,5 @@ NB_MODULE(_core, m) {
             "The packed rules of a document, their leaves and their names, and whether leaves call rules by their names; None if the\n"
             "document is not plain. `scalar`: from a schema to the expression of its scalars, to a tuple of them if it allows other values\n"
             "too, to False if it has no values, or to None; `disjoint`: whether two schemas are proved to have no value in common;\n"
-            "`general`: lowers what is not plain (`grammars.json_schema.emit.not_plain`).");
+            "`general`: lowers what is not plain (`constrained.grammars.json_schema.emit.not_plain`).");
 }

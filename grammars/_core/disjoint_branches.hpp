@@ -1,6 +1,6 @@
 // Branches of ``oneOf`` that have no value in common: such a ``oneOf`` is an ``anyOf``.
 //
-// Invariant: what is found disjoint here, `grammars.json_schema.resolve.disjoint` proves disjoint too. It knows more.
+// Invariant: what is found disjoint here, `constrained.grammars.json_schema.resolve.disjoint` proves disjoint too. It knows more.
 // Thread safety: the GIL guards it.
 #pragma once
 

@@ -9,8 +9,8 @@
 
 namespace flat {
 
-/// The classes of `grammars.ir`: first those of regular expressions, then those of rules. `Reference`: a regular expression that
-/// the reader knows; `Leaf`: an object of `grammars.ir` among the leaves of packed rules.
+/// The classes of `constrained.grammars.ir`: first those of regular expressions, then those of rules. `Reference`: a regular expression that
+/// the reader knows; `Leaf`: an object of `constrained.grammars.ir` among the leaves of packed rules.
 enum class Op : int32_t { Literal, Chars, Concat, Union, Intersection, Complement, Repeat, EmptySet, DecimalMultiple, Substring, Terminal, Call, Sequence, Choice, Loop, Interleave, Reference, Leaf };
 constexpr size_t kOps = 16;  // without Reference and Leaf, which are not classes
 

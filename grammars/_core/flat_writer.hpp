@@ -1,6 +1,6 @@
-// Builds a grammar as flat arrays, node by node as `grammars.ir` and `grammars.json_schema` build its objects.
+// Builds a grammar as flat arrays, node by node as `constrained.grammars.ir` and `constrained.grammars.json_schema` build its objects.
 //
-// Invariant: the functions merge and flatten exactly as the functions of the same names in `grammars.ir` do.
+// Invariant: the functions merge and flatten exactly as the functions of the same names in `constrained.grammars.ir` do.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -52,7 +52,7 @@ public:
         return expr({flat::Op::Interleave, at, 0, 0});
     }
 
-    /// A rule that suffices for an expression to have a text, as `called_rules` in `grammars.json_schema.emit.objects` has it:
+    /// A rule that suffices for an expression to have a text, as `called_rules` in `constrained.grammars.json_schema.emit.objects` has it:
     /// the one that it calls, or that the first part of a choice of calls calls; -1 if there is none.
     int32_t called(ExprNode node) const;
     /// Says of a leaf that a rule suffices for it to have a text. Other leaves have one.
@@ -61,7 +61,7 @@ public:
     /// The rule that an expression consists of; -1 if it is anything else.
     int32_t only_called(ExprNode node) const { return exprs_[node].op == flat::Op::Call ? exprs_[node].a : -1; }
 
-    /// Numbers an object of `grammars.ir` that nodes may stand for.
+    /// Numbers an object of `constrained.grammars.ir` that nodes may stand for.
     int32_t leaf(nb::handle object) {
         leaves_.append(object);
         return static_cast<int32_t>(nb::len(leaves_)) - 1;

@@ -13,7 +13,7 @@ namespace schemas {
 
 namespace nb = nanobind;
 
-/// The check of a keyword value: see the table of `grammars.json_schema.source.metaschema`.
+/// The check of a keyword value: see the table of `constrained.grammars.json_schema.source.metaschema`.
 enum class KeywordCheck : uint8_t {
     Any, String, Number, Positive, Count, Boolean, Types, List, FilledList, Names, FilledNames, NameLists,
     Schema, SchemaOrList, SchemaList, SchemasByName, Dependencies,

@@ -1,6 +1,6 @@
 // The regular expressions of names: keys of members, listed strings, and the keys that are none of some names.
 //
-// Invariant: they are built node by node as `grammars.json_schema.text.strings` builds them.
+// Invariant: they are built node by node as `constrained.grammars.json_schema.text.strings` builds them.
 // Thread safety: the GIL guards it.
 #pragma once
 

@@ -2,7 +2,7 @@
 //
 // Most schemas consist of objects, arrays, references within the document, scalars, and alternatives of these that plainly exclude
 // each other or need not: each alone at its place, so nothing needs to be conjoined or negated. `lower_plain` reads such a document and gives the grammar that
-// `grammars.json_schema.emit.lowering` gives, rule by rule and node by node, or nothing: whatever it does not know, and every
+// `constrained.grammars.json_schema.emit.lowering` gives, rule by rule and node by node, or nothing: whatever it does not know, and every
 // error, is left to the lowering in Python, which is its judge in the tests.
 //
 // Invariants
@@ -38,7 +38,7 @@ public:
     /// `fixed`: see above; `comma`, `colon`, `any_string`: the parts of these regular expressions, literals as bytes;
     /// `string_body`: any text between quotes; `units`: for each character of ASCII its encodings in a string, as an expression and
     /// as the alternatives of that expression; `strings_excluding`: from names to the parts of the strings except these, for names
-    /// beyond ASCII; `key_classes`: see `grammars.json_schema.emit.plain`; `ordered`: members come in the order of the schema.
+    /// beyond ASCII; `key_classes`: see `constrained.grammars.json_schema.emit.plain`; `ordered`: members come in the order of the schema.
     PlainTerminals(std::shared_ptr<const Keywords> keywords, nb::tuple fixed, nb::tuple comma, nb::tuple colon, nb::tuple any_string,
                    nb::object string_body, nb::tuple units, nb::callable strings_excluding, nb::callable key_classes, bool ordered);
 
@@ -61,7 +61,7 @@ public:
 /// The rules of a document: packed (flat_nodes.hpp), their leaves, and their names; None if the document is not plain.
 /// `scalar`: from a schema to the expression of its scalars; to a tuple of them if it allows other values too; to False if it has no
 /// values; or to None. `disjoint`: whether two schemas are proved to have no value in common. `general`: a
-/// `grammars.json_schema.emit.not_plain.NotPlain`, or None. With the rules: whether some are those of `general`, which call others by name.
+/// `constrained.grammars.json_schema.emit.not_plain.NotPlain`, or None. With the rules: whether some are those of `general`, which call others by name.
 nb::object lower_plain(nb::handle document, PlainTerminals& terminals, nb::callable scalar, nb::callable disjoint, nb::object general);
 
 }  // namespace schemas

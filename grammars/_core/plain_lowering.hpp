@@ -17,7 +17,7 @@ namespace schemas {
 constexpr int32_t kNone = kNoNode;  // what is asked for is not plain
 constexpr int32_t kNever = -2;      // it is plain, and no value
 constexpr int kMaxReferences = 100;
-constexpr long long kMaxCount = (1LL << 31) - 2;  // `grammars.ir.MAX_COUNT`
+constexpr long long kMaxCount = (1LL << 31) - 2;  // `constrained.grammars.ir.MAX_COUNT`
 
 /// The UTF-8 of a string, if it has one.
 inline std::optional<std::string_view> utf8(PyObject* text) {

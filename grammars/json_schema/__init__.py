@@ -19,40 +19,40 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, get_args
 
-from grammars import ir
-from grammars._core import copy_document, equal_parts
-from grammars.errors import (
+from constrained.grammars import ir
+from constrained.grammars._core import copy_document, equal_parts
+from constrained.grammars.errors import (
     MISSING,
     InvalidConstraint,
     Problem,
     UnsatisfiableConstraint,
     UnsupportedConstraint,
 )
-from grammars.garbage import rare_collections
-from grammars.json_schema.emit.arrays import ItemsAreCompared
-from grammars.json_schema.emit.lowering import SchemaLowering
-from grammars.json_schema.emit.plain import lower_plain
-from grammars.json_schema.parameters.literals import ESCAPES as LITERAL_ESCAPES
-from grammars.json_schema.parameters.lowering import ParameterLowering
-from grammars.json_schema.parameters.styles import (
+from constrained.grammars.garbage import rare_collections
+from constrained.grammars.json_schema.emit.arrays import ItemsAreCompared
+from constrained.grammars.json_schema.emit.lowering import SchemaLowering
+from constrained.grammars.json_schema.emit.plain import lower_plain
+from constrained.grammars.json_schema.parameters.literals import ESCAPES as LITERAL_ESCAPES
+from constrained.grammars.json_schema.parameters.lowering import ParameterLowering
+from constrained.grammars.json_schema.parameters.styles import (
     LITERAL_NAME,
     PARAMETER_STYLES,
     ParameterStyle,
     parameter_style,
 )
-from grammars.json_schema.source.contents import ContentTable
-from grammars.json_schema.source.dialects import SCHEMA_DIALECTS, select_dialect
-from grammars.json_schema.source.document import SchemaDocument, SchemaNode, document_order
-from grammars.json_schema.source.grounded import grounded_schema
-from grammars.json_schema.source.metaschema import require_valid_schema
-from grammars.json_schema.source.registry import SchemaRegistry
-from grammars.json_schema.source.report import KeywordEntry, KeywordReport, noting_digits
-from grammars.json_schema.text.ensure_ascii import restrict_escapes
-from grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
-from grammars.json_schema.text.punctuation import Separators, Whitespace, gap_of, punctuation_for
-from grammars.json_schema.text.python import KINDS
-from grammars.transform.productive import productive_rules
-from grammars.work import counted_work
+from constrained.grammars.json_schema.source.contents import ContentTable
+from constrained.grammars.json_schema.source.dialects import SCHEMA_DIALECTS, select_dialect
+from constrained.grammars.json_schema.source.document import SchemaDocument, SchemaNode, document_order
+from constrained.grammars.json_schema.source.grounded import grounded_schema
+from constrained.grammars.json_schema.source.metaschema import require_valid_schema
+from constrained.grammars.json_schema.source.registry import SchemaRegistry
+from constrained.grammars.json_schema.source.report import KeywordEntry, KeywordReport, noting_digits
+from constrained.grammars.json_schema.text.ensure_ascii import restrict_escapes
+from constrained.grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
+from constrained.grammars.json_schema.text.punctuation import Separators, Whitespace, gap_of, punctuation_for
+from constrained.grammars.json_schema.text.python import KINDS
+from constrained.grammars.transform.productive import productive_rules
+from constrained.grammars.work import counted_work
 
 __all__ = [
     "LITERAL_ESCAPES",
@@ -134,7 +134,7 @@ def lower_schema(
 
     Args:
         schema: an object or a boolean, as `json.loads` gives it.
-        whitespace: ``"bounded"``, ``"none"``, ``"any"`` or ``"indent"``; see `grammars.json_schema.text.punctuation`.
+        whitespace: ``"bounded"``, ``"none"``, ``"any"`` or ``"indent"``; see `constrained.grammars.json_schema.text.punctuation`.
         draft: ``"4"``, ``"6"``, ``"7"``, ``"2019-09"`` or ``"2020-12"``; by default that of ``$schema``, or
             else the newest.
         property_order: ``"schema"``, as above, or ``"any"``: members in every order.
@@ -150,7 +150,7 @@ def lower_schema(
         strict: refuse keywords and formats that the dialect does not define, instead of taking them for annotations.
         unsupported: ``"check"``: keywords that cannot be enforced are listed in `LoweredSchema.unchecked`;
             ``"refuse"``: they are an error.
-        contents: grammars of strings by the names that `grammars.content.CONTENT_KEYWORD` uses, not yet escaped for
+        contents: grammars of strings by the names that `constrained.grammars.content.CONTENT_KEYWORD` uses, not yet escaped for
             JSON. A grammar of one terminal may be combined with other keywords for strings, any other grammar stands
             alone. None: that keyword is unknown, and so are the kinds of strings of Python types.
         max_digits: digits that a number may have before its point, and after it; exponents are then below 200. Integers
@@ -158,7 +158,7 @@ def lower_schema(
             as the specification has it.
         source_text: the text of which strings with ``x-span`` are spans; "": it is not known yet, and they are any strings.
         require_grounding: narrow the schema to strings, numbers and dates that stand in that text: see
-            `grammars.json_schema.source.grounded`.
+            `constrained.grammars.json_schema.source.grounded`.
         style: ``"json"``, or as `parameter_style` takes it: objects as the parameters of a tool call.
         excludes: texts that no string without ``pattern`` and ``format`` and no name of a member contains, as it is
             written.

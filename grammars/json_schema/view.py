@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from grammars.errors import ConstraintError
-from grammars.json_pointer import escape, unescape
-from grammars.json_schema.source.dialects import select_dialect
-from grammars.json_schema.source.document import (
+from constrained.grammars.errors import ConstraintError
+from constrained.grammars.json_pointer import escape, unescape
+from constrained.grammars.json_schema.source.dialects import select_dialect
+from constrained.grammars.json_schema.source.document import (
     SCHEMA_KEYWORDS,
     SCHEMA_LIST_KEYWORDS,
     SCHEMA_MAP_KEYWORDS,
     SchemaDocument,
     SchemaNode,
 )
-from grammars.json_schema.source.registry import SchemaRegistry
+from constrained.grammars.json_schema.source.registry import SchemaRegistry
 
 _DYNAMIC = ("$dynamicRef", "$recursiveRef")
 

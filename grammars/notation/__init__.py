@@ -13,14 +13,19 @@ from __future__ import annotations
 
 from typing import Literal
 
-from grammars import ir
-from grammars.errors import InvalidConstraint, Problem, UnsatisfiableConstraint, UnsupportedConstraint
-from grammars.notation.reader import read
-from grammars.transform.inline_regular import inline_regular_rules
-from grammars.transform.left_recursion import remove_left_recursion
-from grammars.transform.nullable import remove_nullable_loops
-from grammars.transform.productive import prune_unproductive
-from grammars.visit import drop_unreachable
+from constrained.grammars import ir
+from constrained.grammars.errors import (
+    InvalidConstraint,
+    Problem,
+    UnsatisfiableConstraint,
+    UnsupportedConstraint,
+)
+from constrained.grammars.notation.reader import read
+from constrained.grammars.transform.inline_regular import inline_regular_rules
+from constrained.grammars.transform.left_recursion import remove_left_recursion
+from constrained.grammars.transform.nullable import remove_nullable_loops
+from constrained.grammars.transform.productive import prune_unproductive
+from constrained.grammars.visit import drop_unreachable
 
 __all__ = ["NOTATIONS", "Notation", "parse", "parse_rules"]
 

@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from grammars import ir
-from grammars.notation.source import MAX_DIGITS, MAX_NESTING, GrammarSource
+from constrained.grammars import ir
+from constrained.grammars.notation.source import MAX_DIGITS, MAX_NESTING, GrammarSource
 
 if TYPE_CHECKING:
     from lark import Lark, Token, Tree

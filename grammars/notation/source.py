@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from grammars import ir
-from grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem, UnsupportedConstraint
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem, UnsupportedConstraint
 
 _EXCERPT = 80
 MAX_DIGITS = 20

@@ -1,4 +1,4 @@
-"""Parses regular expressions in the Python, ECMA-262 and Rust dialects into `grammars.ir.Regex`.
+"""Parses regular expressions in the Python, ECMA-262 and Rust dialects into `constrained.grammars.ir.Regex`.
 
 `syntax` parses a pattern into a syntax tree, `lookaround` lowers anchors and look-around to regular languages, and
 `charset` has the tables of character classes. Must not know: JSON, tokenizers.
@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from grammars import ir
-from grammars.regex.lookaround import lower_to_regex
-from grammars.regex.syntax import RegexDialect, RegexParser
+from constrained.grammars import ir
+from constrained.grammars.regex.lookaround import lower_to_regex
+from constrained.grammars.regex.syntax import RegexDialect, RegexParser
 
 __all__ = ["RegexDialect", "parse"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from grammars import ir
-from grammars.regex.charset import CodePointRanges
+from constrained.grammars import ir
+from constrained.grammars.regex.charset import CodePointRanges
 
 
 def children(node: ir.Regex) -> tuple[ir.Regex, ...]:

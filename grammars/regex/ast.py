@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grammars import ir
-from grammars.errors import Problem
-from grammars.regex.charset import CodePointRanges
+from constrained.grammars import ir
+from constrained.grammars.errors import Problem
+from constrained.grammars.regex.charset import CodePointRanges
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ from array import array
 from bisect import bisect_right
 from functools import cache, lru_cache
 
-from grammars.ir import MAX_CODE_POINT, invert_ranges, merge_ranges
+from constrained.grammars.ir import MAX_CODE_POINT, invert_ranges, merge_ranges
 
 CodePointRanges = tuple[tuple[int, int], ...]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from grammars import ir
-from grammars.regex.analysis import children
-from grammars.regex.charset import CodePointRanges, contains
-from grammars.visit import fold
-from grammars.work import spend
+from constrained.grammars import ir
+from constrained.grammars.regex.analysis import children
+from constrained.grammars.regex.charset import CodePointRanges, contains
+from constrained.grammars.visit import fold
+from constrained.grammars.work import spend
 
 MAX_STEPS = 50_000
 """Steps of work that one proof may take."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from grammars import ir
-from grammars.errors import InvalidConstraint, UnsupportedConstraint
-from grammars.regex import charset
-from grammars.regex.ast import pattern_problem
-from grammars.regex.charset import CodePointRanges
+from constrained.grammars import ir
+from constrained.grammars.errors import InvalidConstraint, UnsupportedConstraint
+from constrained.grammars.regex import charset
+from constrained.grammars.regex.ast import pattern_problem
+from constrained.grammars.regex.charset import CodePointRanges
 
 RegexDialect = Literal["python", "ecma", "rust"]
 MAX_CLASS_DEPTH = 50

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from grammars import ir
-from grammars.errors import UnsupportedConstraint
-from grammars.regex import charset
-from grammars.regex.analysis import nullable, single_character
-from grammars.regex.ast import (
+from constrained.grammars import ir
+from constrained.grammars.errors import UnsupportedConstraint
+from constrained.grammars.regex import charset
+from constrained.grammars.regex.analysis import nullable, single_character
+from constrained.grammars.regex.ast import (
     AlternationNode,
     ConcatNode,
     EndAnchor,
@@ -26,7 +26,7 @@ from grammars.regex.ast import (
     lookaround_depth,
     pattern_problem,
 )
-from grammars.regex.charset import CodePointRanges
+from constrained.grammars.regex.charset import CodePointRanges
 
 MAX_UNROLLED_COPIES = 40
 """Copies of a loop body that contains assertions."""

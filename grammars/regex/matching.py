@@ -6,9 +6,9 @@ where it may end; complement and intersection are computed position by position.
 
 from __future__ import annotations
 
-from grammars import ir
-from grammars.regex.occurrences import Occurrences
-from grammars.work import spend
+from constrained.grammars import ir
+from constrained.grammars.regex.occurrences import Occurrences
+from constrained.grammars.work import spend
 
 
 def matches(regex: ir.Regex, text: str | bytes) -> bool:

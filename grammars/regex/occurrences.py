@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grammars import ir
+from constrained.grammars import ir
 
 Place = tuple[int, bool]
 """Position of the next symbol; and whether a text starts there or follows a run of white space spelled as one space."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from grammars import ir
-from grammars.errors import ConstraintTooLarge
-from grammars.regex.ast import (
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge
+from constrained.grammars.regex.ast import (
     AlternationNode,
     ConcatNode,
     EndAnchor,
@@ -22,7 +22,7 @@ from grammars.regex.ast import (
     lookaround_depth,
     pattern_problem,
 )
-from grammars.regex.escapes import PatternReader, RegexDialect
+from constrained.grammars.regex.escapes import PatternReader, RegexDialect
 
 MAX_DEPTH = 400
 """Deepest nesting of groups that hold assertions."""
@@ -54,7 +54,7 @@ class _OpenGroup:
 
 
 class RegexParser(PatternReader):
-    """Reads one pattern; see `grammars.regex.parse`."""
+    """Reads one pattern; see `constrained.grammars.regex.parse`."""
 
     # ------------------------------------------------------------ groups
 

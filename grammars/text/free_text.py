@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grammars import ir
-from grammars.lexer import reject_lexer_grammar
-from grammars.transform.imports import fresh_name, import_rules
+from constrained.grammars import ir
+from constrained.grammars.lexer import reject_lexer_grammar
+from constrained.grammars.transform.imports import fresh_name, import_rules
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,8 +12,13 @@ import unicodedata
 from collections.abc import Sequence
 from functools import cache
 
-from grammars import ir
-from grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem, UnsatisfiableConstraint
+from constrained.grammars import ir
+from constrained.grammars.errors import (
+    ConstraintTooLarge,
+    InvalidConstraint,
+    Problem,
+    UnsatisfiableConstraint,
+)
 
 MAX_DOCUMENT_LENGTH = 4_000_000
 """Characters of the longest document."""

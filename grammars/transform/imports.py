@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from grammars import ir
-from grammars.lexer import reject_lexer_grammar
-from grammars.visit import children, fold, with_children
+from constrained.grammars import ir
+from constrained.grammars.lexer import reject_lexer_grammar
+from constrained.grammars.visit import children, fold, with_children
 
 
 def import_rules(grammar: ir.Grammar, rules: dict[str, ir.Expr], *, place: str = "") -> ir.Expr:

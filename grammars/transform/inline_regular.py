@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from grammars import ir
-from grammars.regex import analysis
-from grammars.visit import calls, children, fold, strongly_connected_components, with_children
+from constrained.grammars import ir
+from constrained.grammars.regex import analysis
+from constrained.grammars.visit import calls, children, fold, strongly_connected_components, with_children
 
 MAX_TERMINAL_SIZE = 500
 """Literals, classes and counts that one terminal may be written with. Its derivatives are unions of parts of it."""

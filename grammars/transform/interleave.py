@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from grammars import ir
-from grammars.errors import ConstraintTooLarge, Problem, UnsupportedConstraint
-from grammars.visit import children, fold, with_children
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge, Problem, UnsupportedConstraint
+from constrained.grammars.visit import children, fold, with_children
 
 MAX_INTERLEAVE_OBLIGATIONS = 12
 """Obligations of one interleave: the search for a shortest completion visits their subsets."""

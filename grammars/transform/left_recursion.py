@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from grammars import ir
-from grammars.errors import ConstraintTooLarge, Problem
-from grammars.transform.interleave import remainder_after
-from grammars.transform.nullable import EpsilonRemover
-from grammars.visit import children, drop_unreachable, fold, strongly_connected_components
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge, Problem
+from constrained.grammars.transform.interleave import remainder_after
+from constrained.grammars.transform.nullable import EpsilonRemover
+from constrained.grammars.visit import children, drop_unreachable, fold, strongly_connected_components
 
 _MAX_STEPS = 200_000
 """Steps between rules that one component may need; their number grows with the cube of its size."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from grammars import ir
-from grammars.regex import analysis
-from grammars.transform.interleave import interleave, interleave_nullable
-from grammars.visit import calls, children, fold, strongly_connected_components, with_children
+from constrained.grammars import ir
+from constrained.grammars.regex import analysis
+from constrained.grammars.transform.interleave import interleave, interleave_nullable
+from constrained.grammars.visit import calls, children, fold, strongly_connected_components, with_children
 
 
 class EpsilonRemover:

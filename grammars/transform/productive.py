@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from grammars import ir
-from grammars.transform.interleave import interleave, interleave_nullable, interleave_satisfiable
-from grammars.visit import children, fold
+from constrained.grammars import ir
+from constrained.grammars.transform.interleave import interleave, interleave_nullable, interleave_satisfiable
+from constrained.grammars.visit import children, fold
 
 
 def productive_rules(rules: Mapping[str, ir.Expr], known_productive: Iterable[str] = ()) -> set[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from grammars import ir
-from grammars.regex import analysis
-from grammars.visit import children, fold, with_children
+from constrained.grammars import ir
+from constrained.grammars.regex import analysis
+from constrained.grammars.visit import children, fold, with_children
 
 
 def with_repeated_letters(outer: ir.Grammar, counts: Mapping[bytes, int]) -> ir.Grammar:

@@ -25,10 +25,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from grammars.content import StringConstraint
-from grammars.types.contents import enforced, shown
-from grammars.types.kinds import read_type
-from grammars.types.reader import TypeReader, name_of
+from constrained.grammars.content import StringConstraint
+from constrained.grammars.types.contents import enforced, shown
+from constrained.grammars.types.kinds import read_type
+from constrained.grammars.types.reader import TypeReader, name_of
 
 __all__ = ["TypeSpec", "type_spec"]
 
@@ -40,7 +40,7 @@ class TypeSpec:
     Attributes:
         schema: JSON Schema, draft 2020-12. Named types that are recursive or nested are under `$defs`.
         enforced_schema: for the grammar: `schema` with the strings that the types read and check, where JSON Schema
-            says less or something else (`grammars.content`).
+            says less or something else (`constrained.grammars.content`).
         contents: constraints in ``Annotated[str, ...]``, by the names that `enforced_schema` uses.
         build: JSON value (as `json.loads` gives it) -> value of the type. Raises a `ValueError` for a value
             that does not follow the schema, and any exception that the type's own code raises

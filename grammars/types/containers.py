@@ -5,7 +5,7 @@ from __future__ import annotations
 import typing
 from typing import Any
 
-from grammars.types.reader import TypeNode, TypeReader, definition_name, name_of
+from constrained.grammars.types.reader import TypeNode, TypeReader, definition_name, name_of
 
 
 def _argument(hint: Any, index: int) -> Any:

@@ -1,6 +1,6 @@
 """Strings whose content a constraint or a type gives: how a schema says so, to the grammar and to a prompt.
 
-While a type is read, its schema has `grammars.content.CONTENT_KEYWORD` beside what a prompt shows. `shown` leaves that
+While a type is read, its schema has `constrained.grammars.content.CONTENT_KEYWORD` beside what a prompt shows. `shown` leaves that
 keyword out, `enforced` puts it in the place of the format.
 """
 
@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD, StringConstraint
-from grammars.types.limits import PATTERNS
+from constrained.grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD, StringConstraint
+from constrained.grammars.types.limits import PATTERNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

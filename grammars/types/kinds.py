@@ -11,12 +11,12 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from grammars.errors import InvalidConstraint, Problem
-from grammars.types import containers, contents, metadata, models, records, values
-from grammars.types.ignored_patterns import REASON, ignored_pattern
-from grammars.types.reader import SchemaAndBuilder, TypeNode, TypeReader, name_of
-from grammars.types.scalars import SCALARS
-from grammars.types.unions import union_builder
+from constrained.grammars.errors import InvalidConstraint, Problem
+from constrained.grammars.types import containers, contents, metadata, models, records, values
+from constrained.grammars.types.ignored_patterns import REASON, ignored_pattern
+from constrained.grammars.types.reader import SchemaAndBuilder, TypeNode, TypeReader, name_of
+from constrained.grammars.types.scalars import SCALARS
+from constrained.grammars.types.unions import union_builder
 
 
 def read_type(reader: TypeReader, hint: Any, path: str) -> TypeNode:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from grammars.types.span import apply_span
+from constrained.grammars.types.span import apply_span
 
 _LENGTHS = {"string": "Length", "array": "Items", "object": "Properties"}
 _NUMERIC = frozenset({"integer", "number"})

@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
-from grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
-from grammars.types.contents import UnsupportedContent
-from grammars.types.ignored_patterns import REASON, find_ignored_pattern
-from grammars.types.pydantic_contents import (
+from constrained.grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
+from constrained.grammars.types.contents import UnsupportedContent
+from constrained.grammars.types.ignored_patterns import REASON, find_ignored_pattern
+from constrained.grammars.types.pydantic_contents import (
     checked_bounds,
     content_of_date,
     content_of_datetime,
@@ -133,7 +133,7 @@ def _generator() -> Any:
     * A discriminated union is `anyOf` with the discriminator required in every member, as validation requires it.
     * `Decimal` is a number, or a string of digits if digits are counted.
     * `type[T]` and `ImportString` are refused, where pydantic would take any value and then refuse it.
-    * What a type checks beyond JSON Schema stands in the keywords of `grammars.content`.
+    * What a type checks beyond JSON Schema stands in the keywords of `constrained.grammars.content`.
     * Fields have no title of their own, and keys keep their order.
     """
     from pydantic.json_schema import GenerateJsonSchema

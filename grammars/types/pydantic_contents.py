@@ -10,7 +10,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
-from grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
+from constrained.grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
 
 _BOUNDS = ("ge", "gt", "le", "lt")
 _MARGIN = dt.timedelta(hours=2)

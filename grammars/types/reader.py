@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from grammars.errors import Problem, UnsupportedConstraint
-from grammars.types.contents import Contents
+from constrained.grammars.errors import Problem, UnsupportedConstraint
+from constrained.grammars.types.contents import Contents
 
 ValueBuilder = Callable[[Any], Any]
 SchemaAndBuilder = tuple[dict[str, Any], ValueBuilder]

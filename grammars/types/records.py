@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from grammars.content import CHECKED_KEYWORD
-from grammars.errors import InvalidConstraint, Problem
-from grammars.types.docstrings import own_docstring, split_docstring
+from constrained.grammars.content import CHECKED_KEYWORD
+from constrained.grammars.errors import InvalidConstraint, Problem
+from constrained.grammars.types.docstrings import own_docstring, split_docstring
 
 if TYPE_CHECKING:
-    from grammars.types.reader import TypeNode, TypeReader
+    from constrained.grammars.types.reader import TypeNode, TypeReader
 
 _QUALIFIERS = ("Required", "NotRequired", "ReadOnly", "Final")
 

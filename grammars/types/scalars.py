@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from typing import Any
 from uuid import UUID
 
-from grammars.content import CONTENT_KEYWORD
+from constrained.grammars.content import CONTENT_KEYWORD
 
 _DATE = r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
 _TIME = (

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from grammars.types.reader import TypeNode
+from constrained.grammars.types.reader import TypeNode
 
 
 def union_builder(

@@ -9,9 +9,9 @@ import typing
 from collections.abc import Iterable
 from typing import Any
 
-from grammars.errors import Problem, UnsatisfiableConstraint
-from grammars.types.docstrings import own_docstring, split_docstring
-from grammars.types.reader import SchemaAndBuilder, TypeNode, TypeReader, name_of
+from constrained.grammars.errors import Problem, UnsatisfiableConstraint
+from constrained.grammars.types.docstrings import own_docstring, split_docstring
+from constrained.grammars.types.reader import SchemaAndBuilder, TypeNode, TypeReader, name_of
 
 
 def _values(values: Iterable[tuple[Any, Any]], what: str) -> SchemaAndBuilder:

@@ -67,14 +67,14 @@ void define_scores(nb::module_& m) {
             return gumbel_candidates(span_of(scores), scale, ids ? ids->data() : nullptr, {seed, sequence, purpose, position}, count);
         },
         "scores"_a, "scale"_a, "ids"_a.none(), "seed"_a, "sequence"_a, "purpose"_a, "position"_a, "count"_a,
-        "Indices of the scores that can have the largest keys; see spec.scores.gumbel_candidates.");
+        "Indices of the scores that can have the largest keys; see constrained.spec.scores.gumbel_candidates.");
     m.def(
         "top_indices",
         [](const Array<const Score>& scores, size_t count) { return top_indices(span_of(scores), count); }, "scores"_a,
-        "count"_a, "Indices of the largest scores, best first; see spec.scores.top_indices.");
+        "count"_a, "Indices of the largest scores, best first; see constrained.spec.scores.top_indices.");
     m.def(
         "log_sum_exp", [](const Array<const Score>& scores, double scale) { return log_sum_exp(span_of(scores), scale); },
-        "scores"_a, "scale"_a, "See spec.scores.log_sum_exp.");
+        "scores"_a, "scale"_a, "See constrained.spec.scores.log_sum_exp.");
 }
 
 /// A table as numbers: per entry the key, the size, and kMaxTokens pairs (token, count).
@@ -147,7 +147,7 @@ NB_MODULE(_core, m) {
             philox_words({seed, sequence, purpose, position}, span_of(ids), level, out.data());
         },
         "seed"_a, "sequence"_a, "purpose"_a, "position"_a, "ids"_a, "level"_a, "out"_a,
-        "Writes one word of noise of each of the ids; see spec.noise.");
+        "Writes one word of noise of each of the ids; see constrained.spec.noise.");
     m.def(
         "uniforms",
         [](uint64_t seed, uint32_t sequence, uint32_t purpose, uint32_t position, const Ids& ids, const Array<double>& out) {
@@ -156,7 +156,7 @@ NB_MODULE(_core, m) {
             uniforms({seed, sequence, purpose, position}, span_of(ids), out.data());
         },
         "seed"_a, "sequence"_a, "purpose"_a, "position"_a, "ids"_a, "out"_a,
-        "Writes the numbers between 0 and 1 that the noise of the ids is made from; see spec.noise.");
+        "Writes the numbers between 0 and 1 that the noise of the ids is made from; see constrained.spec.noise.");
     m.def(
         "word_ends", [](const nb::bytes& text) { return word_ends({text.c_str(), text.size()}); }, "text"_a,
         "The end of each word of a text, in bytes: tokens do not cross it.");
@@ -240,16 +240,16 @@ NB_MODULE(_core, m) {
                 teach_slots(self, retokenizer, order, opening, words);
             },
             "retokenizer"_a, "order"_a, "opening"_a, "words"_a, nb::call_guard<native::ReleasedGil>(),
-            "Words that follow a JSON text that ends in a slot, and how often; rarest first. See spec.prior.")
+            "Words that follow a JSON text that ends in a slot, and how often; rarest first. See constrained.spec.prior.")
         .def(
             "teach_ngrams",
             [](Memory& self, const Retokenizer& retokenizer, const std::string& text, size_t first, const WordCounts& words) {
                 teach_ngrams(self, retokenizer, text, first, words);
             },
             "retokenizer"_a, "text"_a, "first"_a, "words"_a, nb::call_guard<native::ReleasedGil>(),
-            "Words that follow a text whose first word ends at byte `first`, and how often; rarest first. See spec.prior.");
+            "Words that follow a text whose first word ends at byte `first`, and how often; rarest first. See constrained.spec.prior.");
 
-    nb::class_<Tree>(m, "Tree", "A draft tree; see spec.drafts.DraftTreeProtocol.")
+    nb::class_<Tree>(m, "Tree", "A draft tree; see constrained.spec.drafts.DraftTreeProtocol.")
         .def_ro("token", &Tree::token, "Ids; -1 for the root.")
         .def_ro("parent", &Tree::parent, "Parent node; -1 for the root.")
         .def_ro("first_child", &Tree::first_child, "First child; -1 if none.")
@@ -263,7 +263,7 @@ NB_MODULE(_core, m) {
         .def("child", &Tree::child, "node"_a, "token"_a, "The child with a token, or -1.")
         .def("path", &Tree::path, "node"_a, "The nodes from the root, which is left out, to the node.");
 
-    nb::class_<Drafter>(m, "Drafter", "Builds the draft trees of one sequence; see spec.drafts.DrafterProtocol.")
+    nb::class_<Drafter>(m, "Drafter", "Builds the draft trees of one sequence; see constrained.spec.drafts.DrafterProtocol.")
         .def(
             "__init__",
             [](Drafter* self, std::shared_ptr<AutomatonView> automaton, std::shared_ptr<Memory> memory,

@@ -149,7 +149,7 @@ private:
 };
 
 /// A distribution from the entries of several contexts, longest first, blended as by Witten and Bell (1991): see
-/// `spec.sources.counts.blend`.
+/// `constrained.spec.sources.counts.blend`.
 class WittenBellBlend {
 public:
     WittenBellBlend(uint32_t kinds, std::vector<DraftToken>& out) : kinds_(kinds), out_(out), begin_(out.size()) {}

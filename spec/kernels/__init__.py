@@ -1,6 +1,6 @@
 """Kernels for verification on the device: Triton for CUDA tensors, an equivalent in torch elsewhere.
 
-    row_stats     log-sum-exp, keys with the noise of `spec.noise`, and the top m of every row of logits
+    row_stats     log-sum-exp, keys with the noise of `constrained.spec.noise`, and the top m of every row of logits
     compact_kv    moves the accepted path to the end of the KV cache
     LayerCaches   that for caches that are moved often; copies rows of other caches, in all layers at once
     apply_masks   masks from a table onto logits
@@ -12,11 +12,18 @@ checked by shape, type and device (`InvalidTensor`). `gpu` holds the Triton side
 
 from __future__ import annotations
 
-from spec.kernels.attention import tree_attention
-from spec.kernels.caches import LayerCaches, compact_kv
-from spec.kernels.checks import InvalidTensor
-from spec.kernels.masking import apply_masks
-from spec.kernels.rows import RowStats, SplitStats, merge_splits, noise_keys, row_stats, split_stats
+from constrained.spec.kernels.attention import tree_attention
+from constrained.spec.kernels.caches import LayerCaches, compact_kv
+from constrained.spec.kernels.checks import InvalidTensor
+from constrained.spec.kernels.masking import apply_masks
+from constrained.spec.kernels.rows import (
+    RowStats,
+    SplitStats,
+    merge_splits,
+    noise_keys,
+    row_stats,
+    split_stats,
+)
 
 __all__ = [
     "InvalidTensor",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-from spec.kernels import checks
+from constrained.spec.kernels import checks
 
 MAX_NODES = 64
 """Nodes of a tree: bits of a word."""
@@ -81,7 +81,7 @@ def _compute(
     window: int,
 ) -> torch.Tensor:
     if checks.uses_triton(queries):
-        from spec.kernels.gpu.attention import launch_tree_attention
+        from constrained.spec.kernels.gpu.attention import launch_tree_attention
 
         with torch.cuda.device(queries.device):
             return launch_tree_attention(queries, keys, values, lengths, words, depths, scale, window)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from spec.kernels import checks
+from constrained.spec.kernels import checks
 
 if TYPE_CHECKING:
-    from spec.kernels.gpu.caches import AddressedCaches
+    from constrained.spec.kernels.gpu.caches import AddressedCaches
 
 
 class LayerCaches:
@@ -48,7 +48,7 @@ class LayerCaches:
         self._rows = min((cache.shape[2] for cache in self._caches), default=0)
         self._addressed: AddressedCaches | None = None
         if first is not None and checks.uses_triton(first):
-            from spec.kernels.gpu.caches import AddressedCaches
+            from constrained.spec.kernels.gpu.caches import AddressedCaches
 
             self._addressed = AddressedCaches(self._caches)
 

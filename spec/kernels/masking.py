@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import torch
 
-from spec.kernels import checks
-from spec.kernels.rows import unpack_masks
+from constrained.spec.kernels import checks
+from constrained.spec.kernels.rows import unpack_masks
 
 
 def apply_masks(logits: torch.Tensor, mask_table: torch.Tensor, mask_ids: torch.Tensor) -> None:
@@ -26,7 +26,7 @@ def apply_masks(logits: torch.Tensor, mask_table: torch.Tensor, mask_ids: torch.
     checks.check_tensor("logits", logits, checks.FLOATS, (None, None))
     checks.check_masks(mask_table, mask_ids, len(logits), logits)
     if checks.uses_triton(logits):
-        from spec.kernels.gpu.masking import launch_apply_masks
+        from constrained.spec.kernels.gpu.masking import launch_apply_masks
 
         with torch.cuda.device(logits.device):
             launch_apply_masks(logits, mask_table, mask_ids)

@@ -1,6 +1,6 @@
 """The statistics of rows of logits that sampling needs, in one read of the logits.
 
-For each row, with z the logits, T the temperature and G the noise of `spec.noise` (Gumbel-max rule)
+For each row, with z the logits, T the temperature and G the noise of `constrained.spec.noise` (Gumbel-max rule)
 
     lse             log sum exp(z / T), over all tokens and, given masks, over the allowed ones
     the top m       allowed tokens by key z / T + G: the token that is drawn, the one that would be drawn next if it were
@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 import torch
 
-from spec.kernels import checks, order
-from spec.noise import GumbelNoise, philox4x32, torch_gumbel
+from constrained.spec.kernels import checks, order
+from constrained.spec.noise import GumbelNoise, philox4x32, torch_gumbel
 
 MAX_TOP_M = 64
 """The largest m."""
@@ -32,7 +32,7 @@ class SplitStats:
     """Statistics of the splits of rows of logits; input of `merge_splits`.
 
     Attributes:
-        best: at least m packed keys and ids of every piece (see `spec.kernels.order`), in descending order,
+        best: at least m packed keys and ids of every piece (see `constrained.spec.kernels.order`), in descending order,
             int64 ``[rows, splits, m or more]``.
         masses: largest z / T and sum of exp(z / T - largest), over all tokens and over the allowed ones, float32
             ``[rows, splits, 4]``.
@@ -146,7 +146,7 @@ def split_stats(
     if not 1 <= top_m <= MAX_TOP_M:
         raise checks.InvalidTensor("top_m", f"is {top_m}, not 1 .. {MAX_TOP_M}")
     if checks.uses_triton(logits):
-        from spec.kernels.gpu.rows import launch_split_stats
+        from constrained.spec.kernels.gpu.rows import launch_split_stats
 
         with torch.cuda.device(logits.device):
             return launch_split_stats(logits, keys, temperature, mask_table, mask_ids, top_m)
@@ -156,7 +156,7 @@ def split_stats(
 def merge_splits(stats: SplitStats) -> RowStats:
     """The second half of `row_stats`: merges the splits of each row."""
     if checks.uses_triton(stats.logits):
-        from spec.kernels.gpu.rows import launch_merge_splits
+        from constrained.spec.kernels.gpu.rows import launch_merge_splits
 
         with torch.cuda.device(stats.logits.device):
             return launch_merge_splits(stats)

@@ -9,8 +9,8 @@ lookup      prompt lookup, which drafts a chain from the sequence so far
 
 from __future__ import annotations
 
-from spec.references.bound import optimal_acceptance
-from spec.references.lookup import prompt_lookup
-from spec.references.rules import VERIFICATION_RULES, VerificationRule
+from constrained.spec.references.bound import optimal_acceptance
+from constrained.spec.references.lookup import prompt_lookup
+from constrained.spec.references.rules import VERIFICATION_RULES, VerificationRule
 
 __all__ = ["VERIFICATION_RULES", "VerificationRule", "optimal_acceptance", "prompt_lookup"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spec.references.drafting import ProbabilityVector
+from constrained.spec.references.drafting import ProbabilityVector
 
 MAX_VOCABULARY = 14
 """Vocabulary up to which all sets of tokens are visited."""

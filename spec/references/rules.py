@@ -20,7 +20,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from spec.references.drafting import (
+from constrained.spec.references.drafting import (
     DraftIds,
     DraftSampling,
     GreedyDrafts,

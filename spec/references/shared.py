@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from spec.noise import GumbelNoise
-from spec.references.drafting import DraftIds, ProbabilityVector
+from constrained.spec.noise import GumbelNoise
+from constrained.spec.references.drafting import DraftIds, ProbabilityVector
 
 
 def sample_coupled(

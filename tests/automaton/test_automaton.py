@@ -13,8 +13,8 @@ from constrained import _core
 from constrained.automaton import DEAD, TokenAutomaton, compile, fill_masks, mask_ids
 from constrained.automaton.bitmask import unpack_ids
 from constrained.errors import ConstraintTooLarge, UnsatisfiableConstraint
+from constrained.grammars import ir
 from constrained.vocabulary import Vocabulary
-from grammars import ir
 from tests.support.paths import ROOT
 
 BYTES = [bytes([byte]) for byte in range(256)]

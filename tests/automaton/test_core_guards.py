@@ -7,7 +7,7 @@ import pytest
 from constrained.automaton import TokenAutomaton, compile, trial
 from constrained.constraint import regex
 from constrained.errors import ConstraintTooLarge
-from grammars import ir
+from constrained.grammars import ir
 from tests.support.finite import byte_vocabulary
 
 _A = ir.literal("a")

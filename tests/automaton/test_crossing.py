@@ -10,8 +10,8 @@ import pytest
 
 from constrained.automaton import DEAD, TokenAutomaton
 from constrained.automaton.bitmask import unpack_ids
+from constrained.grammars.json_schema import lower_schema
 from constrained.vocabulary import Vocabulary
-from grammars.json_schema import lower_schema
 from tests.support.examples import examples
 
 BYTES = [bytes((byte,)) for byte in range(256)]

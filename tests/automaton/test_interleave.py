@@ -16,11 +16,11 @@ import constrained
 from constrained.automaton import DEAD, TokenAutomaton
 from constrained.automaton.bitmask import unpack_ids
 from constrained.errors import ConstraintTooLarge, UnsatisfiableConstraint, UnsupportedConstraint
+from constrained.grammars import ir
+from constrained.grammars.json_schema import lower_schema
+from constrained.grammars.transform.interleave import expand_interleaves, interleave
+from constrained.grammars.transform.productive import prune_unproductive
 from constrained.vocabulary import Vocabulary
-from grammars import ir
-from grammars.json_schema import lower_schema
-from grammars.transform.interleave import expand_interleaves, interleave
-from grammars.transform.productive import prune_unproductive
 from tests.support import strategies as some
 from tests.support.examples import examples
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary

@@ -10,7 +10,7 @@ import ctypes
 from constrained import json_schema
 from constrained.automaton import compile
 from constrained.vocabulary import Vocabulary
-from grammars.json_schema.source.dialects import SCHEMA_DIALECTS
+from constrained.grammars.json_schema.source.dialects import SCHEMA_DIALECTS
 
 vocabulary = Vocabulary.from_bytes([bytes([byte]) for byte in range(256)] + [b""], eos_ids=[256])
 automaton = compile(json_schema({"type": "object"}), vocabulary)

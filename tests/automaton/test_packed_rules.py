@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from constrained.automaton import compile_grammar
-from grammars import ir
-from grammars.json_schema import PropertyOrder, lower_schema
-from grammars.packed import PackedRules
+from constrained.grammars import ir
+from constrained.grammars.json_schema import PropertyOrder, lower_schema
+from constrained.grammars.packed import PackedRules
 from tests.support.finite import byte_vocabulary
 
 SCHEMAS: list[Any] = [

@@ -25,7 +25,7 @@ from constrained.constraint import (
     tags,
 )
 from constrained.errors import ConstraintTooLarge
-from grammars.work import MAX_STEPS
+from constrained.grammars.work import MAX_STEPS
 from tests.support.finite import byte_vocabulary
 
 AMBIGUOUS = gbnf('root ::= x\nx ::= x x x | "a" | "b"')

@@ -18,7 +18,7 @@ from constrained.chat.tool_format import HERMES
 from constrained.chat.tool_format_probe import HARMONY, detect_tool_format
 from constrained.chat.tools import Tool
 from constrained.errors import InvalidArgument, UnsupportedConstraint
-from grammars.json_schema import PARAMETER_STYLES
+from constrained.grammars.json_schema import PARAMETER_STYLES
 from tests.support.chat_templates import CALLS, CITY, TOOLS, TemplateSpeaker
 from tests.tools import chat_templates as tool
 

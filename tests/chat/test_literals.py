@@ -18,8 +18,8 @@ from constrained.chat.tool_format import ToolFormat
 from constrained.chat.tool_format_probe import FORMATS, detect_tool_format
 from constrained.chat.tools import Tool
 from constrained.errors import UnsupportedConstraint
+from constrained.grammars.json_schema import parameter_style
 from constrained.vocabulary import Vocabulary
-from grammars.json_schema import parameter_style
 from tests.support.finite import byte_vocabulary
 from tests.support.speaking import TAGGED, Speaker
 

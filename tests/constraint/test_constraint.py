@@ -27,10 +27,10 @@ from constrained.errors import (
     UnsatisfiableConstraint,
     UnsupportedConstraint,
 )
+from constrained.grammars import ir
+from constrained.grammars.regex.matching import matches
+from constrained.grammars.types.reader import name_of
 from constrained.testing.judge import ReferenceRecognizer
-from grammars import ir
-from grammars.regex.matching import matches
-from grammars.types.reader import name_of
 from tests.support.type_examples import Address, Box, Color, Contact, Folder, Line, Order, Owner, Tree, encode
 
 

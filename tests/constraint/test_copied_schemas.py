@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from constrained.constraint.json_text import copy_schema
-from grammars._core import copy_json
+from constrained.grammars._core import copy_json
 from tests.support.examples import examples
 
 STRINGS = ["", "a", '"', "\\", "/", "\x00\x1f\x7f", "\b\f\n\r\t", "é\u2028\ufeff", "😀"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-import grammars.json_schema
+import constrained.grammars.json_schema
 from constrained.automaton import DEAD, Automaton, compile
 from constrained.chat.reply import reply_constraint
 from constrained.constraint import json_schema, shared_rules, structural_tag
@@ -61,13 +61,13 @@ def takes(automaton: Automaton, text: str) -> bool:
 def lowerings(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The schemas that were lowered, from empty caches on."""
     done: list[Any] = []
-    original = grammars.json_schema.lower_schema
+    original = constrained.grammars.json_schema.lower_schema
 
     def counted(schema: Any, **options: Any) -> Any:
         done.append(schema)
         return original(schema, **options)
 
-    monkeypatch.setattr(grammars.json_schema, "lower_schema", counted)
+    monkeypatch.setattr(constrained.grammars.json_schema, "lower_schema", counted)
     for name in ("_lowered", "_placed"):
         monkeypatch.setattr(shared_rules, name, type(getattr(shared_rules, name))(1000))
     return done

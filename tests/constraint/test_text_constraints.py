@@ -34,7 +34,7 @@ from constrained.errors import (
     UnsatisfiableConstraint,
     UnsupportedConstraint,
 )
-from grammars.text.substring import MAX_DOCUMENT_LENGTH, substring_grammar
+from constrained.grammars.text.substring import MAX_DOCUMENT_LENGTH, substring_grammar
 
 BYTES = Vocabulary.from_bytes([bytes((byte,)) for byte in range(256)] + [b""], [256])
 

@@ -13,8 +13,8 @@ from constrained import Generator, LanguageModel, Vocabulary, load
 from constrained.decoding.continuous_batch import ContinuousBatch
 from constrained.decoding.speculation import Speculation
 from constrained.models.base import Cache
+from constrained.spec.memory import DraftMemory
 from constrained.testing import ScriptedModel
-from spec.memory import DraftMemory
 from tests.support.tiny_models import random_llama
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer
 

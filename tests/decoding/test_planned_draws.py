@@ -14,7 +14,7 @@ from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.planned_draws import PassRow, plan_draws
 from constrained.models.logits import PlannedDraws
 from constrained.sampling import LogitsWarper
-from spec.noise import GumbelNoise
+from constrained.spec.noise import GumbelNoise
 from tests.server.serving import BYTES
 from tests.spec.test_mask_free import on_device
 

@@ -14,8 +14,8 @@ from constrained import Generator, Local, Speculation, Vocabulary
 from constrained.decoding.continuous_batch import ContinuousBatch
 from constrained.models.logits import HostLogits, PlannedDraws, TopKeys
 from constrained.sampling.base import run_particles
+from constrained.spec.budget import DraftBudget
 from constrained.testing import ScriptedModel
-from spec.budget import DraftBudget
 from tests.decoding.test_continuous_batch import Writer
 from tests.server.serving import MODEL, served
 

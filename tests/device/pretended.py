@@ -31,7 +31,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 ROOT = Path(__file__).parents[2]
-LIBRARY = tuple(str(ROOT / part) + os.sep for part in ("constrained", "spec"))
+LIBRARY = str(ROOT / "constrained") + os.sep
 
 ATEN = torch.ops.aten
 FUSED = {"linear", "matmul", "scaled_dot_product_attention", "rms_norm", "layer_norm", "repeat_interleave"}
@@ -370,7 +370,7 @@ class PretendedEvent:
 @contextmanager
 def pretended_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendedDevice]:
     """A device for the block, whose kernels are stand-ins for those of Triton."""
-    from spec.kernels import attention, caches, checks, masking, rows
+    from constrained.spec.kernels import attention, caches, checks, masking, rows
 
     device = PretendedDevice()
     monkeypatch.setattr(torch.cuda, "_lazy_init", lambda: None)

@@ -9,7 +9,7 @@ import pytest
 
 from constrained import Speculation
 from constrained.models.logits import DeviceLogits
-from spec.budget import DraftBudget
+from constrained.spec.budget import DraftBudget
 from tests.device.loops import LOOPS
 from tests.device.placed import placed
 from tests.device.pretended import PretendedDevice

@@ -11,8 +11,8 @@ from constrained.errors import InvalidArgument
 from constrained.evaluate.prior import CalibrationSettings, PriorSettings, fit
 from constrained.evaluate.prior.calibration import _able_to_learn
 from constrained.models.tiny import WEIGHTS
-from spec.memory import DraftMemory
-from spec.prior import DraftPrior, shipped_prior
+from constrained.spec.memory import DraftMemory
+from constrained.spec.prior import DraftPrior, shipped_prior
 from tests.reference.spec.mixer import FEATURES
 
 

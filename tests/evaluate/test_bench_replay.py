@@ -16,9 +16,9 @@ from constrained.evaluate.replay.baselines import prompt_lookup
 from constrained.evaluate.replay.document import make_document
 from constrained.evaluate.replay.measure import replay, replay_prompt_lookup, required_draws
 from constrained.evaluate.replay.tools import calls_by_tool, earlier_calls
+from constrained.spec.drafts import DrafterFactory
+from constrained.spec.memory import DraftMemory
 from constrained.testing import ScriptedModel
-from spec.drafts import DrafterFactory
-from spec.memory import DraftMemory
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
 SCHEMA = {

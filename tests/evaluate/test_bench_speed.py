@@ -26,8 +26,8 @@ from constrained.evaluate.speed.trials import SpeculationTrial
 from constrained.evaluate.speed.ways import _compiled as compiled_generate
 from constrained.evaluate.speed.ways import decoding_methods
 from constrained.models.hugging_face import HuggingFaceModel
-from spec.drafts import DrafterFactory
-from spec.memory import DraftMemory
+from constrained.spec.drafts import DrafterFactory
+from constrained.spec.memory import DraftMemory
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
 SCHEMA = {

@@ -1,4 +1,4 @@
-"""Philox4x32-10 forwards and backwards, and the numbers of `spec.noise` from its text: shares no code with `spec`.
+"""Philox4x32-10 forwards and backwards, and the numbers of `constrained.spec.noise` from its text: shares no code with `spec`.
 
 Backwards, because Philox is a bijection of its counters: so a token whose word is 0, which a draw meets once in 2**32
 times, can be asked for.

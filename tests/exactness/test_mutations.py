@@ -19,7 +19,7 @@ from constrained.sampling import randomness
 from constrained.sampling.attempts import AttemptTally
 from constrained.sampling.trie import Trie
 from constrained.sampling.trie_walk import TrieWalk
-from spec.noise import GumbelNoise
+from constrained.spec.noise import GumbelNoise
 from tests.exactness import test_battery as battery
 from tests.exactness import test_estimates as estimates
 from tests.exactness import test_noise_tail as noise_tail

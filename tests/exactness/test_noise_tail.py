@@ -1,7 +1,7 @@
 """How often a token of tiny probability is drawn, by exact integration over all random words, and not by draws.
 
 A draw takes the largest log p + G. With E = exp(-G) the token wins whose E / p is least, so its share is an integral
-over the values of v that the words can have. The values are counted here, from the text of `spec.noise`; that the
+over the values of v that the words can have. The values are counted here, from the text of `constrained.spec.noise`; that the
 production code has these values is shown where it matters: at tokens whose first word is 0 or small, which Philox run
 backwards finds.
 """
@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from constrained.sampling.randomness import PhiloxRandomness
-from spec.kernels import noise_keys, row_stats
-from spec.noise import GumbelNoise
-from spec.scores import gumbel_candidates
+from constrained.spec.kernels import noise_keys, row_stats
+from constrained.spec.noise import GumbelNoise
+from constrained.spec.scores import gumbel_candidates
 from tests.exactness.philox import backwards, forwards, places, uniforms_of, words_of
 
 SEED = 0x0123456789ABCDEF

@@ -31,7 +31,7 @@ from constrained.extraction.document_view import field_views, html_page, render_
 from constrained.extraction.extraction import Extraction
 from constrained.extraction.grounding import choose_places, find_spans, iterate_scalars
 from constrained.extraction.json_places import scalar_places
-from grammars.text.quantities import find_quantities
+from constrained.grammars.text.quantities import find_quantities
 from tests.support.grounded_documents import make_document
 
 BYTES = Vocabulary.from_bytes([bytes((byte,)) for byte in range(256)] + [b""], [256])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-from grammars import ir
-from grammars.regex.charset import intersection
+from constrained.grammars import ir
+from constrained.grammars.regex.charset import intersection
 
 SURROGATES = range(0xD800, 0xE000)
 

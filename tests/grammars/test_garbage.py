@@ -12,8 +12,8 @@ import pytest
 
 from constrained.automaton import compile as compile_automaton
 from constrained.errors import InvalidConstraint
-from grammars.garbage import rare_collections
-from grammars.json_schema import lower_schema
+from constrained.grammars.garbage import rare_collections
+from constrained.grammars.json_schema import lower_schema
 from tests.support.finite import byte_vocabulary
 
 USUAL = (700, 10, 10)

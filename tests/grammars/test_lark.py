@@ -23,11 +23,11 @@ from constrained.errors import (
     UnsatisfiableConstraint,
     UnsupportedConstraint,
 )
+from constrained.grammars import ir
+from constrained.grammars.lexer import LexerGrammar
+from constrained.grammars.notation.lark import LarkSettings, load, parse
+from constrained.grammars.regex import parse as parse_regex
 from constrained.vocabulary import Vocabulary
-from grammars import ir
-from grammars.lexer import LexerGrammar
-from grammars.notation.lark import LarkSettings, load, parse
-from grammars.regex import parse as parse_regex
 from tests.support import paths
 from tests.support.examples import examples
 from tests.support.lexed_judge import Judge, Terminal
@@ -110,7 +110,7 @@ def parsed_by(parser: lark.Lark, text: str) -> bool:
 
 @pytest.mark.parametrize("case", cases("lark_refused"))
 def test_a_case_is_refused_at_its_place(case: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("grammars.notation.lark.rules.MAX_RULES", 500)
+    monkeypatch.setattr("constrained.grammars.notation.lark.rules.MAX_RULES", 500)
     with pytest.raises(KINDS[case["error"]]) as caught:
         Texts(case["grammar"])
     problem = caught.value.problems[0]

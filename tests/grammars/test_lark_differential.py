@@ -10,11 +10,11 @@ import pytest
 
 from constrained.automaton import DEAD, LexerAutomaton
 from constrained.errors import UnsatisfiableConstraint
+from constrained.grammars import ir
+from constrained.grammars.lexer import LexerGrammar
+from constrained.grammars.notation.lark import LarkSettings, parse
+from constrained.grammars.visit import children
 from constrained.vocabulary import Vocabulary
-from grammars import ir
-from grammars.lexer import LexerGrammar
-from grammars.notation.lark import LarkSettings, parse
-from grammars.visit import children
 from tests.support.examples import examples
 
 BYTES = Vocabulary.from_bytes([bytes((byte,)) for byte in range(256)] + [b""], [256])

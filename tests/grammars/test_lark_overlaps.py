@@ -9,9 +9,9 @@ import lark
 import pytest
 
 import constrained
-from grammars import ir
-from grammars.notation.lark import LarkSettings, OverlapReport, overlaps, terminal_overlaps
-from grammars.regex import parse as parse_regex
+from constrained.grammars import ir
+from constrained.grammars.notation.lark import LarkSettings, OverlapReport, overlaps, terminal_overlaps
+from constrained.grammars.regex import parse as parse_regex
 
 
 def pairs(report: OverlapReport) -> set[frozenset[str]]:

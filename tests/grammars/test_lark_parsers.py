@@ -22,9 +22,9 @@ from constrained.errors import (
     RejectedValue,
     UnsupportedConstraint,
 )
-from grammars import ir
-from grammars.lexer import LexerGrammar
-from grammars.notation.lark import LarkSettings, parse
+from constrained.grammars import ir
+from constrained.grammars.lexer import LexerGrammar
+from constrained.grammars.notation.lark import LarkSettings, parse
 from tests.grammars.test_lark import Texts
 from tests.grammars.test_lark_differential import GRAMMARS, Pair, changed
 from tests.support.examples import examples

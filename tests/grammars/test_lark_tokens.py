@@ -17,8 +17,8 @@ from constrained.errors import (
     UnsupportedConstraint,
     VocabularyError,
 )
+from constrained.grammars.notation.lark import special_tokens
 from constrained.vocabulary import Vocabulary
-from grammars.notation.lark import special_tokens
 
 EOS, THINK, END, TOOL, OTHER, WORD, UNNAMED = range(256, 263)
 SPECIAL = {"<eos>": EOS, "<think>": THINK, "</think>": END, "<tool>": TOOL, "[X]": OTHER}

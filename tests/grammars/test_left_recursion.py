@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from constrained.automaton import TokenAutomaton
 from constrained.errors import UnsatisfiableConstraint, UnsupportedConstraint
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge
+from constrained.grammars.transform.left_recursion import remove_left_recursion
+from constrained.grammars.transform.nullable import EpsilonRemover, remove_empty_string, remove_nullable_loops
+from constrained.grammars.visit import postorder
 from constrained.testing import ReferenceRecognizer
 from constrained.vocabulary import Vocabulary
-from grammars import ir
-from grammars.errors import ConstraintTooLarge
-from grammars.transform.left_recursion import remove_left_recursion
-from grammars.transform.nullable import EpsilonRemover, remove_empty_string, remove_nullable_loops
-from grammars.visit import postorder
 from tests.support import strategies as some
 from tests.support.examples import examples
 

@@ -16,11 +16,11 @@ import pytest
 
 from constrained.automaton import DEAD, TokenAutomaton
 from constrained.automaton.bitmask import unpack_ids
+from constrained.grammars import notation
+from constrained.grammars.errors import InvalidConstraint
+from constrained.grammars.notation import library
 from constrained.testing import ReferenceRecognizer
 from constrained.vocabulary import Vocabulary
-from grammars import notation
-from grammars.errors import InvalidConstraint
-from grammars.notation import library
 from tests.support import paths
 
 try:

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from constrained.automaton import DEAD, TokenAutomaton
 from constrained.errors import UnsatisfiableConstraint
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge, InvalidConstraint, UnsupportedConstraint
+from constrained.grammars.notation import Notation, parse, parse_rules
+from constrained.grammars.notation.lark import parse as lark_grammar
+from constrained.grammars.transform.inline_regular import MAX_TERMINAL_SIZE, inline_regular_rules
+from constrained.grammars.visit import postorder, strongly_connected_components
 from constrained.testing import ReferenceRecognizer
 from constrained.vocabulary import Vocabulary
-from grammars import ir
-from grammars.errors import ConstraintTooLarge, InvalidConstraint, UnsupportedConstraint
-from grammars.notation import Notation, parse, parse_rules
-from grammars.notation.lark import parse as lark_grammar
-from grammars.transform.inline_regular import MAX_TERMINAL_SIZE, inline_regular_rules
-from grammars.visit import postorder, strongly_connected_components
 from tests.support import paths
 from tests.support import strategies as some
 from tests.support.examples import examples

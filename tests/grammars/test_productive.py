@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from grammars import ir
-from grammars.errors import UnsupportedConstraint
-from grammars.transform import interleave as transform_interleave
-from grammars.transform import productive
-from grammars.transform.interleave import (
+from constrained.grammars import ir
+from constrained.grammars.errors import UnsupportedConstraint
+from constrained.grammars.transform import interleave as transform_interleave
+from constrained.grammars.transform import productive
+from constrained.grammars.transform.interleave import (
     interleave,
     interleave_satisfiable,
     is_distinct,
     reject_distinct_entries,
 )
-from grammars.transform.productive import productive_rules, prune_unproductive
-from grammars.visit import children, postorder
+from constrained.grammars.transform.productive import productive_rules, prune_unproductive
+from constrained.grammars.visit import children, postorder
 from tests.support import strategies as some
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge, InvalidConstraint, UnsupportedConstraint
+from constrained.grammars.regex import parse
+from constrained.grammars.regex.matching import matches
 from constrained.testing.judge import ReferenceRecognizer
-from grammars import ir
-from grammars.errors import ConstraintTooLarge, InvalidConstraint, UnsupportedConstraint
-from grammars.regex import parse
-from grammars.regex.matching import matches
 from tests.support import paths
 from tests.support.examples import examples
 

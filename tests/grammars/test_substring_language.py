@@ -16,15 +16,15 @@ import pytest
 from constrained import Vocabulary, compile, json_schema
 from constrained.automaton import DEAD, TokenAutomaton
 from constrained.errors import InvalidConstraint, UnsatisfiableConstraint, UnsupportedConstraint
-from constrained.testing import ReferenceRecognizer
-from grammars import ir
-from grammars.regex.matching import matches
-from grammars.text.substring import (
+from constrained.grammars import ir
+from constrained.grammars.regex.matching import matches
+from constrained.grammars.text.substring import (
     is_word_character,
     simple_fold,
     substring_of_chunks,
     substring_regex,
 )
+from constrained.testing import ReferenceRecognizer
 from tests.support.finite import FiniteAutomaton
 
 ALPHABETS = ("ab ", "aAb\n ", 'a"\\\n', "é😀 \x00a", "ßẞſsS", "a \t\n_", "Kk\u212a\u00a0 ")

@@ -10,8 +10,8 @@ import pytest
 from constrained.automaton import DEAD, TokenAutomaton, compile
 from constrained.automaton.bitmask import unpack_ids
 from constrained.constraint import json_schema
-from grammars import ir
-from grammars.text.substring import substring_regex
+from constrained.grammars import ir
+from constrained.grammars.text.substring import substring_regex
 from tests.support.finite import byte_vocabulary
 
 

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from typing_extensions import Doc, TypeAliasType, TypedDict
 
-from grammars.errors import InvalidConstraint, UnsatisfiableConstraint, UnsupportedConstraint
-from grammars.types import type_spec
+from constrained.grammars.errors import InvalidConstraint, UnsatisfiableConstraint, UnsupportedConstraint
+from constrained.grammars.types import type_spec
 from tests.support.examples import examples
 from tests.support.type_examples import (
     Address,

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from constrained.automaton import compile_grammar
-from grammars import work
-from grammars.errors import ConstraintTooLarge
-from grammars.json_schema import lower_schema
-from grammars.json_schema.resolve import validate
-from grammars.json_schema.source import constraints
-from grammars.json_schema.text.literals import equality_key
-from grammars.json_schema.text.patterns import ecma_pattern
-from grammars.regex import disjoint, parse
-from grammars.work import counted_work, spend
+from constrained.grammars import work
+from constrained.grammars.errors import ConstraintTooLarge
+from constrained.grammars.json_schema import lower_schema
+from constrained.grammars.json_schema.resolve import validate
+from constrained.grammars.json_schema.source import constraints
+from constrained.grammars.json_schema.text.literals import equality_key
+from constrained.grammars.json_schema.text.patterns import ecma_pattern
+from constrained.grammars.regex import disjoint, parse
+from constrained.grammars.work import counted_work, spend
 from tests.grammars.json_schema.official_suite import VOCABULARY
 from tests.support.reading import accepts
 

@@ -23,7 +23,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from spec.kernels.gpu import attention, caches, masking, rows
+from constrained.spec.kernels.gpu import attention, caches, masking, rows
 
 TARGETS = {
     **{f"cuda {capability}": GPUTarget("cuda", capability, 32) for capability in (80, 90, 100, 120)},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from spec.kernels.gpu.keys import gumbel, gumbel_bound
+from constrained.spec.kernels.gpu.keys import gumbel, gumbel_bound
 
 
 @triton.jit

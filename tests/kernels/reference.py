@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from spec.noise import GumbelNoise
+from constrained.spec.noise import GumbelNoise
 
 
 @dataclass

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spec.kernels import InvalidTensor, LayerCaches, apply_masks, compact_kv
-from spec.kernels.caches import compact_kv_torch
-from spec.kernels.masking import apply_masks_torch
+from constrained.spec.kernels import InvalidTensor, LayerCaches, apply_masks, compact_kv
+from constrained.spec.kernels.caches import compact_kv_torch
+from constrained.spec.kernels.masking import apply_masks_torch
 from tests.kernels.reference import bits
 from tests.support.examples import examples
 
@@ -41,7 +41,7 @@ def test_the_twin_moves_rows_whatever_overlaps(seed, requests, width):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_the_kernel_moves_all_layers(device, dtype):
     """Layers of two forms, one of them a part of a longer cache; an accepted path, and one in no order at all."""
-    from spec.kernels.gpu.caches import AddressedCaches
+    from constrained.spec.kernels.gpu.caches import AddressedCaches
 
     draw = torch.Generator().manual_seed(0)
     long = torch.randn((2, 2, 20, 24), generator=draw).to(dtype)
@@ -78,7 +78,7 @@ def copied(theirs: np.ndarray, mine: np.ndarray, *which: int) -> np.ndarray:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_first_rows_are_copied_in_all_layers(device, dtype, where):
     """Layers of two forms, from shorter caches with more requests, and within the same ones; more rows than a program copies."""
-    from spec.kernels.gpu.caches import AddressedCaches
+    from constrained.spec.kernels.gpu.caches import AddressedCaches
 
     draw = torch.Generator().manual_seed(0)
     forms = [(2, 24), (2, 24), (1, 5)]
@@ -104,7 +104,7 @@ def test_first_rows_are_copied_in_all_layers(device, dtype, where):
 
 
 def test_caches_whose_layers_are_alike_elsewhere_are_refused(device):
-    from spec.kernels.gpu.caches import AddressedCaches
+    from constrained.spec.kernels.gpu.caches import AddressedCaches
 
     long = torch.zeros((1, 1, 8, 4), device=device)
     alike, other = (
@@ -122,7 +122,7 @@ def test_caches_whose_layers_are_alike_elsewhere_are_refused(device):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_masks_onto_logits(device, dtype):
     """One row is left alone; what is beyond the table is not allowed; nothing else is touched."""
-    from spec.kernels.gpu.masking import launch_apply_masks
+    from constrained.spec.kernels.gpu.masking import launch_apply_masks
 
     draw = np.random.default_rng(0)
     whole = torch.from_numpy(draw.normal(size=(3, 200))).to(dtype)

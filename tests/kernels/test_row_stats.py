@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spec.kernels import InvalidTensor, noise_keys, row_stats, split_stats
-from spec.kernels.rows import gumbel_rows, merge_splits_torch, split_stats_torch
-from spec.noise import GumbelNoise
+from constrained.spec.kernels import InvalidTensor, noise_keys, row_stats, split_stats
+from constrained.spec.kernels.rows import gumbel_rows, merge_splits_torch, split_stats_torch
+from constrained.spec.noise import GumbelNoise
 from tests.exactness.philox import places, uniforms_of
 from tests.kernels.reference import Row, bits, check
 from tests.support.examples import examples
@@ -64,7 +64,7 @@ def test_the_twin_follows_the_definitions(size, m):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_kernel_follows_the_definitions(device, dtype):
     """A size that is a multiple of nothing, in pieces of 512, the last of them short; m = 5 is no power of two."""
-    from spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
+    from constrained.spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
 
     size, m = 777, 5
     rows = random_rows(size, seed=11, dtype=dtype)[: 6 if dtype == torch.float32 else 2]
@@ -74,7 +74,7 @@ def test_the_kernel_follows_the_definitions(device, dtype):
 
 def test_the_kernel_in_its_own_sizes(device):
     """Two pieces of 8,192, and a mask that ends before the logits do: what is beyond it is not allowed."""
-    from spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
+    from constrained.spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
 
     size, words, m = 8192 + 31, 250, 16
     draw = np.random.default_rng(5)
@@ -89,7 +89,7 @@ def test_the_kernel_in_its_own_sizes(device):
 
 def test_the_search_goes_on_while_a_bound_is_above_the_keys_found(device):
     """The first word of `low` is 0: its bound is 87, its key some 23. The best keys lie in between, in other groups."""
-    from spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
+    from constrained.spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
 
     size, group, m, seed = 512, 16, 2, 5
     for low, position, sequence, purpose in itertools.islice(places(0, size, seed), 2):
@@ -114,7 +114,7 @@ def test_rows_have_the_noise_of_the_definition(seed, sequence, position, size):
 
 def test_the_kernel_has_the_noise_of_the_definition(device):
     """Keys of a row of zeros are the noise itself, of every token."""
-    from spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
+    from constrained.spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
 
     noise, size = GumbelNoise(2**63 + 12345, 2**31 + 1, 2**32 - 1), 61
     logits = torch.zeros((1, size), device=device)
@@ -154,7 +154,7 @@ def test_the_noise_of_every_word_is_precise(device):
 
 def test_the_kernel_finds_the_tail(device):
     """A likely token and a flat tail, where first words of the tail are 0: bounds lie far above the keys then."""
-    from spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
+    from constrained.spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
 
     size, seed = 2048, 5
     found = places(0, size, seed)
@@ -172,7 +172,7 @@ def test_the_kernel_finds_the_tail(device):
 
 def test_the_kernel_looks_at_more_groups_where_bounds_are_loose(device):
     """Keys of a row of equal logits: the best of each group are looked at until no bound is above the m-th key."""
-    from spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
+    from constrained.spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
 
     for step in range(3):
         z = np.zeros(2048, dtype=np.float32)
@@ -183,7 +183,7 @@ def test_the_kernel_looks_at_more_groups_where_bounds_are_loose(device):
 
 
 def test_a_row_that_is_no_distribution_has_no_log_sum_exp(device):
-    from spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
+    from constrained.spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
 
     logits = torch.zeros((2, 40))
     logits[0, 3], logits[1, 39] = torch.nan, torch.inf
@@ -195,7 +195,7 @@ def test_a_row_that_is_no_distribution_has_no_log_sum_exp(device):
 
 
 def test_rows_may_be_part_of_something_wider(device):
-    from spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
+    from constrained.spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
 
     draw = np.random.default_rng(2)
     whole = torch.from_numpy(draw.normal(0, 3, (2, 100)).astype(np.float32)).to(device)

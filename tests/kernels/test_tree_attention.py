@@ -8,8 +8,8 @@ import random
 import pytest
 import torch
 
-from spec.kernels import InvalidTensor, tree_attention
-from spec.kernels.attention import tree_attention_torch
+from constrained.spec.kernels import InvalidTensor, tree_attention
+from constrained.spec.kernels.attention import tree_attention_torch
 
 
 def trees(
@@ -79,7 +79,7 @@ def test_nodes_see_the_text_and_their_ancestors(device, case, dtype):
     close = {"atol": {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}[dtype], "rtol": 0.0}
     given = queries, keys, values, ends, words, depths
     torch.testing.assert_close(tree_attention_torch(*given, 0.17, window).double(), expected, **close)
-    from spec.kernels.gpu.attention import launch_tree_attention
+    from constrained.spec.kernels.gpu.attention import launch_tree_attention
 
     there = [one.to(device) for one in given]
     found = launch_tree_attention(*there, 0.17, window, split=64)

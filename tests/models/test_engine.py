@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import constrained
-import spec.kernels
+import constrained.spec.kernels
 from constrained import AWRS, Generator, Local, Speculation
 from constrained.errors import InvalidArgument, ModelError
 from constrained.models import capabilities, fixed_steps
@@ -199,7 +199,7 @@ def test_the_attention_of_trees_has_the_texts_of_the_eager_engine(monkeypatch: p
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         called.append(args[0].shape[2])
-        return spec.kernels.tree_attention(*args, **kwargs)
+        return constrained.spec.kernels.tree_attention(*args, **kwargs)
 
     monkeypatch.setattr(adapter, "tree_attention", counted)
     steps = capabilities.probe_steps(
@@ -270,10 +270,10 @@ def test_the_attention_of_trees_keeps_to_windows(name: str, monkeypatch: pytest.
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         seen.add(kwargs["window"])
-        return spec.kernels.tree_attention(*args, **kwargs)
+        return constrained.spec.kernels.tree_attention(*args, **kwargs)
 
     def whole(*args: Any, **kwargs: Any) -> Any:
-        return spec.kernels.tree_attention(*args, **kwargs | {"window": 0})
+        return constrained.spec.kernels.tree_attention(*args, **kwargs | {"window": 0})
 
     monkeypatch.setattr(test_families, "load", attending_family)
     monkeypatch.setattr(adapter, "tree_attention", counted)

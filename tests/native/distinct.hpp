@@ -94,7 +94,7 @@ private:
         const int32_t full = writer.sequence({text("["), writer.mark(Mark::Open), gap_, item, more, gap_, text("]"), writer.mark(Mark::Close)});
         return input.one_in(4) ? full : writer.choice({full, writer.sequence({text("["), gap_, text("]")})});
     }
-    /// The short value that ends a text, twice, is an item like any other (`grammars.json_schema.emit.repeated_items`).
+    /// The short value that ends a text, twice, is an item like any other (`constrained.grammars.json_schema.emit.repeated_items`).
     int32_t repeated(Input& input, int depth) {
         using core::Mark;
         const std::string_view shortest = input.one_in(2) ? "0" : "null";

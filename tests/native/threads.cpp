@@ -79,7 +79,7 @@ public:
         writer.grammar.rules = {writer.choice({scalar_, listed("[", value_, "]", -1), object})};
     }
 
-    /// An array of which two items are equal (`grammars.json_schema.emit.repeated_items`); items of arrays among them differ.
+    /// An array of which two items are equal (`constrained.grammars.json_schema.emit.repeated_items`); items of arrays among them differ.
     void compared() {
         using core::Mark;
         const int32_t next = writer.sequence({comma_, writer.mark(Mark::Next)});

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import constrained
 from constrained.errors import InvalidArgument
 from constrained.sampling import AWRS, CandidateList, Draw, Local, LogitsWarper, PhiloxRandomness, Position
+from constrained.spec.noise import GumbelNoise
 from constrained.testing import (
     EnumerableModel,
     ScriptedModel,
@@ -22,7 +23,6 @@ from constrained.testing import (
     token_distribution,
 )
 from constrained.testing.distributions import enumerate_draws
-from spec.noise import GumbelNoise
 from tests.sampling.counted_candidates import Asked
 from tests.support.finite import FiniteAutomaton
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from constrained.grammars._core import count_json_values
 from constrained.server import bodies
 from constrained.server.bodies import parse
 from constrained.server.requests import ChatRequest, CompletionRequest
 from constrained.testing import ScriptedModel
-from grammars._core import count_json_values
 from tests.server.serving import BYTES, MODEL, GatedModel, scripted, served, wait_until
 
 MANY = 1 << 40

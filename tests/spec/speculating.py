@@ -14,13 +14,13 @@ import numpy as np
 import constrained
 from constrained.automaton import Automaton
 from constrained.decoding.speculation import Speculation
+from constrained.spec.drafts import DrafterFactory
+from constrained.spec.memory import DraftMemory
+from constrained.spec.noise import GumbelNoise
+from constrained.spec.prior import new_memory
 from constrained.testing import EnumerableModel
 from constrained.testing.models import FunctionModel
 from constrained.vocabulary import Vocabulary
-from spec.drafts import DrafterFactory
-from spec.memory import DraftMemory
-from spec.noise import GumbelNoise
-from spec.prior import new_memory
 from tests.reference.spec.context import DraftContext
 from tests.reference.spec.drafter import ReferenceDrafter
 from tests.reference.spec.memory import ReferenceMemory

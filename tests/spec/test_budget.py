@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from spec.budget import DraftBudget, PassCosts
+from constrained.spec.budget import DraftBudget, PassCosts
 
 Cost = Callable[[int], float]
 """From the tokens that a pass reads of each text to seconds."""

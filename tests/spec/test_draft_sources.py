@@ -10,8 +10,8 @@ import pytest
 import constrained
 from constrained import CARS, Local
 from constrained.decoding.speculation import Speculation
+from constrained.spec.sources import DRAFT_SOURCES
 from constrained.testing import ScriptedModel
-from spec.sources import DRAFT_SOURCES
 from tests.spec.speculating import ADVERSARIES, Foreseeing, fresh, generator, letters, words
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import constrained
+from constrained.spec.drafts import DrafterFactory, DrafterProtocol, draft_counts
+from constrained.spec.memory import DraftMemory, retokenizer
+from constrained.spec.rehearsal import SchemaWarmup
+from constrained.spec.sources import DRAFT_SOURCES
 from constrained.vocabulary import Vocabulary
-from spec.drafts import DrafterFactory, DrafterProtocol, draft_counts
-from spec.memory import DraftMemory, retokenizer
-from spec.rehearsal import SchemaWarmup
-from spec.sources import DRAFT_SOURCES
 from tests.reference.spec.builder import build_draft
 from tests.reference.spec.calibration import AcceptanceCalibration
 from tests.reference.spec.context import DraftContext, DraftRequest
@@ -514,11 +514,11 @@ def test_the_tables_of_all_constraints_are_bounded(automaton, monkeypatch) -> No
         sizes[name] = memory.core.bytes_of(memory.for_constraint(name).core)
     assert sizes["a"] == sizes["d"] > 96 * len(text)
     kept = memory.for_constraint("a")
-    monkeypatch.setattr("spec.memory.MAX_BYTES", 2 * sizes["a"])
+    monkeypatch.setattr("constrained.spec.memory.MAX_BYTES", 2 * sizes["a"])
     assert memory.for_constraint("a") is kept  # the most recently used one
     fresh = {name: memory.for_constraint(name).size < sizes["a"] for name in "adcb"}
     assert fresh == {"a": False, "d": False, "c": True, "b": True}
-    monkeypatch.setattr("spec.memory.MAX_BYTES", 1)
+    monkeypatch.setattr("constrained.spec.memory.MAX_BYTES", 1)
     assert memory.for_constraint("a") is memory.for_constraint("a")
 
 
@@ -529,7 +529,7 @@ def test_tables_that_were_evicted_are_primed_again(automaton, monkeypatch) -> No
     factory.prime(automaton.vocabulary.encode("{"), openings)
     assert len(factory.new_drafter([]).probe(9)) > 1
     known = memory.for_constraint("a")
-    monkeypatch.setattr("spec.memory.MAX_CONSTRAINTS", 1)
+    monkeypatch.setattr("constrained.spec.memory.MAX_CONSTRAINTS", 1)
     DrafterFactory(automaton, memory, "b").new_drafter([])
     assert memory.for_constraint("a") is not known
     assert len(factory.new_drafter([]).probe(9)) > 1
@@ -612,7 +612,7 @@ def test_a_rehearsed_schema_takes_fewer_passes(automaton) -> None:
 
 
 def test_the_stub_is_that_of_the_build() -> None:
-    from spec import _core
+    from constrained.spec import _core
 
     built = Path(_core.__file__).with_name("_core.pyi")
     committed = ROOT / "spec" / "_core.pyi"

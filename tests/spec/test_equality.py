@@ -17,8 +17,8 @@ import constrained
 from constrained import AWRS, CARS, MCMC, SMC, ASAp, Local, Rejection
 from constrained.decoding.speculation import Speculation
 from constrained.errors import BudgetExhausted
-from spec.memory import DraftMemory
-from spec.sources import DRAFT_SOURCES
+from constrained.spec.memory import DraftMemory
+from constrained.spec.sources import DRAFT_SOURCES
 from tests.spec.speculating import (
     ADVERSARIES,
     Clerk,

@@ -9,9 +9,9 @@ import pytest
 import constrained
 from constrained import CARS
 from constrained.decoding.speculation import Speculation
-from spec.budget import DraftBudget
-from spec.drafts import DraftCounts, DrafterFactory, DrafterProtocol, LazyDrafter, draft_counts
-from spec.memory import DraftMemory
+from constrained.spec.budget import DraftBudget
+from constrained.spec.drafts import DraftCounts, DrafterFactory, DrafterProtocol, LazyDrafter, draft_counts
+from constrained.spec.memory import DraftMemory
 from tests.spec.speculating import facts, words
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 

@@ -22,8 +22,8 @@ from constrained.errors import InvalidArgument, ModelError
 from constrained.models.logits import DeviceLogits, HostLogits, PlannedDraws
 from constrained.sampling import CandidateList, Distribution, LogitsWarper, PhiloxRandomness, Position
 from constrained.sampling.local import TOP_COUNT
+from constrained.spec.noise import GumbelNoise
 from constrained.testing import ScriptedModel
-from spec.noise import GumbelNoise
 from tests.spec.speculating import facts, fresh, generator, letters, words
 from tests.support.examples import examples
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec.noise import GumbelNoise, gumbel, philox4x32, torch_gumbel
+from constrained.spec.noise import GumbelNoise, gumbel, philox4x32, torch_gumbel
 
 # Published with the Random123 library for philox4x32 with 10 rounds: counter, key, output.
 KNOWN_ANSWERS = [

@@ -11,11 +11,11 @@ from constrained.automaton import compile
 from constrained.constraint import json_schema
 from constrained.evaluate.prior.counts import common_counts, events
 from constrained.evaluate.slots import ORDERS, openings
-from spec import _core
-from spec.drafts import DrafterFactory
-from spec.memory import DraftMemory, retokenizer
-from spec.packing import packed, unpacked
-from spec.prior import DraftPrior, new_memory, shipped_prior
+from constrained.spec import _core
+from constrained.spec.drafts import DrafterFactory
+from constrained.spec.memory import DraftMemory, retokenizer
+from constrained.spec.packing import packed, unpacked
+from constrained.spec.prior import DraftPrior, new_memory, shipped_prior
 from tests.spec.speculating import draft_passes
 from tests.support.structural_tags import BYTES as VOCABULARY
 
@@ -129,7 +129,7 @@ def test_packed_counts_are_the_counts(seed: int) -> None:
 
 
 def test_the_prior_of_the_library_is_small() -> None:
-    assert resources.files("spec").joinpath("prior.json.gz").stat().st_size <= 300_000
+    assert resources.files("constrained.spec").joinpath("prior.json.gz").stat().st_size <= 300_000
     assert sum(map(len, shipped_prior().slots.values())) > 20_000
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import constrained
 from constrained.evaluate.replay.measure import ReplayCounts, replay, required_draws
-from spec.drafts import DrafterFactory
-from spec.memory import DraftMemory
-from spec.promise import BUCKETS, INITIAL_FACTORS, PromiseTable
+from constrained.spec.drafts import DrafterFactory
+from constrained.spec.memory import DraftMemory
+from constrained.spec.promise import BUCKETS, INITIAL_FACTORS, PromiseTable
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
 SCHEMA = {

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec.noise import GumbelNoise
-from spec.references import VERIFICATION_RULES, optimal_acceptance, prompt_lookup, shared
-from spec.references.drafting import GreedyDrafts, WithoutReplacement, WithReplacement
-from spec.references.rules import spectr_rho
+from constrained.spec.noise import GumbelNoise
+from constrained.spec.references import VERIFICATION_RULES, optimal_acceptance, prompt_lookup, shared
+from constrained.spec.references.drafting import GreedyDrafts, WithoutReplacement, WithReplacement
+from constrained.spec.references.rules import spectr_rho
 
 
 def distribution(draw: np.random.Generator, size: int, *, holes: bool = False) -> np.ndarray:

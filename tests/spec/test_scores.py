@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec.noise import GumbelNoise
-from spec.scores import gumbel_candidates, log_sum_exp, top_indices
+from constrained.spec.noise import GumbelNoise
+from constrained.spec.scores import gumbel_candidates, log_sum_exp, top_indices
 
 sizes = st.integers(1, 3000)
 seeds = st.integers(0, 2**32 - 1)

@@ -13,10 +13,10 @@ import pytest
 
 import constrained
 from constrained.decoding.speculation import Speculation
+from constrained.spec.memory import DraftMemory
+from constrained.spec.sources import DRAFT_SOURCES
 from constrained.testing.models import FunctionModel
 from constrained.vocabulary import Vocabulary
-from spec.memory import DraftMemory
-from spec.sources import DRAFT_SOURCES
 from tests.spec.speculating import prior_memory
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 

@@ -13,8 +13,8 @@ import operator
 
 from hypothesis import strategies as st
 
-from grammars import ir
-from grammars.transform.interleave import interleave
+from constrained.grammars import ir
+from constrained.grammars.transform.interleave import interleave
 
 CHARACTERS = "abéè€😀"
 ALPHABET = bytes(sorted(set(CHARACTERS.encode())))

@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 from constrained.automaton import DEAD, TokenAutomaton, compile_grammar
 from constrained.automaton.bitmask import unpack_ids
 from constrained.errors import ConstraintError, UnsatisfiableConstraint, UnsupportedConstraint
+from constrained.grammars import ir
+from constrained.grammars.visit import children, with_children
 from constrained.testing import RecognizerState, ReferenceRecognizer, brute_force_mask, mask_diff
 from constrained.vocabulary import Vocabulary
-from grammars import ir
-from grammars.visit import children, with_children
 from tests.support import strategies as some
 from tests.support.examples import examples
 

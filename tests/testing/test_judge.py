@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from constrained.automaton.bitmask import pack_ids, unpack_ids
+from constrained.grammars import ir
 from constrained.testing import ReferenceRecognizer, brute_force_mask, mask_diff
-from grammars import ir
 from tests.support import strategies as some
 from tests.support.examples import examples
 

@@ -19,11 +19,11 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from grammars import ir
-from grammars.errors import ConstrainedError
-from grammars.json_schema import lower_schema
-from grammars.regex import analysis
-from grammars.visit import children, fold
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstrainedError
+from constrained.grammars.json_schema import lower_schema
+from constrained.grammars.regex import analysis
+from constrained.grammars.visit import children, fold
 
 LONGEST = 1 << 13
 """As `kLongest` in `tests/native/driver.cpp`."""

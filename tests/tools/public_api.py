@@ -48,11 +48,7 @@ def _lines(path: str, thing: griffe.Object) -> Iterator[str]:
         bases = ", ".join(str(base) for base in thing.bases)
         yield f"class {path}({bases})"
         for name, member in sorted(thing.all_members.items()):
-            if member.is_alias and member.target_path.split(".")[0] not in (
-                "constrained",
-                "grammars",
-                "spec",
-            ):
+            if member.is_alias and member.target_path.split(".")[0] != "constrained":
                 continue
             if not name.startswith("_") or name in ("__init__", "__call__"):
                 target = member.final_target if isinstance(member, griffe.Alias) else member
@@ -66,8 +62,7 @@ def _lines(path: str, thing: griffe.Object) -> Iterator[str]:
 def dump() -> str:
     """The whole API."""
     loader = griffe.GriffeLoader(search_paths=[ROOT], allow_inspection=False)
-    for package in ("grammars", "spec", "constrained"):
-        loader.load(package)
+    loader.load("constrained")
     loader.resolve_aliases(external=False)
     lines: list[str] = []
     for name in MODULES:

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from grammars.json_schema import SCHEMA_DIALECTS
+from constrained.grammars.json_schema import SCHEMA_DIALECTS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "json-schema.md"

@@ -18,8 +18,8 @@ import pytest
 
 from constrained import _core
 from constrained.automaton import TokenAutomaton
+from constrained.grammars import ir
 from constrained.vocabulary import Vocabulary, table_cache
-from grammars import ir
 from tests.support.paths import ROOT
 
 BYTES = [bytes([byte]) for byte in range(256)]

@@ -22,7 +22,7 @@ from constrained.constraint import as_constraint
 from constrained.errors import InvalidArgument, Problem, UnsupportedConstraint
 
 if TYPE_CHECKING:
-    from grammars.notation.lark.captures import CaptureGrammar
+    from constrained.grammars.notation.lark.captures import CaptureGrammar
 
 __all__ = ["MAX_STEPS", "Capture", "captures", "piece_captures", "token_captures"]
 

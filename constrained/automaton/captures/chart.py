@@ -14,10 +14,10 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, TypeAlias
 
 from constrained.automaton.captures.scanner import Scanner
-from grammars import ir
+from constrained.grammars import ir
 
 if TYPE_CHECKING:
-    from grammars.notation.lark.captures import CaptureGrammar
+    from constrained.grammars.notation.lark.captures import CaptureGrammar
 
 Item: TypeAlias = "tuple[ir.Expr, int, Place]"
 """An expression, how much of it was read, and where it began."""

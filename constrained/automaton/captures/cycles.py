@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from constrained.automaton.captures.chart import Chart
-from grammars import ir, visit
+from constrained.grammars import ir, visit
 
 
 def cycles(chart: Chart) -> dict[ir.Expr, int]:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from constrained.automaton.captures.chart import Chart, Place
 from constrained.automaton.captures.cycles import cycles
-from grammars import ir
+from constrained.grammars import ir
 
 if TYPE_CHECKING:
-    from grammars.notation.lark.captures import CapturedRule
+    from constrained.grammars.notation.lark.captures import CapturedRule
 
 Part: TypeAlias = "tuple[ir.Expr, Place, Place]"
 """An expression, and the places between which it reads."""

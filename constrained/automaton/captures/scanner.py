@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from constrained.automaton import compile_grammar
 from constrained.automaton.protocol import DEAD, Automaton
 from constrained.errors import ConstraintTooLarge, Problem, UnsatisfiableConstraint
+from constrained.grammars import ir
+from constrained.grammars.regex.analysis import nullable
 from constrained.vocabulary import Vocabulary
-from grammars import ir
-from grammars.regex.analysis import nullable
 
 if TYPE_CHECKING:
-    from grammars.notation.lark.captures import CaptureGrammar
+    from constrained.grammars.notation.lark.captures import CaptureGrammar
 
 MAX_STEPS = 5_000_000
 """Greatest number of steps for the captures of one text, unless fewer are asked for: at most a minute."""
@@ -67,7 +67,7 @@ class Scanner:
         return self._matcher(terminal.regex).first
 
     def winner(self, candidates: Sequence[int], position: int, limit: int) -> tuple[int, int] | None:
-        """The token that the lexer takes, and where it ends; see `grammars.lexer`."""
+        """The token that the lexer takes, and where it ends; see `constrained.grammars.lexer`."""
         tokens = self.grammar.tokens
         ends: dict[int, list[int]] = {}
         for token in candidates:

@@ -17,7 +17,7 @@ from constrained.constraint.structural.reader import read_definition
 from constrained.errors import RejectedValue
 
 if TYPE_CHECKING:
-    from grammars.ir import Grammar
+    from constrained.grammars.ir import Grammar
 
 
 @dataclass(frozen=True, eq=False, repr=False)

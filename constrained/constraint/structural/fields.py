@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from constrained.errors import InvalidConstraint, Problem, UnsupportedConstraint
-from grammars.json_pointer import escape
+from constrained.grammars.json_pointer import escape
 
 
 class Fields:

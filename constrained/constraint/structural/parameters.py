@@ -39,7 +39,7 @@ def parameters(
 
     Args:
         arguments: made by `json_schema`.
-        style: as `grammars.json_schema.parameter_style` takes it.
+        style: as `constrained.grammars.json_schema.parameter_style` takes it.
         ordered: in the order of the schema; otherwise in any order.
     """
     assert isinstance(arguments, _JsonConstraint)

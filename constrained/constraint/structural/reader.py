@@ -126,7 +126,7 @@ def _schema_content(
     excludes: tuple[str, ...] = (),
 ) -> f.Content:
     """The content of a schema. Objects are closed unless the schema says otherwise, as arguments of tools are."""
-    from grammars.json_schema import PARAMETER_STYLES
+    from constrained.grammars.json_schema import PARAMETER_STYLES
 
     schema = fields.get(name)
     if not isinstance(schema, (Mapping, bool) if name == "json_schema" else (Mapping, bool, str)):

@@ -12,12 +12,12 @@ from constrained.constraint.shared_rules import import_shared, shared_grammar
 from constrained.constraint.structural import formats as f
 from constrained.constraint.structural.reader import below
 from constrained.errors import ConstraintTooLarge, Problem
+from constrained.grammars import ir
+from constrained.grammars.counted import CountedGrammar, CountedText
+from constrained.grammars.text.free_text import text_without, texts_up_to
+from constrained.grammars.transform.imports import fresh_name
+from constrained.grammars.transform.nullable import remove_nullable_loops
 from constrained.vocabulary.special_tokens import free_letters, letters
-from grammars import ir
-from grammars.counted import CountedGrammar, CountedText
-from grammars.text.free_text import text_without, texts_up_to
-from grammars.transform.imports import fresh_name
-from grammars.transform.nullable import remove_nullable_loops
 
 
 def grammar_of(

@@ -26,9 +26,9 @@ from constrained.evaluate.replay.run import (
 from constrained.models import load
 from constrained.models.tiny.training.corpus import draw_example
 from constrained.prompting.schema_text import extraction_messages
-from spec.memory import DraftMemory
-from spec.prior import DraftPrior
-from spec.sources import DRAFT_SOURCES
+from constrained.spec.memory import DraftMemory
+from constrained.spec.prior import DraftPrior
+from constrained.spec.sources import DRAFT_SOURCES
 
 Calibration = tuple[list[tuple[int, tuple[float, float]]], list[float]]
 """Hits and trials of each kind of draft token, and the numbers of the mixture."""

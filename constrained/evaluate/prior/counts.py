@@ -9,7 +9,7 @@ from zlib import crc32
 import numpy as np
 
 from constrained.evaluate.slots import openings
-from spec.prior import ngram_key
+from constrained.spec.prior import ngram_key
 
 LONGEST_NGRAM = 4
 """Words."""

@@ -14,7 +14,7 @@ from constrained.evaluate.masks.workload import sample
 from constrained.evaluate.prior.calibration import CalibrationSettings, calibrate
 from constrained.evaluate.prior.counts import NGRAMS, common_counts
 from constrained.evaluate.slots import ORDERS
-from spec.prior import DraftPrior, row_key
+from constrained.spec.prior import DraftPrior, row_key
 
 _LONGEST = 8000
 """Characters of a text."""

@@ -10,7 +10,7 @@ from constrained.automaton import NO_LIMIT, Automaton
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.evaluate.replay.baselines import prompt_lookup
 from constrained.evaluate.replay.places import PLACES, token_class
-from spec.drafts import LazyDrafter
+from constrained.spec.drafts import LazyDrafter
 
 _END = -1
 
@@ -23,7 +23,7 @@ class ReplayCounts:
         draws: tokens that were drawn: those of the text, and an end of sequence where something else could follow.
         passes: of the model; the prompt's is the first one.
         nodes: draft tokens that were verified.
-        promised: draft tokens that were expected to be accepted, see `spec.promise`.
+        promised: draft tokens that were expected to be accepted, see `constrained.spec.promise`.
         accepted: draft tokens that were accepted.
         drafting: seconds of processor time for drafting.
         walking: the same, on following and learning.

@@ -19,11 +19,11 @@ from constrained.evaluate.masks.workload import sample as draw
 from constrained.evaluate.replay.document import make_document
 from constrained.evaluate.replay.measure import ReplayCounts, replay, replay_prompt_lookup, required_draws
 from constrained.evaluate.replay.tools import calls_by_tool, earlier_calls, tool_name
+from constrained.spec.drafts import DrafterFactory
+from constrained.spec.memory import DraftMemory
+from constrained.spec.prior import DraftPrior, row_key, shipped_prior
+from constrained.spec.sources import DRAFT_SOURCES
 from constrained.vocabulary import Vocabulary
-from spec.drafts import DrafterFactory
-from spec.memory import DraftMemory
-from spec.prior import DraftPrior, row_key, shipped_prior
-from spec.sources import DRAFT_SOURCES
 
 WITHOUT_MEMORY = "cold, nothing learned"
 FIRST_CALL, LATER_CALL = "first tool call", "later tool call"

@@ -8,7 +8,7 @@ from typing import Any
 
 from constrained.evaluate.values.items import ValueItem
 from constrained.extraction.scoring import FieldScore, score_fields
-from grammars.json_pointer import escape
+from constrained.grammars.json_pointer import escape
 
 _LEFT_OUT = ""
 """Among accepted values: the argument need not be there."""

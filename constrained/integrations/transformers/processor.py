@@ -173,9 +173,9 @@ def masked_scores(
     """
     import torch
 
-    from spec.kernels import apply_masks
-    from spec.kernels.checks import FLOATS
-    from spec.kernels.masking import apply_masks_torch
+    from constrained.spec.kernels import apply_masks
+    from constrained.spec.kernels.checks import FLOATS
+    from constrained.spec.kernels.masking import apply_masks_torch
 
     if scores.device.type == "cpu":
         rows = masks if mask_ids is None else masks.index_select(0, mask_ids)

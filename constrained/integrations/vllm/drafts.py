@@ -16,15 +16,15 @@ from constrained.decoding.speculation import DraftScheduler, Speculation
 from constrained.errors import InvalidArgument
 from constrained.integrations.vllm.settings import VllmSettings
 from constrained.lru_cache import LRUCache
-from spec.budget import DraftBudget
-from spec.memory import MAX_CONSTRAINTS
-from spec.prior import new_memory
-from spec.sources import DRAFT_SOURCES
+from constrained.spec.budget import DraftBudget
+from constrained.spec.memory import MAX_CONSTRAINTS
+from constrained.spec.prior import new_memory
+from constrained.spec.sources import DRAFT_SOURCES
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
     from constrained.integrations.engines.request_grammar import RequestGrammar
-    from spec.drafts import LazyDrafter
+    from constrained.spec.drafts import LazyDrafter
 
 PROPOSER = "constrained.integrations.vllm.drafts.Proposer"
 """``model`` in ``--speculative-config '{"method": "custom_class", "model": ..., "num_speculative_tokens": 8}'``."""
@@ -72,7 +72,7 @@ class RequestDrafts:
 class EngineDrafts:
     """Drafts for all requests of an engine. Called by the engine's thread.
 
-    The number of draft tokens follows the measured times of passes: see `spec.budget`. Times are those between the last
+    The number of draft tokens follows the measured times of passes: see `constrained.spec.budget`. Times are those between the last
     draft and the first token of a step, so they include what vLLM itself does for a draft token.
     """
 

@@ -1,7 +1,7 @@
 """Arrays: from constraints to the expression of everything between the brackets.
 
-``contains`` is lowered in `grammars.json_schema.emit.contains`, ``uniqueItems`` in `grammars.json_schema.emit.unique_items`, its
-negation in `grammars.json_schema.emit.repeated_items`.
+``contains`` is lowered in `constrained.grammars.json_schema.emit.contains`, ``uniqueItems`` in `constrained.grammars.json_schema.emit.unique_items`, its
+negation in `constrained.grammars.json_schema.emit.repeated_items`.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from grammars import ir
-from grammars.json_schema.emit.contains import contains_array_expr, match_may_repeat
-from grammars.json_schema.emit.diagnostics import Diagnostics
-from grammars.json_schema.emit.repeated_items import (
+from constrained.grammars import ir
+from constrained.grammars.json_schema.emit.contains import contains_array_expr, match_may_repeat
+from constrained.grammars.json_schema.emit.diagnostics import Diagnostics
+from constrained.grammars.json_schema.emit.repeated_items import (
     MAX_COUNTED,
     MAX_VALUES,
     RepeatedItemsLowering,
     repeated_array_expr,
 )
-from grammars.json_schema.emit.unique_items import UniqueItemsLowering
-from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
-from grammars.json_schema.text.punctuation import ArraySigns, JsonPunctuation
+from constrained.grammars.json_schema.emit.unique_items import UniqueItemsLowering
+from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
+from constrained.grammars.json_schema.text.punctuation import ArraySigns, JsonPunctuation
 
 _MAX_COMPARED = 32
 """Most earlier items whose schemas are compared with those of one that is required."""

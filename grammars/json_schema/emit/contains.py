@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from grammars import ir
-from grammars.errors import ConstraintTooLarge, Problem
-from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
-from grammars.json_schema.source.document import SchemaNode
-from grammars.json_schema.source.synthetic import negation_of
-from grammars.json_schema.text.punctuation import ArraySigns
-from grammars.work import spend
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge, Problem
+from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
+from constrained.grammars.json_schema.source.document import SchemaNode
+from constrained.grammars.json_schema.source.synthetic import negation_of
+from constrained.grammars.json_schema.text.punctuation import ArraySigns
+from constrained.grammars.work import spend
 
 MAX_COUNT_STATES = 20_000
 """Maximum number of states of one array."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from grammars.content import CONTENT_KEYWORD
-from grammars.errors import ConstraintTooLarge, Problem
-from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
-from grammars.json_schema.source.document import child_pointer
-from grammars.transform.interleave import MAX_DISTINCT_ENTRIES
+from constrained.grammars.content import CONTENT_KEYWORD
+from constrained.grammars.errors import ConstraintTooLarge, Problem
+from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
+from constrained.grammars.json_schema.source.document import child_pointer
+from constrained.grammars.transform.interleave import MAX_DISTINCT_ENTRIES
 
 
 class Diagnostics:

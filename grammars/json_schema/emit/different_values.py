@@ -12,14 +12,14 @@ from itertools import chain, islice, product
 from string import ascii_lowercase
 from typing import Any
 
-from grammars import ir
-from grammars.json_schema.resolve.expand import DnfExpansion
-from grammars.json_schema.resolve.validate import InstanceValidator
-from grammars.json_schema.source import constraints as f
-from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
-from grammars.json_schema.text.literals import equality_key, value_regex
-from grammars.json_schema.text.punctuation import JsonPunctuation
-from grammars.regex.analysis import children
+from constrained.grammars import ir
+from constrained.grammars.json_schema.resolve.expand import DnfExpansion
+from constrained.grammars.json_schema.resolve.validate import InstanceValidator
+from constrained.grammars.json_schema.source import constraints as f
+from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
+from constrained.grammars.json_schema.text.literals import equality_key, value_regex
+from constrained.grammars.json_schema.text.punctuation import JsonPunctuation
+from constrained.grammars.regex.analysis import children
 
 _DEPTH = 4
 """Levels of objects and arrays in a candidate."""
@@ -213,7 +213,7 @@ def _letters(size: int) -> Iterator[str]:
 
 
 def shortest_text(regex: ir.Regex) -> bytes:
-    """The first of the shortest texts of `grammars.json_schema.text.literals.value_regex`."""
+    """The first of the shortest texts of `constrained.grammars.json_schema.text.literals.value_regex`."""
     if isinstance(regex, ir.Literal):
         return regex.data
     if isinstance(regex, ir.Chars):

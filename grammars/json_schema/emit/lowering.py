@@ -10,28 +10,28 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from grammars import ir
-from grammars.errors import ConstraintTooLarge, Problem
-from grammars.json_schema.emit.arrays import ArrayLowering
-from grammars.json_schema.emit.diagnostics import Diagnostics, empty_types_reason, rule_name
-from grammars.json_schema.emit.different_values import DifferentValues
-from grammars.json_schema.emit.negated_objects.obligations import SchemaOracle
-from grammars.json_schema.emit.objects import ObjectLowering
-from grammars.json_schema.emit.repeated_items import RepeatedItemsLowering
-from grammars.json_schema.emit.scalars import (
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge, Problem
+from constrained.grammars.json_schema.emit.arrays import ArrayLowering
+from constrained.grammars.json_schema.emit.diagnostics import Diagnostics, empty_types_reason, rule_name
+from constrained.grammars.json_schema.emit.different_values import DifferentValues
+from constrained.grammars.json_schema.emit.negated_objects.obligations import SchemaOracle
+from constrained.grammars.json_schema.emit.objects import ObjectLowering
+from constrained.grammars.json_schema.emit.repeated_items import RepeatedItemsLowering
+from constrained.grammars.json_schema.emit.scalars import (
     BOOLEAN,
     NULL,
     ScalarLowering,
 )
-from grammars.json_schema.emit.unique_items import UniqueItemsLowering
-from grammars.json_schema.resolve.disjoint import EmptinessProver
-from grammars.json_schema.resolve.expand import DnfExpansion
-from grammars.json_schema.resolve.validate import InstanceValidator
-from grammars.json_schema.source import constraints as f
-from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
-from grammars.json_schema.source.document import SchemaDocument, SchemaNode
-from grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
-from grammars.json_schema.text.punctuation import JsonPunctuation
+from constrained.grammars.json_schema.emit.unique_items import UniqueItemsLowering
+from constrained.grammars.json_schema.resolve.disjoint import EmptinessProver
+from constrained.grammars.json_schema.resolve.expand import DnfExpansion
+from constrained.grammars.json_schema.resolve.validate import InstanceValidator
+from constrained.grammars.json_schema.source import constraints as f
+from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
+from constrained.grammars.json_schema.source.document import SchemaDocument, SchemaNode
+from constrained.grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
+from constrained.grammars.json_schema.text.punctuation import JsonPunctuation
 
 MAX_RULES = 200_000
 """Most rules of one grammar."""

@@ -1,4 +1,4 @@
-"""Subschemas that are not plain, inside of a document that the native walk lowers (`grammars.json_schema.emit.plain`).
+"""Subschemas that are not plain, inside of a document that the native walk lowers (`constrained.grammars.json_schema.emit.plain`).
 
 The walk hands them over, each with everything that applies to the same value, and `SchemaLowering` lowers them as ever. The schemas of
 members and items below them go back to the walk wherever it knows them. Both name a rule after its place, so each may call the
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from grammars import ir
-from grammars.errors import ConstraintError, ConstraintTooLarge
-from grammars.json_schema.emit.lowering import SchemaLowering, productive_names
-from grammars.json_schema.emit.objects import called_rules
-from grammars.json_schema.source.constraints import Conjunction
-from grammars.json_schema.source.document import SchemaNode
-from grammars.transform.productive import productive_rules
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintError, ConstraintTooLarge
+from constrained.grammars.json_schema.emit.lowering import SchemaLowering, productive_names
+from constrained.grammars.json_schema.emit.objects import called_rules
+from constrained.grammars.json_schema.source.constraints import Conjunction
+from constrained.grammars.json_schema.source.document import SchemaNode
+from constrained.grammars.transform.productive import productive_rules
 
 _SCALARS = ("string", "number", "integer", "boolean", "null")
 

@@ -14,16 +14,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from grammars import ir
-from grammars.errors import ConstraintTooLarge, Problem
-from grammars.json_schema.emit.diagnostics import Diagnostics, require_few_distinct
-from grammars.json_schema.emit.negated_objects.obligations import SchemaOracle, collect_obligations
-from grammars.json_schema.emit.negated_objects.ordered import object_with_obligations
-from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
-from grammars.json_schema.source.members import declared_names, key_classes, schemas_of_members
-from grammars.json_schema.text.punctuation import JsonPunctuation
-from grammars.transform.interleave import interleave
-from grammars.work import spend
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge, Problem
+from constrained.grammars.json_schema.emit.diagnostics import Diagnostics, require_few_distinct
+from constrained.grammars.json_schema.emit.negated_objects.obligations import (
+    SchemaOracle,
+    collect_obligations,
+)
+from constrained.grammars.json_schema.emit.negated_objects.ordered import object_with_obligations
+from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
+from constrained.grammars.json_schema.source.members import declared_names, key_classes, schemas_of_members
+from constrained.grammars.json_schema.text.punctuation import JsonPunctuation
+from constrained.grammars.transform.interleave import interleave
+from constrained.grammars.work import spend
 
 MAX_NEGATED_OBJECTS = 500
 """Maximum number of objects of one document that must violate a schema."""

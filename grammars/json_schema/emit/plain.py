@@ -14,20 +14,25 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any, Literal
 
-from grammars import ir
-from grammars._core import PlainTerminals
-from grammars.errors import ConstraintError, ConstraintTooLarge
-from grammars.json_schema.emit.lowering import SchemaLowering
-from grammars.json_schema.emit.not_plain import NotPlain
-from grammars.json_schema.emit.scalars import BOOLEAN, NULL, STRING, unbounded_numbers
-from grammars.json_schema.source import constraints as f
-from grammars.json_schema.source.dialects import SchemaDialect
-from grammars.json_schema.source.document import SchemaNode
-from grammars.json_schema.source.key_classes import partition_keys
-from grammars.json_schema.text.patterns import ecma_pattern
-from grammars.json_schema.text.punctuation import JsonPunctuation
-from grammars.json_schema.text.strings import ANY_ESCAPES, ANY_STRING, STRING_BODY, strings_excluding
-from grammars.packed import PackedRules
+from constrained.grammars import ir
+from constrained.grammars._core import PlainTerminals
+from constrained.grammars.errors import ConstraintError, ConstraintTooLarge
+from constrained.grammars.json_schema.emit.lowering import SchemaLowering
+from constrained.grammars.json_schema.emit.not_plain import NotPlain
+from constrained.grammars.json_schema.emit.scalars import BOOLEAN, NULL, STRING, unbounded_numbers
+from constrained.grammars.json_schema.source import constraints as f
+from constrained.grammars.json_schema.source.dialects import SchemaDialect
+from constrained.grammars.json_schema.source.document import SchemaNode
+from constrained.grammars.json_schema.source.key_classes import partition_keys
+from constrained.grammars.json_schema.text.patterns import ecma_pattern
+from constrained.grammars.json_schema.text.punctuation import JsonPunctuation
+from constrained.grammars.json_schema.text.strings import (
+    ANY_ESCAPES,
+    ANY_STRING,
+    STRING_BODY,
+    strings_excluding,
+)
+from constrained.grammars.packed import PackedRules
 
 
 def lower_plain(

@@ -1,7 +1,7 @@
 """``uniqueItems`` under ``not``: arrays in which two items are equal.
 
 Where items have few values, one of these values comes twice: a ``contains`` for each. Elsewhere the core compares the items as
-they are written (`grammars.ir.Mark`). A text without two equal items is then completed by one short value, written twice; this is
+they are written (`constrained.grammars.ir.Mark`). A text without two equal items is then completed by one short value, written twice; this is
 the *way* to the end that the grammar shows. What is shorter once two items are equal (the end, or any further items) has padding
 before it, so that the shortest text of the grammar is always one that exists.
 """
@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
-from grammars import ir
-from grammars.json_schema.emit.different_values import DifferentValues, shortest_text
-from grammars.json_schema.resolve.expand import DnfExpansion
-from grammars.json_schema.resolve.negate import const_schema
-from grammars.json_schema.resolve.validate import InstanceValidator
-from grammars.json_schema.source import constraints as f
-from grammars.json_schema.source.constraints import Conjunction, ContainsConstraint, ItemSchemas
-from grammars.json_schema.source.document import SchemaNode
-from grammars.json_schema.text.literals import equality_key
-from grammars.json_schema.text.punctuation import ArraySigns, RepeatedSigns
+from constrained.grammars import ir
+from constrained.grammars.json_schema.emit.different_values import DifferentValues, shortest_text
+from constrained.grammars.json_schema.resolve.expand import DnfExpansion
+from constrained.grammars.json_schema.resolve.negate import const_schema
+from constrained.grammars.json_schema.resolve.validate import InstanceValidator
+from constrained.grammars.json_schema.source import constraints as f
+from constrained.grammars.json_schema.source.constraints import Conjunction, ContainsConstraint, ItemSchemas
+from constrained.grammars.json_schema.source.document import SchemaNode
+from constrained.grammars.json_schema.text.literals import equality_key
+from constrained.grammars.json_schema.text.punctuation import ArraySigns, RepeatedSigns
 
 MAX_VALUES = 64
 """Values of items of which each may be the one that comes twice."""

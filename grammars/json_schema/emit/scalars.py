@@ -15,26 +15,31 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
-from grammars import ir
-from grammars.errors import ConstraintTooLarge, Problem
-from grammars.json_schema.emit.diagnostics import Diagnostics, rule_name
-from grammars.json_schema.resolve.expand import DnfExpansion
-from grammars.json_schema.resolve.validate import InstanceValidator
-from grammars.json_schema.source import constraints as f
-from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
-from grammars.json_schema.source.document import SchemaNode, child_pointer
-from grammars.json_schema.text import numbers, strings
-from grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
-from grammars.json_schema.text.literals import value_expr, value_regex, values_regex
-from grammars.json_schema.text.multiple_of import (
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge, Problem
+from constrained.grammars.json_schema.emit.diagnostics import Diagnostics, rule_name
+from constrained.grammars.json_schema.resolve.expand import DnfExpansion
+from constrained.grammars.json_schema.resolve.validate import InstanceValidator
+from constrained.grammars.json_schema.source import constraints as f
+from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
+from constrained.grammars.json_schema.source.document import SchemaNode, child_pointer
+from constrained.grammars.json_schema.text import numbers, strings
+from constrained.grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
+from constrained.grammars.json_schema.text.literals import value_expr, value_regex, values_regex
+from constrained.grammars.json_schema.text.multiple_of import (
     check_remainders,
     decimal_places,
     multiples_of,
     numbers_beyond,
 )
-from grammars.json_schema.text.numbers import INTEGRAL_NUMBER, decimal, decimal_spellings, exclude_numbers
-from grammars.json_schema.text.punctuation import JsonPunctuation
-from grammars.json_schema.text.strings import strings_excluding
+from constrained.grammars.json_schema.text.numbers import (
+    INTEGRAL_NUMBER,
+    decimal,
+    decimal_spellings,
+    exclude_numbers,
+)
+from constrained.grammars.json_schema.text.punctuation import JsonPunctuation
+from constrained.grammars.json_schema.text.strings import strings_excluding
 
 SCALAR_TERM_THRESHOLD = 8
 """Combinations of alternatives from which on the scalars of a conjunction are one term instead of disjuncts."""

@@ -2,7 +2,7 @@
 
 Items that are enumerated values, or scalars whose texts differ whenever their values do (strings, and numbers without
 exponent), are entries of an interleave, which counts what is left. All other items are written in an array with marks
-(`grammars.ir.Mark`), which knows no counts: where an item is required that may be equal to earlier ones, more values than there
+(`constrained.grammars.ir.Mark`), which knows no counts: where an item is required that may be equal to earlier ones, more values than there
 are earlier items are listed beside it (`next_required_item`), so that one of them is left.
 """
 
@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from grammars import ir
-from grammars.json_schema.emit.diagnostics import Diagnostics, require_few_distinct
-from grammars.json_schema.emit.different_values import DifferentValues
-from grammars.json_schema.emit.scalars import ScalarLowering
-from grammars.json_schema.resolve.expand import DnfExpansion
-from grammars.json_schema.resolve.validate import InstanceValidator
-from grammars.json_schema.source import constraints as f
-from grammars.json_schema.source.constraints import Conjunction, TypeConstraints, type_bit_of
-from grammars.json_schema.text import numbers
-from grammars.json_schema.text.literals import equality_key, value_regex
-from grammars.json_schema.text.punctuation import ArraySigns, JsonPunctuation
-from grammars.transform.interleave import interleave
+from constrained.grammars import ir
+from constrained.grammars.json_schema.emit.diagnostics import Diagnostics, require_few_distinct
+from constrained.grammars.json_schema.emit.different_values import DifferentValues
+from constrained.grammars.json_schema.emit.scalars import ScalarLowering
+from constrained.grammars.json_schema.resolve.expand import DnfExpansion
+from constrained.grammars.json_schema.resolve.validate import InstanceValidator
+from constrained.grammars.json_schema.source import constraints as f
+from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints, type_bit_of
+from constrained.grammars.json_schema.text import numbers
+from constrained.grammars.json_schema.text.literals import equality_key, value_regex
+from constrained.grammars.json_schema.text.punctuation import ArraySigns, JsonPunctuation
+from constrained.grammars.transform.interleave import interleave
 
 _SCALAR = f.STRING | f.NUMBER
 

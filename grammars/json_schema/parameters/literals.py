@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from grammars import ir
-from grammars.json_schema.text.strings import EscapeStyle
-from grammars.regex.charset import CodePointRanges, contains, intersection
+from constrained.grammars import ir
+from constrained.grammars.json_schema.text.strings import EscapeStyle
+from constrained.grammars.regex.charset import CodePointRanges, contains, intersection
 
 ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
 """Characters by the letter of their escape."""

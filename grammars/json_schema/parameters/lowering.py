@@ -11,21 +11,21 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from grammars import ir
-from grammars.errors import ConstraintTooLarge, Problem, UnsupportedConstraint
-from grammars.json_schema.emit.arrays import ArrayLowering
-from grammars.json_schema.emit.diagnostics import empty_types_reason, rule_name
-from grammars.json_schema.emit.lowering import SchemaLowering
-from grammars.json_schema.emit.objects import ObjectLowering, PropertyMember
-from grammars.json_schema.parameters.literals import quoted
-from grammars.json_schema.parameters.punctuation import ParameterPunctuation, punctuation_of
-from grammars.json_schema.parameters.styles import OTHERS, Kind, ParameterStyle
-from grammars.json_schema.source import constraints as f
-from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
-from grammars.json_schema.source.document import SchemaNode
-from grammars.json_schema.text.excluded_substrings import ExcludedSubstrings
-from grammars.transform.imports import fresh_name
-from grammars.transform.interleave import interleave
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge, Problem, UnsupportedConstraint
+from constrained.grammars.json_schema.emit.arrays import ArrayLowering
+from constrained.grammars.json_schema.emit.diagnostics import empty_types_reason, rule_name
+from constrained.grammars.json_schema.emit.lowering import SchemaLowering
+from constrained.grammars.json_schema.emit.objects import ObjectLowering, PropertyMember
+from constrained.grammars.json_schema.parameters.literals import quoted
+from constrained.grammars.json_schema.parameters.punctuation import ParameterPunctuation, punctuation_of
+from constrained.grammars.json_schema.parameters.styles import OTHERS, Kind, ParameterStyle
+from constrained.grammars.json_schema.source import constraints as f
+from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
+from constrained.grammars.json_schema.source.document import SchemaNode
+from constrained.grammars.json_schema.text.excluded_substrings import ExcludedSubstrings
+from constrained.grammars.transform.imports import fresh_name
+from constrained.grammars.transform.interleave import interleave
 
 _CONTAINERS = f.ARRAY | f.OBJECT
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grammars import ir
-from grammars.json_schema.parameters.styles import PARAMETER_STYLES, ParameterStyle
-from grammars.json_schema.text.punctuation import JsonPunctuation
-from grammars.json_schema.text.strings import QUOTE
+from constrained.grammars import ir
+from constrained.grammars.json_schema.parameters.styles import PARAMETER_STYLES, ParameterStyle
+from constrained.grammars.json_schema.text.punctuation import JsonPunctuation
+from constrained.grammars.json_schema.text.strings import QUOTE
 
 _QUOTE = QUOTE.data
 

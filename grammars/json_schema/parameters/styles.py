@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from grammars import ir
-from grammars.errors import InvalidConstraint
+from constrained.grammars import ir
+from constrained.grammars.errors import InvalidConstraint
 
 Kind = Literal["string", "number", "boolean", "null", "object", "array"]
 """Type of a parameter's value."""

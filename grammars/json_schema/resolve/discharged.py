@@ -1,6 +1,6 @@
 """Negated objects of which one look at their members tells all: most are those of the other branches of a ``oneOf``.
 
-What is left of them becomes obligations (`grammars.json_schema.emit.negated_objects`), which cost far more.
+What is left of them becomes obligations (`constrained.grammars.json_schema.emit.negated_objects`), which cost far more.
 """
 
 from __future__ import annotations
@@ -8,22 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from grammars.json_schema.resolve.discriminators import (
+from constrained.grammars.json_schema.resolve.discriminators import (
     EqualityKeys,
     exact_values,
     listed,
     listed_members,
     single_member,
 )
-from grammars.json_schema.source.constraints import (
+from constrained.grammars.json_schema.source.constraints import (
     MemberSchemas,
     NegatedObject,
     ParsedSchema,
     TypeConstraints,
 )
-from grammars.json_schema.source.document import SchemaNode
-from grammars.json_schema.source.synthetic import negation_of
-from grammars.work import spend
+from constrained.grammars.json_schema.source.document import SchemaNode
+from constrained.grammars.json_schema.source.synthetic import negation_of
+from constrained.grammars.work import spend
 
 
 def without_discharged(

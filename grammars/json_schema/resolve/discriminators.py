@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
-from grammars.json_schema.source.constraints import (
+from constrained.grammars.json_schema.source.constraints import (
     ARRAY,
     OBJECT,
     NegatedObject,
@@ -17,8 +17,8 @@ from grammars.json_schema.source.constraints import (
     TypeConstraints,
     type_bit_of,
 )
-from grammars.json_schema.source.document import SchemaNode
-from grammars.work import spend
+from constrained.grammars.json_schema.source.document import SchemaNode
+from constrained.grammars.work import spend
 
 EqualityKeys = frozenset[Hashable]
 

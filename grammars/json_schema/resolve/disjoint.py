@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from grammars.json_schema.resolve.expand import DnfExpansion
-from grammars.json_schema.resolve.validate import InstanceValidator
-from grammars.json_schema.source import constraints as f
-from grammars.json_schema.source.constraints import Conjunction, TypeConstraints
-from grammars.json_schema.source.document import SchemaNode
-from grammars.json_schema.source.members import member_schemas
-from grammars.work import spend
+from constrained.grammars.json_schema.resolve.expand import DnfExpansion
+from constrained.grammars.json_schema.resolve.validate import InstanceValidator
+from constrained.grammars.json_schema.source import constraints as f
+from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
+from constrained.grammars.json_schema.source.document import SchemaNode
+from constrained.grammars.json_schema.source.members import member_schemas
+from constrained.grammars.work import spend
 
 MAX_PROOF_DEPTH = 4
 """Nesting of required members down to which emptiness is proved."""

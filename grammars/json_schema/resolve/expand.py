@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, islice
 from typing import NamedTuple, Protocol
 
-from grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem
-from grammars.json_schema.resolve.discharged import without_discharged
-from grammars.json_schema.resolve.discriminators import (
+from constrained.grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem
+from constrained.grammars.json_schema.resolve.discharged import without_discharged
+from constrained.grammars.json_schema.resolve.discriminators import (
     NO_DISCRIMINATORS,
     Discriminators,
     Exclusion,
@@ -27,10 +27,10 @@ from grammars.json_schema.resolve.discriminators import (
     exclusion_of,
     listed,
 )
-from grammars.json_schema.resolve.member_cases import MemberCase, member_cases
-from grammars.json_schema.resolve.negate import negate_schema
-from grammars.json_schema.resolve.unevaluated import UnevaluatedExpansion
-from grammars.json_schema.source.constraints import (
+from constrained.grammars.json_schema.resolve.member_cases import MemberCase, member_cases
+from constrained.grammars.json_schema.resolve.negate import negate_schema
+from constrained.grammars.json_schema.resolve.unevaluated import UnevaluatedExpansion
+from constrained.grammars.json_schema.source.constraints import (
     EVERY_TYPE,
     OBJECT,
     SINGLE_TYPE,
@@ -38,9 +38,9 @@ from grammars.json_schema.source.constraints import (
     ParsedSchema,
     TypeConstraints,
 )
-from grammars.json_schema.source.document import SchemaDocument, SchemaNode
-from grammars.json_schema.source.synthetic import conjunction_of, constraint_schema, negation_of
-from grammars.work import spend
+from constrained.grammars.json_schema.source.document import SchemaDocument, SchemaNode
+from constrained.grammars.json_schema.source.synthetic import conjunction_of, constraint_schema, negation_of
+from constrained.grammars.work import spend
 
 MAX_DISJUNCTS = 10_000
 """Maximum number of combinations of alternatives for one value."""
@@ -74,7 +74,7 @@ class ConjunctionClosure(NamedTuple):
 
 
 class DisjointnessProver(Protocol):
-    """Proves that schemas have no value in common; see `grammars.json_schema.resolve.disjoint`."""
+    """Proves that schemas have no value in common; see `constrained.grammars.json_schema.resolve.disjoint`."""
 
     def are_disjoint(self, a: SchemaNode, b: SchemaNode, within: SchemaNode | None = None) -> bool:
         """Whether two schemas are proved to have no value in common that satisfies the own keywords of `within`."""

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grammars.json_schema.resolve.discriminators import Discriminators, listed
-from grammars.json_schema.source.constraints import (
+from constrained.grammars.json_schema.resolve.discriminators import Discriminators, listed
+from constrained.grammars.json_schema.source.constraints import (
     OBJECT,
     EnumValues,
     MemberSchemas,
@@ -20,8 +20,8 @@ from grammars.json_schema.source.constraints import (
     TypeConstraints,
     type_bit_of,
 )
-from grammars.json_schema.source.document import SchemaDocument, SchemaNode
-from grammars.json_schema.source.synthetic import constraint_schema, false_schema
+from constrained.grammars.json_schema.source.document import SchemaDocument, SchemaNode
+from constrained.grammars.json_schema.source.synthetic import constraint_schema, false_schema
 
 MAX_VALUES = 64
 """Values of a member that alternatives are decided by."""

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from grammars import ir
-from grammars.json_schema.source import constraints as f
-from grammars.json_schema.source.constraints import (
+from constrained.grammars import ir
+from constrained.grammars.json_schema.source import constraints as f
+from constrained.grammars.json_schema.source.constraints import (
     ContainsConstraint,
     EnumValues,
     ItemSchemas,
@@ -25,9 +25,9 @@ from grammars.json_schema.source.constraints import (
     TypeConstraints,
     type_bit_of,
 )
-from grammars.json_schema.source.contents import content_problem
-from grammars.json_schema.source.document import SchemaDocument, SchemaNode, child_pointer
-from grammars.json_schema.source.synthetic import (
+from constrained.grammars.json_schema.source.contents import content_problem
+from constrained.grammars.json_schema.source.document import SchemaDocument, SchemaNode, child_pointer
+from constrained.grammars.json_schema.source.synthetic import (
     conjunction_of,
     constraint_schema,
     false_schema,
@@ -36,8 +36,8 @@ from grammars.json_schema.source.synthetic import (
     none_or_many_of,
     unevaluated_violation,
 )
-from grammars.json_schema.text.numbers import Bounds
-from grammars.json_schema.text.patterns import StringPattern
+from constrained.grammars.json_schema.text.numbers import Bounds
+from constrained.grammars.json_schema.text.patterns import StringPattern
 
 Limits = tuple[int, dict[str, Any]]
 """Types, and constraints on their values."""

@@ -12,11 +12,16 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from grammars.errors import ConstraintTooLarge, Problem
-from grammars.json_schema.source.constraints import ItemSchemas, MemberSchemas, ParsedSchema, TypeConstraints
-from grammars.json_schema.source.document import SchemaDocument, SchemaNode, child_pointer
-from grammars.json_schema.source.synthetic import constraint_schema, disjunction_of, true_schema
-from grammars.work import spend
+from constrained.grammars.errors import ConstraintTooLarge, Problem
+from constrained.grammars.json_schema.source.constraints import (
+    ItemSchemas,
+    MemberSchemas,
+    ParsedSchema,
+    TypeConstraints,
+)
+from constrained.grammars.json_schema.source.document import SchemaDocument, SchemaNode, child_pointer
+from constrained.grammars.json_schema.source.synthetic import constraint_schema, disjunction_of, true_schema
+from constrained.grammars.work import spend
 
 MAX_EVALUATIONS = 1_000
 """Maximum number of sets of subschemas of one schema."""

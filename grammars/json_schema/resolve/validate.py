@@ -10,19 +10,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
-from grammars.json_schema.resolve.expand import DnfExpansion
-from grammars.json_schema.source import constraints as f
-from grammars.json_schema.source.constraints import (
+from constrained.grammars.json_schema.resolve.expand import DnfExpansion
+from constrained.grammars.json_schema.source import constraints as f
+from constrained.grammars.json_schema.source.constraints import (
     Conjunction,
     ContainsConstraint,
     NegatedObject,
     TypeConstraints,
     type_bit_of,
 )
-from grammars.json_schema.source.document import SchemaNode
-from grammars.json_schema.text.literals import equality_key, with_whole_numbers
-from grammars.json_schema.text.numbers import decimal
-from grammars.work import spend
+from constrained.grammars.json_schema.source.document import SchemaNode
+from constrained.grammars.json_schema.text.literals import equality_key, with_whole_numbers
+from constrained.grammars.json_schema.text.numbers import decimal
+from constrained.grammars.work import spend
 
 
 def _with_fractions(value: Any) -> Any:

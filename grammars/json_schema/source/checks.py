@@ -1,10 +1,14 @@
-"""The kind of value that the meta-schemas require of each keyword, by the names of `grammars._core.Keywords`."""
+"""The kind of value that the meta-schemas require of each keyword, by the names of `constrained.grammars._core.Keywords`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from grammars.json_schema.source.document import SCHEMA_KEYWORDS, SCHEMA_LIST_KEYWORDS, SCHEMA_MAP_KEYWORDS
+from constrained.grammars.json_schema.source.document import (
+    SCHEMA_KEYWORDS,
+    SCHEMA_LIST_KEYWORDS,
+    SCHEMA_MAP_KEYWORDS,
+)
 
 _CHECKS: dict[str, str] = {
     **dict.fromkeys(

@@ -13,12 +13,12 @@ from functools import cached_property, reduce
 from itertools import chain
 from typing import Any
 
-from grammars.errors import Problem
-from grammars.json_schema.source.document import SchemaNode
-from grammars.json_schema.text.contents import StringContent
-from grammars.json_schema.text.literals import equality_key
-from grammars.json_schema.text.numbers import UNBOUNDED, Bounds
-from grammars.json_schema.text.patterns import StringPattern
+from constrained.grammars.errors import Problem
+from constrained.grammars.json_schema.source.document import SchemaNode
+from constrained.grammars.json_schema.text.contents import StringContent
+from constrained.grammars.json_schema.text.literals import equality_key
+from constrained.grammars.json_schema.text.numbers import UNBOUNDED, Bounds
+from constrained.grammars.json_schema.text.patterns import StringPattern
 
 NULL, BOOLEAN, INTEGER, NON_INTEGER, STRING, ARRAY, OBJECT = (1 << i for i in range(7))
 NUMBER = INTEGER | NON_INTEGER

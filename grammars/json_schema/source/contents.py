@@ -1,4 +1,4 @@
-"""The keyword for strings whose content is described by a grammar: `grammars.content.CONTENT_KEYWORD`."""
+"""The keyword for strings whose content is described by a grammar: `constrained.grammars.content.CONTENT_KEYWORD`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from grammars import ir
-from grammars.content import CONTENT_KEYWORD
-from grammars.errors import ConstrainedError, Problem
-from grammars.json_schema.source import constraints as f
-from grammars.json_schema.source.constraints import ParsedSchema
-from grammars.json_schema.source.document import SchemaDocument, SchemaNode, child_pointer
-from grammars.json_schema.source.report import CHECKED_PREFIX, UNKNOWN_PREFIX
-from grammars.json_schema.text.contents import StringContent
+from constrained.grammars import ir
+from constrained.grammars.content import CONTENT_KEYWORD
+from constrained.grammars.errors import ConstrainedError, Problem
+from constrained.grammars.json_schema.source import constraints as f
+from constrained.grammars.json_schema.source.constraints import ParsedSchema
+from constrained.grammars.json_schema.source.document import SchemaDocument, SchemaNode, child_pointer
+from constrained.grammars.json_schema.source.report import CHECKED_PREFIX, UNKNOWN_PREFIX
+from constrained.grammars.json_schema.text.contents import StringContent
 
 GrammarMaker = Callable[[], ir.Grammar]
 JSON_KIND = "json"

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from grammars._core import Keywords
-from grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
-from grammars.errors import InvalidConstraint, Problem
-from grammars.json_schema.source import keywords as k
-from grammars.json_schema.source.checks import keyword_value_kinds
-from grammars.json_schema.source.contents import checked, content
-from grammars.json_schema.source.keywords import KeywordHandler, annotation
-from grammars.json_schema.text.formats import FORMATS, FORMATS_BEFORE_7, Format
+from constrained.grammars._core import Keywords
+from constrained.grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
+from constrained.grammars.errors import InvalidConstraint, Problem
+from constrained.grammars.json_schema.source import keywords as k
+from constrained.grammars.json_schema.source.checks import keyword_value_kinds
+from constrained.grammars.json_schema.source.contents import checked, content
+from constrained.grammars.json_schema.source.keywords import KeywordHandler, annotation
+from constrained.grammars.json_schema.text.formats import FORMATS, FORMATS_BEFORE_7, Format
 
 if TYPE_CHECKING:
     from referencing import Specification
 
-    from grammars.json_schema.source.registry import SchemaRegistry
+    from constrained.grammars.json_schema.source.registry import SchemaRegistry
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urldefrag, urljoin
 
-from grammars.errors import InvalidConstraint, Problem, UnsupportedConstraint
-from grammars.json_pointer import escape, unescape
+from constrained.grammars.errors import InvalidConstraint, Problem, UnsupportedConstraint
+from constrained.grammars.json_pointer import escape, unescape
 
 if TYPE_CHECKING:
-    from grammars.json_schema.source.constraints import ParsedSchema
-    from grammars.json_schema.source.contents import ContentTable
-    from grammars.json_schema.source.dialects import SchemaDialect
-    from grammars.json_schema.source.registry import SchemaRegistry
+    from constrained.grammars.json_schema.source.constraints import ParsedSchema
+    from constrained.grammars.json_schema.source.contents import ContentTable
+    from constrained.grammars.json_schema.source.dialects import SchemaDialect
+    from constrained.grammars.json_schema.source.registry import SchemaRegistry
 
 SCHEMA_KEYWORDS = frozenset(
     {
@@ -149,9 +149,9 @@ class SchemaDocument:
         dialect: its dialect.
         registry: other documents by URI.
         check: called with each other document and its dialect; raises if it is malformed.
-        contents: what strings may contain by `grammars.content.CONTENT_KEYWORD`; None: the keyword is unknown.
+        contents: what strings may contain by `constrained.grammars.content.CONTENT_KEYWORD`; None: the keyword is unknown.
         source_text: the text that values are extracted from, for ``x-span``; None: it is not known.
-        equal: which schemas of the document have the same text (`grammars._core.equal_parts`): each of them is the node of
+        equal: which schemas of the document have the same text (`constrained.grammars._core.equal_parts`): each of them is the node of
             the first one, with its place.
     """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from grammars.json_schema.source.document import SchemaDocument, SchemaNode
+from constrained.grammars.json_schema.source.document import SchemaDocument, SchemaNode
 
 DynamicScope = Mapping[str, SchemaNode]
 

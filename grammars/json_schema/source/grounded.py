@@ -13,14 +13,14 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
-from grammars.errors import MISSING, Problem, UnsupportedConstraint
-from grammars.json_schema.source.document import (
+from constrained.grammars.errors import MISSING, Problem, UnsupportedConstraint
+from constrained.grammars.json_schema.source.document import (
     SCHEMA_KEYWORDS,
     SCHEMA_LIST_KEYWORDS,
     SCHEMA_MAP_KEYWORDS,
     child_pointer,
 )
-from grammars.text.quantities import Quantities, find_quantities
+from constrained.grammars.text.quantities import Quantities, find_quantities
 
 _CONDITIONS = frozenset({"not", "if", "contains", "propertyNames"})
 """Keywords whose schemas describe values without allowing them, or keys."""
@@ -141,7 +141,7 @@ _KINDS = {"datetime": "date-time", "date": "date", "time": "time"}
 
 
 def _content(made: dict[str, Any], quantities: Quantities) -> dict[str, Any]:
-    """Strings of a Python type (`grammars.content`): those of dates and times as their formats, others as spans."""
+    """Strings of a Python type (`constrained.grammars.content`): those of dates and times as their formats, others as spans."""
     content = made["x-content"]
     kind = next(iter(content)) if isinstance(content, dict) and content else ""
     pattern = _format_pattern(_KINDS.get(kind, ""), quantities)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from grammars import ir
-from grammars.errors import ConstraintTooLarge, Problem
-from grammars.json_schema.source.document import child_pointer
-from grammars.json_schema.text.patterns import StringPattern
-from grammars.json_schema.text.strings import strings_excluding
-from grammars.regex.disjoint import DerivativeLanguages
-from grammars.work import spend
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge, Problem
+from constrained.grammars.json_schema.source.document import child_pointer
+from constrained.grammars.json_schema.text.patterns import StringPattern
+from constrained.grammars.json_schema.text.strings import strings_excluding
+from constrained.grammars.regex.disjoint import DerivativeLanguages
+from constrained.grammars.work import spend
 
 MAX_CLASSES = 128
 """Maximum number of key classes of one object."""

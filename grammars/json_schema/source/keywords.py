@@ -10,17 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from grammars.errors import ConstraintError, InvalidConstraint, Problem, UnsupportedConstraint
-from grammars.json_schema.source import constraints as f
-from grammars.json_schema.source.constraints import ParsedSchema
-from grammars.json_schema.source.document import SchemaDocument, SchemaNode, child_pointer
-from grammars.json_schema.source.dynamic_refs import RECURSIVE_ANCHOR, enter_resource, resolve_dynamic_ref
-from grammars.json_schema.source.synthetic import conjunction_of, negation_of
-from grammars.json_schema.text.formats import FORMATS
-from grammars.json_schema.text.literals import is_json_value
-from grammars.json_schema.text.numbers import Bounds, decimal
-from grammars.json_schema.text.patterns import StringPattern, ecma_pattern, format_pattern
-from grammars.json_schema.text.spans import read_span_options, span_pattern
+from constrained.grammars.errors import ConstraintError, InvalidConstraint, Problem, UnsupportedConstraint
+from constrained.grammars.json_schema.source import constraints as f
+from constrained.grammars.json_schema.source.constraints import ParsedSchema
+from constrained.grammars.json_schema.source.document import SchemaDocument, SchemaNode, child_pointer
+from constrained.grammars.json_schema.source.dynamic_refs import (
+    RECURSIVE_ANCHOR,
+    enter_resource,
+    resolve_dynamic_ref,
+)
+from constrained.grammars.json_schema.source.synthetic import conjunction_of, negation_of
+from constrained.grammars.json_schema.text.formats import FORMATS
+from constrained.grammars.json_schema.text.literals import is_json_value
+from constrained.grammars.json_schema.text.numbers import Bounds, decimal
+from constrained.grammars.json_schema.text.patterns import StringPattern, ecma_pattern, format_pattern
+from constrained.grammars.json_schema.text.spans import read_span_options, span_pattern
 
 KeywordHandler = Callable[[ParsedSchema, Any, SchemaNode, SchemaDocument], "str | None"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from grammars import ir
-from grammars.json_schema.source.constraints import Conjunction, MemberSchemas, TypeConstraints
-from grammars.json_schema.source.document import SchemaNode
-from grammars.json_schema.source.key_classes import partition_keys
-from grammars.json_schema.text.patterns import StringPattern
-from grammars.json_schema.text.strings import strings_excluding
-from grammars.work import spend
+from constrained.grammars import ir
+from constrained.grammars.json_schema.source.constraints import Conjunction, MemberSchemas, TypeConstraints
+from constrained.grammars.json_schema.source.document import SchemaNode
+from constrained.grammars.json_schema.source.key_classes import partition_keys
+from constrained.grammars.json_schema.text.patterns import StringPattern
+from constrained.grammars.json_schema.text.strings import strings_excluding
+from constrained.grammars.work import spend
 
 
 def member_schemas(constraints: TypeConstraints, name: str) -> Conjunction:

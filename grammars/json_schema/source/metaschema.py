@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from grammars.errors import MISSING, InvalidConstraint, Problem
-from grammars.json_schema.source.dialects import SchemaDialect
-from grammars.json_schema.source.document import child_pointer
+from constrained.grammars.errors import MISSING, InvalidConstraint, Problem
+from constrained.grammars.json_schema.source.dialects import SchemaDialect
+from constrained.grammars.json_schema.source.document import child_pointer
 
 _MAX_PROBLEMS = 10
 

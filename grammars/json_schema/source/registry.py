@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag, urljoin
 
 if TYPE_CHECKING:
-    from grammars.json_schema.source.dialects import SchemaDialect
+    from constrained.grammars.json_schema.source.dialects import SchemaDialect
 
 _META = "json-schema.org/"
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")

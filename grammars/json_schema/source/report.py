@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from grammars.errors import Problem
-from grammars.json_schema.source.document import SchemaNode, child_pointer
+from constrained.grammars.errors import Problem
+from constrained.grammars.json_schema.source.document import SchemaNode, child_pointer
 
 UNKNOWN_PREFIX = "unknown "
 """Prefix of the note of a keyword or format that the dialect does not define."""

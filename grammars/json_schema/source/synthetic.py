@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grammars.json_schema.source.constraints import ParsedSchema, TypeConstraints
-from grammars.json_schema.source.document import SchemaDocument, SchemaNode
+from constrained.grammars.json_schema.source.constraints import ParsedSchema, TypeConstraints
+from constrained.grammars.json_schema.source.document import SchemaDocument, SchemaNode
 
 
 def negation_of(node: SchemaNode) -> SchemaNode:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from grammars import ir
-from grammars.errors import ConstrainedError, Problem, UnsupportedConstraint
-from grammars.json_schema.text.patterns import StringPattern
-from grammars.json_schema.text.strings import CANONICAL_ESCAPES
-from grammars.lexer import reject_lexer_grammar
-from grammars.transform.interleave import is_distinct
-from grammars.visit import children, drop_unreachable, fold, with_children
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstrainedError, Problem, UnsupportedConstraint
+from constrained.grammars.json_schema.text.patterns import StringPattern
+from constrained.grammars.json_schema.text.strings import CANONICAL_ESCAPES
+from constrained.grammars.lexer import reject_lexer_grammar
+from constrained.grammars.transform.interleave import is_distinct
+from constrained.grammars.visit import children, drop_unreachable, fold, with_children
 
 
 class StringContent:
@@ -95,7 +95,7 @@ def json_string_body(grammar: ir.Grammar, prefix: str = "") -> ir.Grammar:
 
 def _require_text(regex: ir.Regex) -> None:
     """Checks that all literals are whole characters."""
-    from grammars.regex.analysis import children as parts
+    from constrained.grammars.regex.analysis import children as parts
 
     def value(node: ir.Regex, known: dict[ir.Regex, None]) -> None:
         if isinstance(node, ir.Literal):

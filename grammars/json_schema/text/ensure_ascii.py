@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable
 from functools import cache
 
-from grammars import ir, visit
-from grammars.json_schema.text import strings
-from grammars.regex.analysis import children
-from grammars.regex.charset import intersection
+from constrained.grammars import ir, visit
+from constrained.grammars.json_schema.text import strings
+from constrained.grammars.regex.analysis import children
+from constrained.grammars.regex.charset import intersection
 
 _ASCII = ((0x00, 0x7F),)
 _COMPLETE = re.compile(rb'(?:[^\\]|\\["\\/bfnrt]|\\u[0-9A-Fa-f]{4})*')

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from json.encoder import encode_basestring
 from typing import Any
 
-from grammars import ir
-from grammars.json_schema.text.strings import QUOTE
+from constrained.grammars import ir
+from constrained.grammars.json_schema.text.strings import QUOTE
 
 
 class ExcludedSubstrings:

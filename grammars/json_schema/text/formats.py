@@ -1,4 +1,4 @@
-"""The formats of JSON Schema by name, each a regular language from `grammars.json_schema.text.rfc`.
+"""The formats of JSON Schema by name, each a regular language from `constrained.grammars.json_schema.text.rfc`.
 
 A name that is not in the table is an annotation, as the specification says.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from grammars import ir
-from grammars.json_schema.text.rfc import hosts, identifiers, patterns, times
+from constrained.grammars import ir
+from constrained.grammars.json_schema.text.rfc import hosts, identifiers, patterns, times
 
 __all__ = ["FORMATS", "FORMATS_BEFORE_7", "Format"]
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Hashable, Iterable
 from decimal import Decimal
 from typing import Any
 
-from grammars import ir
-from grammars.json_schema.text.punctuation import JsonPunctuation
-from grammars.json_schema.text.strings import encode_json_string
-from grammars.transform.interleave import interleave
+from constrained.grammars import ir
+from constrained.grammars.json_schema.text.punctuation import JsonPunctuation
+from constrained.grammars.json_schema.text.strings import encode_json_string
+from constrained.grammars.transform.interleave import interleave
 
 _SHORT = 1e16
 """Floats below it are written without exponent."""

@@ -13,9 +13,9 @@ from fractions import Fraction
 from math import gcd, lcm
 from typing import Literal
 
-from grammars import ir
-from grammars.errors import ConstraintTooLarge, Problem
-from grammars.json_schema.text.numbers import Bounds
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge, Problem
+from constrained.grammars.json_schema.text.numbers import Bounds
 
 MAX_PLACES = 400
 """Most decimal places of a step; the least positive 64-bit float has 324."""

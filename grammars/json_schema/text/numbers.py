@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import cache
 
-from grammars import ir
+from constrained.grammars import ir
 
 _MINUS, _ZERO, _POINT = ir.Literal(b"-"), ir.Literal(b"0"), ir.Literal(b".")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, lru_cache
 
-from grammars import ir
-from grammars.errors import ConstraintTooLarge, Problem
-from grammars.json_schema.text.formats import Format
-from grammars.json_schema.text.strings import CANONICAL_ESCAPES
-from grammars.regex import parse
-from grammars.regex.analysis import widths
-from grammars.regex.matching import matches
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge, Problem
+from constrained.grammars.json_schema.text.formats import Format
+from constrained.grammars.json_schema.text.strings import CANONICAL_ESCAPES
+from constrained.grammars.regex import parse
+from constrained.grammars.regex.analysis import widths
+from constrained.grammars.regex.matching import matches
 
 _REMEMBERED, _REMEMBERED_LENGTH = 10_000, 256
 """Texts of which a pattern remembers whether they match; the longest of them."""
@@ -103,7 +103,7 @@ def ecma_pattern(source: str) -> StringPattern:
     """The strings that contain a match of an ECMA-262 pattern.
 
     Raises:
-        ConstraintError: as `grammars.regex.parse`.
+        ConstraintError: as `constrained.grammars.regex.parse`.
     """
     return StringPattern(source, parse(source, dialect="ecma", search=True))
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Literal, NamedTuple
 
-from grammars import ir
-from grammars.errors import InvalidConstraint, Problem
-from grammars.json_schema.text.strings import encode_json_string
+from constrained.grammars import ir
+from constrained.grammars.errors import InvalidConstraint, Problem
+from constrained.grammars.json_schema.text.strings import encode_json_string
 
 Whitespace = Literal["bounded", "none", "any", "indent"]
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from grammars.errors import InvalidConstraint, Problem
-from grammars.json_schema.text.patterns import StringPattern
-from grammars.text.substring import substring_regex
+from constrained.grammars.errors import InvalidConstraint, Problem
+from constrained.grammars.json_schema.text.patterns import StringPattern
+from constrained.grammars.text.substring import substring_regex
 
 
 @dataclass(frozen=True, slots=True)
 class SpanOptions:
-    """How a span may differ from the text; see `grammars.text.substring.substring_regex`."""
+    """How a span may differ from the text; see `constrained.grammars.text.substring.substring_regex`."""
 
     any_case: bool = False
     any_space: bool = False

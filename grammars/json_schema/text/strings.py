@@ -19,10 +19,10 @@ from functools import cached_property, lru_cache
 from itertools import product
 from json.encoder import encode_basestring, encode_basestring_ascii
 
-from grammars import ir
-from grammars.ir import MAX_CODE_POINT
-from grammars.regex.analysis import children
-from grammars.regex.charset import CodePointRanges, contains, intersection
+from constrained.grammars import ir
+from constrained.grammars.ir import MAX_CODE_POINT
+from constrained.grammars.regex.analysis import children
+from constrained.grammars.regex.charset import CodePointRanges, contains, intersection
 
 QUOTE = ir.Literal(b'"')
 _SHORT = {0x08: b"b", 0x09: b"t", 0x0A: b"n", 0x0C: b"f", 0x0D: b"r", 0x22: b'"', 0x5C: b"\\"}

@@ -29,29 +29,29 @@ from typing import Any
 
 from lark import Lark
 
-from grammars import ir
-from grammars.counted import CountedGrammar
-from grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem
-from grammars.lexer import reject_lexer_grammar
-from grammars.notation.lark.additions import EmbeddedGrammar, without_additions
-from grammars.notation.lark.captures import CapturedRule, CaptureGrammar
-from grammars.notation.lark.cutter import Cutter
-from grammars.notation.lark.definitions import LarkDefinitions
-from grammars.notation.lark.instance import (
+from constrained.grammars import ir
+from constrained.grammars.counted import CountedGrammar
+from constrained.grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem
+from constrained.grammars.lexer import reject_lexer_grammar
+from constrained.grammars.notation.lark.additions import EmbeddedGrammar, without_additions
+from constrained.grammars.notation.lark.captures import CapturedRule, CaptureGrammar
+from constrained.grammars.notation.lark.cutter import Cutter
+from constrained.grammars.notation.lark.definitions import LarkDefinitions
+from constrained.grammars.notation.lark.instance import (
     compiled_rules,
     global_flags,
     lexer_of,
     parser_fingerprint,
     start_rule,
 )
-from grammars.notation.lark.limits import LimitedRule, LimitedTexts, UncountedTexts, nested
-from grammars.notation.lark.loader import imported_files, load
-from grammars.notation.lark.overlaps import OverlapReport, TerminalOverlap, find_overlaps
-from grammars.notation.lark.preference import TerminalPreference
-from grammars.notation.lark.rules import LarkRules
-from grammars.notation.lark.settings import LarkSettings, Lexer
-from grammars.notation.lark.terminals import LarkTerminals
-from grammars.notation.lark.tokens import TokenReference, token_parts
+from constrained.grammars.notation.lark.limits import LimitedRule, LimitedTexts, UncountedTexts, nested
+from constrained.grammars.notation.lark.loader import imported_files, load
+from constrained.grammars.notation.lark.overlaps import OverlapReport, TerminalOverlap, find_overlaps
+from constrained.grammars.notation.lark.preference import TerminalPreference
+from constrained.grammars.notation.lark.rules import LarkRules
+from constrained.grammars.notation.lark.settings import LarkSettings, Lexer
+from constrained.grammars.notation.lark.terminals import LarkTerminals
+from constrained.grammars.notation.lark.tokens import TokenReference, token_parts
 
 __all__ = [
     "LarkSettings",
@@ -291,7 +291,7 @@ def _embedder(
 ) -> Callable[[EmbeddedGrammar], ir.Grammar]:
     def embed(node: EmbeddedGrammar) -> ir.Grammar:
         if node.name is None:
-            from grammars.json_schema import lower_schema
+            from constrained.grammars.json_schema import lower_schema
 
             return lower_schema(node.schema).grammar
         if node.name not in embedded:

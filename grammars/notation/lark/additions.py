@@ -21,12 +21,12 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from grammars.errors import ConstraintTooLarge, Problem
-from grammars.notation.lark.attributes import TokenLimit, read_attributes
-from grammars.notation.lark.parameters import Condition, RuleNumberReader, Value
-from grammars.notation.lark.structured_regex import StructuredRegex, read_structured_regex
-from grammars.notation.lark.tokens import TokenReference, read_token
-from grammars.notation.source import GrammarSource
+from constrained.grammars.errors import ConstraintTooLarge, Problem
+from constrained.grammars.notation.lark.attributes import TokenLimit, read_attributes
+from constrained.grammars.notation.lark.parameters import Condition, RuleNumberReader, Value
+from constrained.grammars.notation.lark.structured_regex import StructuredRegex, read_structured_regex
+from constrained.grammars.notation.lark.tokens import TokenReference, read_token
+from constrained.grammars.notation.source import GrammarSource
 
 MAX_CHARACTERS = 1_000_000
 """Greatest length of a grammar."""

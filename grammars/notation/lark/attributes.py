@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from grammars.notation.source import MAX_DIGITS, GrammarSource
+from constrained.grammars.notation.source import MAX_DIGITS, GrammarSource
 
 _SPACE = re.compile(r"[ \t]*")
 _KEY = re.compile(r"[a-z_]+")

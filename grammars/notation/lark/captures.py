@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from grammars import ir
-from grammars.lexer import LexerToken
+from constrained.grammars import ir
+from constrained.grammars.lexer import LexerToken
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class CaptureGrammar:
         rules: by name.
         start: name of the start rule.
         captured: by the name of the rule.
-        tokens: of the lexer, see `grammars.lexer.LexerGrammar`; empty without one.
+        tokens: of the lexer, see `constrained.grammars.lexer.LexerGrammar`; empty without one.
         basic_lexer: see there.
         embedded: grammars of ``%json`` and ``@name``, by the expression that stands for their texts.
         between: name of the rule of ignored text.

@@ -9,9 +9,9 @@ from lark import Tree
 from lark.grammar import Terminal
 from lark.lexer import Pattern
 
-from grammars import ir
-from grammars.errors import ConstraintTooLarge
-from grammars.notation.lark.definitions import LarkDefinitions, Node, subtrees
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge
+from constrained.grammars.notation.lark.definitions import LarkDefinitions, Node, subtrees
 
 MAX_DEPTH = 100
 """Greatest depth of a pattern that is made of such patterns."""

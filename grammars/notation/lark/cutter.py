@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from grammars import ir
-from grammars.errors import Problem, UnsatisfiableConstraint
-from grammars.lexer import LexerGrammar, LexerToken
-from grammars.notation.lark.combined import CombinedPattern
-from grammars.notation.lark.overlaps import ComparedTerminal
-from grammars.notation.lark.patterns import as_regex
-from grammars.notation.lark.preference import TerminalPreference, lexer_tokens
-from grammars.notation.lark.settings import Lexer
-from grammars.notation.lark.terminals import LarkTerminal, LarkTerminals
-from grammars.transform.inline_regular import inline_regular_rules
-from grammars.transform.interleave import reject_distinct_entries
-from grammars.transform.left_recursion import remove_left_recursion
-from grammars.transform.nullable import EpsilonRemover, remove_nullable_loops
-from grammars.transform.productive import prune_unproductive
-from grammars.visit import drop_unreachable
+from constrained.grammars import ir
+from constrained.grammars.errors import Problem, UnsatisfiableConstraint
+from constrained.grammars.lexer import LexerGrammar, LexerToken
+from constrained.grammars.notation.lark.combined import CombinedPattern
+from constrained.grammars.notation.lark.overlaps import ComparedTerminal
+from constrained.grammars.notation.lark.patterns import as_regex
+from constrained.grammars.notation.lark.preference import TerminalPreference, lexer_tokens
+from constrained.grammars.notation.lark.settings import Lexer
+from constrained.grammars.notation.lark.terminals import LarkTerminal, LarkTerminals
+from constrained.grammars.transform.inline_regular import inline_regular_rules
+from constrained.grammars.transform.interleave import reject_distinct_entries
+from constrained.grammars.transform.left_recursion import remove_left_recursion
+from constrained.grammars.transform.nullable import EpsilonRemover, remove_nullable_loops
+from constrained.grammars.transform.productive import prune_unproductive
+from constrained.grammars.visit import drop_unreachable
 
 _START = "text"  # taken names get a stroke
 

@@ -9,7 +9,7 @@ from lark import Token, Tree
 from lark.grammar import Symbol
 from lark.lexer import TerminalDef
 
-from grammars.notation.lark.additions import EmbeddedGrammar, PlainLark
+from constrained.grammars.notation.lark.additions import EmbeddedGrammar, PlainLark
 
 Node: TypeAlias = Any  # a `lark.Tree`, whose children are trees, symbols and tokens
 

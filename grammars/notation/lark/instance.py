@@ -9,8 +9,8 @@ from typing import Any, Literal
 from lark import Lark
 from lark.grammar import Terminal
 
-from grammars import ir
-from grammars.errors import InvalidConstraint, Problem, UnsupportedConstraint
+from constrained.grammars import ir
+from constrained.grammars.errors import InvalidConstraint, Problem, UnsupportedConstraint
 
 _FLAGS = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s", re.VERBOSE: "x"}
 

@@ -1,6 +1,6 @@
 """Rules with a limit of tokens, ``name[max_tokens=10]``: each of their texts is read apart from the text around it.
 
-In the rules around it a letter stands for the text (`grammars.counted`). No terminal reaches over its ends, and the lexer cuts it
+In the rules around it a letter stands for the text (`constrained.grammars.counted`). No terminal reaches over its ends, and the lexer cuts it
 by itself.
 """
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from grammars import ir
-from grammars.counted import CountedText
-from grammars.errors import ConstraintTooLarge
-from grammars.notation.lark.cutter import Cutter
-from grammars.notation.lark.definitions import LarkDefinitions
-from grammars.notation.lark.preference import TerminalPreference
-from grammars.notation.lark.rules import LarkRules
+from constrained.grammars import ir
+from constrained.grammars.counted import CountedText
+from constrained.grammars.errors import ConstraintTooLarge
+from constrained.grammars.notation.lark.cutter import Cutter
+from constrained.grammars.notation.lark.definitions import LarkDefinitions
+from constrained.grammars.notation.lark.preference import TerminalPreference
+from constrained.grammars.notation.lark.rules import LarkRules
 
 LimitedRule = Callable[[str, int], ir.Expr]
 """Gives what stands for a rule with a limit of tokens, by its name and its number."""

@@ -20,11 +20,11 @@ from lark.load_grammar import _get_parser as lark_parser
 from lark.tree import SlottedTree
 from lark.visitors import Transformer_InPlace
 
-from grammars.errors import ConstrainedError
-from grammars.notation.lark.additions import without_additions
-from grammars.notation.lark.definitions import LarkDefinitions, Node, RuleDefinition, subtrees
-from grammars.notation.lark.patterns import TerminalPatterns, literal_pattern, range_pattern
-from grammars.notation.source import MAX_NESTING
+from constrained.grammars.errors import ConstrainedError
+from constrained.grammars.notation.lark.additions import without_additions
+from constrained.grammars.notation.lark.definitions import LarkDefinitions, Node, RuleDefinition, subtrees
+from constrained.grammars.notation.lark.patterns import TerminalPatterns, literal_pattern, range_pattern
+from constrained.grammars.notation.source import MAX_NESTING
 
 MAX_PRIORITY = 1_000_000_000
 """Greatest absolute priority of a terminal."""

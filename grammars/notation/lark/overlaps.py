@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grammars import ir
-from grammars.regex.matching import matches
+from constrained.grammars import ir
+from constrained.grammars.regex.matching import matches
 
 MAX_TERMINALS = 200
 MAX_LENGTH = 500
@@ -35,7 +35,7 @@ _WAITING = 12
 _MEMORY_LIMIT = 1 << 30  # bytes
 _MAX_EXAMPLES = 20
 _COUNT = re.compile(r"\{(\d*)(?:,(\d*))?\}")
-_PROGRAM = "from grammars.notation.lark.overlaps import compare; compare()"
+_PROGRAM = "from constrained.grammars.notation.lark.overlaps import compare; compare()"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from grammars.notation.source import MAX_DIGITS, GrammarSource
+from constrained.grammars.notation.source import MAX_DIGITS, GrammarSource
 
 MASK = (1 << 64) - 1
 _MAX_DEPTH = 50

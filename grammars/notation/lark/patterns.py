@@ -10,10 +10,15 @@ from lark.grammar import NonTerminal, Terminal
 from lark.lexer import Pattern, PatternRE, PatternStr
 from lark.load_grammar import _literal_to_pattern as literal_to_pattern
 
-from grammars.errors import ConstraintTooLarge
-from grammars.notation.lark.additions import MAX_COPIES
-from grammars.notation.lark.combined import CombinedPattern, SubstringPattern, bind_operators, check_depth
-from grammars.notation.lark.definitions import LarkDefinitions, Node, subtrees
+from constrained.grammars.errors import ConstraintTooLarge
+from constrained.grammars.notation.lark.additions import MAX_COPIES
+from constrained.grammars.notation.lark.combined import (
+    CombinedPattern,
+    SubstringPattern,
+    bind_operators,
+    check_depth,
+)
+from constrained.grammars.notation.lark.definitions import LarkDefinitions, Node, subtrees
 
 MAX_PATTERN = 200_000
 """Greatest number of characters of the regular expression of a terminal."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from grammars.lexer import LexerToken
-from grammars.notation.lark.terminals import LarkTerminal
-from grammars.regex.matching import matches
+from constrained.grammars.lexer import LexerToken
+from constrained.grammars.notation.lark.terminals import LarkTerminal
+from constrained.grammars.regex.matching import matches
 
 TerminalPreference = Literal["longest", "lark"]
 """The longest match of the highest priority; or what python-lark takes, which tries terminals one after the other."""

@@ -8,13 +8,13 @@ from typing import Any
 from lark import Tree
 from lark.grammar import NonTerminal, Terminal
 
-from grammars import ir
-from grammars.errors import ConstraintTooLarge
-from grammars.notation.lark.additions import EmbeddedGrammar, ParametricCall
-from grammars.notation.lark.definitions import LarkDefinitions, Node, subtrees
-from grammars.notation.lark.patterns import repetition
-from grammars.notation.lark.tokens import TokenReference
-from grammars.transform.imports import import_rules, placed_rules
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge
+from constrained.grammars.notation.lark.additions import EmbeddedGrammar, ParametricCall
+from constrained.grammars.notation.lark.definitions import LarkDefinitions, Node, subtrees
+from constrained.grammars.notation.lark.patterns import repetition
+from constrained.grammars.notation.lark.tokens import TokenReference
+from constrained.grammars.transform.imports import import_rules, placed_rules
 
 MAX_RULES = 20_000
 """Greatest number of rules that templates and parametric rules may become."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from grammars import ir
-from grammars.errors import InvalidConstraint
-from grammars.notation.lark.preference import TerminalPreference
+from constrained.grammars import ir
+from constrained.grammars.errors import InvalidConstraint
+from constrained.grammars.notation.lark.preference import TerminalPreference
 
 Lexer = Literal["contextual", "basic", "dynamic"]
 """Which terminals compete where: those that the parser can take, all of them everywhere, or none at all."""
@@ -20,7 +20,7 @@ class LarkSettings:
 
     Attributes:
         start: the rule that a whole text follows; None: ``"start"``, or the start rule of the parser.
-        lexer: see `Lexer`; None: ``"contextual"``, or what the parser has, see `grammars.notation.lark.instance.lexer_of`.
+        lexer: see `Lexer`; None: ``"contextual"``, or what the parser has, see `constrained.grammars.notation.lark.instance.lexer_of`.
         prefer: see `TerminalPreference`.
         embedded: what ``@name`` stands for.
         import_paths: folders, or loaders as Lark takes them, that ``%import`` searches before Lark's library.

@@ -7,10 +7,10 @@ from typing import Any
 
 import regex
 
-from grammars import ir
-from grammars.errors import InvalidConstraint
-from grammars.notation.source import GrammarSource
-from grammars.text.substring import substring_of_chunks
+from constrained.grammars import ir
+from constrained.grammars.errors import InvalidConstraint
+from constrained.grammars.notation.source import GrammarSource
+from constrained.grammars.text.substring import substring_of_chunks
 
 _WORD = r"\p{Alphabetic}\p{N}_"
 _CHUNK = regex.compile(rf"[{_WORD}]+|\p{{White_Space}}+|[^{_WORD}\p{{White_Space}}]+")

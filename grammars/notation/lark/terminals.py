@@ -11,12 +11,12 @@ from typing import NoReturn
 
 from lark.lexer import Pattern, PatternStr, TerminalDef
 
-from grammars import ir
-from grammars.errors import ConstrainedError, InvalidConstraint, Problem, UnsupportedConstraint
-from grammars.notation.lark.combined import CombinedPattern, SubstringPattern
-from grammars.notation.lark.patterns import as_regex
-from grammars.regex import analysis
-from grammars.regex.ast import (
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstrainedError, InvalidConstraint, Problem, UnsupportedConstraint
+from constrained.grammars.notation.lark.combined import CombinedPattern, SubstringPattern
+from constrained.grammars.notation.lark.patterns import as_regex
+from constrained.grammars.regex import analysis
+from constrained.grammars.regex.ast import (
     AlternationNode,
     ConcatNode,
     EndAnchor,
@@ -26,8 +26,8 @@ from grammars.regex.ast import (
     StartAnchor,
     WordBoundary,
 )
-from grammars.regex.lookaround import lower_to_regex
-from grammars.regex.syntax import RegexParser
+from constrained.grammars.regex.lookaround import lower_to_regex
+from constrained.grammars.regex.syntax import RegexParser
 
 _TRIED = 20_000
 _TRIED_LENGTH = 9

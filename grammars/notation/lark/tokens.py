@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from grammars.errors import ConstraintTooLarge
-from grammars.notation.source import MAX_DIGITS, GrammarSource
+from constrained.grammars.errors import ConstraintTooLarge
+from constrained.grammars.notation.source import MAX_DIGITS, GrammarSource
 
 MAX_SETS = 100
 """Greatest number of different sets of tokens."""

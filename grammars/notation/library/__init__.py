@@ -11,9 +11,9 @@ from __future__ import annotations
 from functools import lru_cache
 from importlib.resources import files
 
-from grammars import ir
-from grammars.errors import InvalidConstraint
-from grammars.notation import Notation, parse
+from constrained.grammars import ir
+from constrained.grammars.errors import InvalidConstraint
+from constrained.grammars.notation import Notation, parse
 
 __all__ = ["NAMES", "load", "notation", "text"]
 

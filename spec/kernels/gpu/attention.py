@@ -6,7 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
-from spec.kernels.gpu.rows import FUSED
+from constrained.spec.kernels.gpu.rows import FUSED
 
 SPLIT = 256
 """Columns of a program."""
@@ -147,7 +147,7 @@ def launch_tree_attention(
     *,
     split: int = SPLIT,
 ) -> torch.Tensor:
-    """`spec.kernels.tree_attention` of checked arguments; `split` is the columns of a program, a multiple of `BLOCK`.
+    """`constrained.spec.kernels.tree_attention` of checked arguments; `split` is the columns of a program, a multiple of `BLOCK`.
 
     The grid depends on shapes alone: programs whose columns are beyond the text end at once.
     """

@@ -9,8 +9,8 @@ import torch
 import triton
 import triton.language as tl
 
-from spec.kernels.checks import InvalidTensor
-from spec.kernels.gpu.rows import FUSED
+from constrained.spec.kernels.checks import InvalidTensor
+from constrained.spec.kernels.gpu.rows import FUSED
 
 _WORDS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _HELD = 2048  # elements of a program: rows times columns

@@ -1,4 +1,4 @@
-"""Noise and ordered keys inside kernels: what `spec.noise` and `spec.kernels.order` say, in Triton."""
+"""Noise and ordered keys inside kernels: what `constrained.spec.noise` and `constrained.spec.kernels.order` say, in Triton."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _series(v):
 
 @triton.jit
 def pack(keys, ids):
-    """Keys and ids as one int64 whose order is the order of draws; see `spec.kernels.order`."""
+    """Keys and ids as one int64 whose order is the order of draws; see `constrained.spec.kernels.order`."""
     bits = tl.where(keys == 0, 0.0, keys).to(tl.int32, bitcast=True)
     ordered = tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
     return (ordered.to(tl.int64) << 32) | (0xFFFFFFFF - ids.to(tl.int64))

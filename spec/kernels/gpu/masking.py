@@ -6,7 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
-from spec.kernels.gpu.rows import FUSED, allowed_of
+from constrained.spec.kernels.gpu.rows import FUSED, allowed_of
 
 BLOCK = 4096
 
@@ -26,7 +26,7 @@ def _apply_masks(logits, row_stride, size, table, table_stride, words, places, B
 def launch_apply_masks(
     logits: torch.Tensor, table: torch.Tensor, places: torch.Tensor, *, block: int = BLOCK
 ) -> None:
-    """`spec.kernels.apply_masks` of checked arguments; `block` is the logits of a program, a power of two."""
+    """`constrained.spec.kernels.apply_masks` of checked arguments; `block` is the logits of a program, a power of two."""
     rows, size = logits.shape
     if rows and size:
         _apply_masks[(rows, triton.cdiv(size, block))](

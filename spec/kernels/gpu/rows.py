@@ -17,8 +17,8 @@ import torch
 import triton
 import triton.language as tl
 
-from spec.kernels.gpu.keys import LOWEST, gumbel, gumbel_bound, ids_of, keys_of, pack, take, top
-from spec.kernels.rows import RowStats, SplitStats
+from constrained.spec.kernels.gpu.keys import LOWEST, gumbel, gumbel_bound, ids_of, keys_of, pack, take, top
+from constrained.spec.kernels.rows import RowStats, SplitStats
 
 SPLIT = 8192
 GROUP = 32
@@ -185,7 +185,7 @@ def launch_split_stats(
     split: int = SPLIT,
     group: int = GROUP,
 ) -> SplitStats:
-    """`spec.kernels.split_stats` of checked arguments.
+    """`constrained.spec.kernels.split_stats` of checked arguments.
 
     Args:
         logits: as there.
@@ -228,7 +228,7 @@ def launch_split_stats(
 
 
 def launch_merge_splits(stats: SplitStats) -> RowStats:
-    """`spec.kernels.merge_splits` of checked arguments."""
+    """`constrained.spec.kernels.merge_splits` of checked arguments."""
     rows, splits, top = stats.best.shape
     device = stats.logits.device
     ids = torch.empty((rows, top), dtype=torch.int32, device=device)

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from constrained.automaton import DEAD, Automaton, compile_grammar
+from constrained.grammars.errors import ConstraintError, ConstraintTooLarge, UnsatisfiableConstraint
+from constrained.grammars.json_schema import lower_schema
 from constrained.vocabulary import Vocabulary
-from grammars.errors import ConstraintError, ConstraintTooLarge, UnsatisfiableConstraint
-from grammars.json_schema import lower_schema
 
 RATCHET = Path(__file__).with_name("official_suite.json")
 DRAFTS = {"4": "draft4", "6": "draft6", "7": "draft7", "2019-09": "draft2019-09", "2020-12": "draft2020-12"}

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from constrained.automaton import compile_grammar
+from constrained.grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint, UnsupportedConstraint
+from constrained.grammars.json_schema import lower_schema
 from constrained.testing.judge import ReferenceRecognizer
-from grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint, UnsupportedConstraint
-from grammars.json_schema import lower_schema
 from tests.grammars.json_schema.official_suite import VOCABULARY, accepts
 from tests.support.examples import examples
 

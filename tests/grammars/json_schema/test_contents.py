@@ -12,9 +12,9 @@ import constrained
 from constrained import choice, gbnf, json_schema, lark, predicate, regex, substring_of
 from constrained.automaton import compile
 from constrained.errors import ConstraintTooLarge, UnsatisfiableConstraint, UnsupportedConstraint
+from constrained.grammars import ir
+from constrained.grammars.json_schema.text.contents import json_string_body
 from constrained.testing import ReferenceRecognizer
-from grammars import ir
-from grammars.json_schema.text.contents import json_string_body
 from tests.support.finite import byte_vocabulary
 
 TEXT = 'He said "hi\\there",\n\té\u007f 😀 twice: hi.'

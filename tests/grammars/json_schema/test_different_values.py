@@ -10,11 +10,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from grammars.json_schema.emit.different_values import DifferentValues
-from grammars.json_schema.emit.lowering import SchemaLowering
-from grammars.json_schema.source.dialects import SCHEMA_DIALECTS
-from grammars.json_schema.source.document import SchemaDocument
-from grammars.json_schema.text.punctuation import punctuation_for
+from constrained.grammars.json_schema.emit.different_values import DifferentValues
+from constrained.grammars.json_schema.emit.lowering import SchemaLowering
+from constrained.grammars.json_schema.source.dialects import SCHEMA_DIALECTS
+from constrained.grammars.json_schema.source.document import SchemaDocument
+from constrained.grammars.json_schema.text.punctuation import punctuation_for
 
 FORMATS = ("date", "date-time", "duration", "uuid", "email", "uri", "hostname", "ipv4", "ipv6")
 SCHEMAS: dict[str, Any] = {

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from constrained.automaton import Automaton
-from grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint
-from grammars.json_schema import SCHEMA_DIALECTS, PropertyOrder, lower_schema
-from grammars.json_schema.emit import objects
-from grammars.json_schema.resolve.disjoint import EmptinessProver
-from grammars.json_schema.resolve.expand import DnfExpansion
-from grammars.json_schema.source.document import SchemaDocument
+from constrained.grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint
+from constrained.grammars.json_schema import SCHEMA_DIALECTS, PropertyOrder, lower_schema
+from constrained.grammars.json_schema.emit import objects
+from constrained.grammars.json_schema.resolve.disjoint import EmptinessProver
+from constrained.grammars.json_schema.resolve.expand import DnfExpansion
+from constrained.grammars.json_schema.source.document import SchemaDocument
 from tests.grammars.json_schema.official_suite import VOCABULARY, accepts, compile_grammar
 from tests.support.examples import examples
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-import grammars.json_schema
+import constrained.grammars.json_schema
 from constrained.automaton import compile_grammar
-from grammars._core import copy_document, equal_parts
-from grammars.errors import UnsatisfiableConstraint, UnsupportedConstraint
-from grammars.json_schema import lower_schema
+from constrained.grammars._core import copy_document, equal_parts
+from constrained.grammars.errors import UnsatisfiableConstraint, UnsupportedConstraint
+from constrained.grammars.json_schema import lower_schema
 from tests.grammars.json_schema.test_random_schemas import JUDGES, judge_all
 from tests.support.examples import examples
 from tests.support.finite import byte_vocabulary
@@ -20,8 +20,8 @@ from tests.support.reading import accepts
 
 @pytest.fixture(autouse=True)
 def even_in_small_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grammars.json_schema, "_EQUAL_PARTS_FROM", 1)
-    monkeypatch.setattr(grammars.json_schema, "lower_plain", lambda *given, **options: None)
+    monkeypatch.setattr(constrained.grammars.json_schema, "_EQUAL_PARTS_FROM", 1)
+    monkeypatch.setattr(constrained.grammars.json_schema, "lower_plain", lambda *given, **options: None)
 
 
 def groups(*values: Any) -> list[list[int]]:

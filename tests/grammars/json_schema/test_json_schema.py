@@ -15,23 +15,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constrained.automaton import DEAD, compile_grammar
-from constrained.testing.judge import ReferenceRecognizer
-from constrained.vocabulary import Vocabulary
-from grammars import ir
-from grammars.errors import (
+from constrained.grammars import ir
+from constrained.grammars.errors import (
     ConstraintTooLarge,
     InvalidConstraint,
     UnsatisfiableConstraint,
     UnsupportedConstraint,
 )
-from grammars.json_schema import lower_schema
-from grammars.json_schema.resolve.disjoint import EmptinessProver
-from grammars.json_schema.resolve.expand import DnfExpansion
-from grammars.json_schema.resolve.validate import InstanceValidator
-from grammars.json_schema.source.dialects import select_dialect
-from grammars.json_schema.source.document import SchemaDocument
-from grammars.json_schema.text.formats import FORMATS
-from grammars.json_schema.text.numbers import (
+from constrained.grammars.json_schema import lower_schema
+from constrained.grammars.json_schema.resolve.disjoint import EmptinessProver
+from constrained.grammars.json_schema.resolve.expand import DnfExpansion
+from constrained.grammars.json_schema.resolve.validate import InstanceValidator
+from constrained.grammars.json_schema.source.dialects import select_dialect
+from constrained.grammars.json_schema.source.document import SchemaDocument
+from constrained.grammars.json_schema.text.formats import FORMATS
+from constrained.grammars.json_schema.text.numbers import (
     ANY_NUMBER,
     Bounds,
     decimal,
@@ -40,8 +38,10 @@ from grammars.json_schema.text.numbers import (
     integers,
     numbers_between,
 )
-from grammars.json_schema.text.strings import strings_excluding
-from grammars.regex.matching import matches
+from constrained.grammars.json_schema.text.strings import strings_excluding
+from constrained.grammars.regex.matching import matches
+from constrained.testing.judge import ReferenceRecognizer
+from constrained.vocabulary import Vocabulary
 from tests.support import paths
 from tests.support.examples import examples
 

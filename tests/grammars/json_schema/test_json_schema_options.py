@@ -20,8 +20,8 @@ from constrained import json_schema, python_type
 from constrained.automaton import compile
 from constrained.constraint import Constraint
 from constrained.errors import InvalidConstraint, RejectedValue, UnsupportedConstraint
+from constrained.grammars.json_schema import SCHEMA_DIALECTS, lower_schema
 from constrained.testing.judge import ReferenceRecognizer
-from grammars.json_schema import SCHEMA_DIALECTS, lower_schema
 from tests.support.examples import examples
 from tests.support.finite import byte_vocabulary
 
@@ -337,7 +337,7 @@ def test_identifiers_are_those_of_the_library_of_references(draft: str, others: 
                 expected = None  # an anchor
             assert dialect.identifier_of(schema) == expected, schema
     code = (
-        f"import sys; from grammars.json_schema import lower_schema; lower_schema({{'$schema': {dialect.uri!r}, "
+        f"import sys; from constrained.grammars.json_schema import lower_schema; lower_schema({{'$schema': {dialect.uri!r}, "
         "'id': 'http://example.com/', '$id': 'http://example.com/', 'not': {'required': ['a']}}); "
         "assert 'referencing' not in sys.modules"
     )

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from constrained.automaton import compile_grammar
-from grammars import ir
-from grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint
-from grammars.json_schema import lower_schema
-from grammars.json_schema.source.key_classes import partition_keys
-from grammars.json_schema.text.patterns import ecma_pattern
-from grammars.regex.disjoint import DerivativeLanguages
-from grammars.regex.matching import matches
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint
+from constrained.grammars.json_schema import lower_schema
+from constrained.grammars.json_schema.source.key_classes import partition_keys
+from constrained.grammars.json_schema.text.patterns import ecma_pattern
+from constrained.grammars.regex.disjoint import DerivativeLanguages
+from constrained.grammars.regex.matching import matches
 from tests.grammars.json_schema.official_suite import VOCABULARY, accepts
 
 SOURCES = [

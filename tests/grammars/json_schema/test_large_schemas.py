@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from constrained.automaton import compile_grammar
-from grammars import _core
-from grammars._core import copy_document
-from grammars.errors import ConstraintError, UnsupportedConstraint
-from grammars.json_schema import lower_schema
+from constrained.grammars import _core
+from constrained.grammars._core import copy_document
+from constrained.grammars.errors import ConstraintError, UnsupportedConstraint
+from constrained.grammars.json_schema import lower_schema
 from tests.support.finite import byte_vocabulary
 from tests.support.paths import ROOT
 

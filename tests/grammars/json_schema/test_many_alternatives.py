@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from constrained.automaton import compile_grammar
-from grammars.errors import UnsatisfiableConstraint, UnsupportedConstraint
-from grammars.json_schema import lower_schema
-from grammars.json_schema.emit import scalars
+from constrained.grammars.errors import UnsatisfiableConstraint, UnsupportedConstraint
+from constrained.grammars.json_schema import lower_schema
+from constrained.grammars.json_schema.emit import scalars
 from tests.grammars.json_schema.official_suite import VOCABULARY, accepts
 from tests.support.examples import examples
 from tests.support.json_walks import walk

@@ -11,10 +11,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from constrained.automaton import compile_grammar
-from grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint
-from grammars.json_schema import PropertyOrder, lower_schema
-from grammars.json_schema.resolve import expand
-from grammars.json_schema.resolve.expand import DnfExpansion
+from constrained.grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint
+from constrained.grammars.json_schema import PropertyOrder, lower_schema
+from constrained.grammars.json_schema.resolve import expand
+from constrained.grammars.json_schema.resolve.expand import DnfExpansion
 from tests.grammars.json_schema.official_suite import VOCABULARY
 from tests.support.examples import examples
 from tests.support.reading import accepts

@@ -15,12 +15,18 @@ from hypothesis import strategies as st
 from constrained.automaton import TokenAutomaton, compile
 from constrained.constraint import json_schema
 from constrained.errors import UnsatisfiableConstraint
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge
+from constrained.grammars.json_schema.text.multiple_of import multiples_of, numbers_beyond
+from constrained.grammars.json_schema.text.numbers import (
+    ANY_INTEGER,
+    ANY_NUMBER,
+    UNBOUNDED,
+    Bounds,
+    exclude_numbers,
+)
+from constrained.grammars.regex.matching import matches
 from constrained.testing.judge import ReferenceRecognizer
-from grammars import ir
-from grammars.errors import ConstraintTooLarge
-from grammars.json_schema.text.multiple_of import multiples_of, numbers_beyond
-from grammars.json_schema.text.numbers import ANY_INTEGER, ANY_NUMBER, UNBOUNDED, Bounds, exclude_numbers
-from grammars.regex.matching import matches
 from tests.support.examples import examples
 from tests.support.finite import byte_vocabulary
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from grammars import ir, json_schema
-from grammars.errors import ConstraintError, ConstraintTooLarge
-from grammars.json_schema import PropertyOrder, Whitespace, lower_schema
-from grammars.packed import PackedRules
-from grammars.visit import children, fold, postorder
+from constrained.grammars import ir, json_schema
+from constrained.grammars.errors import ConstraintError, ConstraintTooLarge
+from constrained.grammars.json_schema import PropertyOrder, Whitespace, lower_schema
+from constrained.grammars.packed import PackedRules
+from constrained.grammars.visit import children, fold, postorder
 from tests.support.examples import examples
 from tests.support.random_schemas import RandomSchemas
 

@@ -18,8 +18,13 @@ import jsonschema_rs
 import pytest
 
 from constrained.automaton import compile_grammar
-from grammars.errors import ConstraintError, ConstraintTooLarge, InvalidConstraint, UnsatisfiableConstraint
-from grammars.json_schema import lower_schema
+from constrained.grammars.errors import (
+    ConstraintError,
+    ConstraintTooLarge,
+    InvalidConstraint,
+    UnsatisfiableConstraint,
+)
+from constrained.grammars.json_schema import lower_schema
 from tests.grammars.json_schema.official_suite import VOCABULARY
 from tests.support.json_walks import is_distinct, walk
 from tests.support.random_schemas import RandomSchemas

@@ -20,8 +20,8 @@ import pytest
 from jsonschema.validators import validator_for
 
 from constrained.automaton import compile_grammar
-from grammars.errors import ConstraintError, ConstraintTooLarge
-from grammars.json_schema import lower_schema
+from constrained.grammars.errors import ConstraintError, ConstraintTooLarge
+from constrained.grammars.json_schema import lower_schema
 from tests.grammars.json_schema.official_suite import VOCABULARY
 from tests.support.json_walks import is_distinct, walk
 

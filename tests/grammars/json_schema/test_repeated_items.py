@@ -11,9 +11,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from constrained.automaton import DEAD, compile_grammar
-from grammars.errors import UnsatisfiableConstraint, UnsupportedConstraint
-from grammars.json_schema import lower_schema
-from grammars.json_schema.emit.repeated_items import MAX_COUNTED, MAX_VALUES
+from constrained.grammars.errors import UnsatisfiableConstraint, UnsupportedConstraint
+from constrained.grammars.json_schema import lower_schema
+from constrained.grammars.json_schema.emit.repeated_items import MAX_COUNTED, MAX_VALUES
 from tests.grammars.json_schema.official_suite import VOCABULARY
 from tests.support.examples import examples
 from tests.support.json_walks import is_distinct, walk

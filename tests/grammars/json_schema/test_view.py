@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import constrained
 from constrained import Extractor
 from constrained.extraction.prompt import extraction_prompt
-from grammars.json_schema.view import local_view, target_of
+from constrained.grammars.json_schema.view import local_view, target_of
 
 PERSON: dict[str, Any] = {
     "type": "object",

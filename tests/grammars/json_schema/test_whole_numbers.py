@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from constrained.automaton import compile_grammar
-from grammars.errors import UnsatisfiableConstraint
-from grammars.json_schema import lower_schema
+from constrained.grammars.errors import UnsatisfiableConstraint
+from constrained.grammars.json_schema import lower_schema
 from tests.grammars.json_schema.official_suite import VOCABULARY
 from tests.grammars.json_schema.test_random_schemas import Judges
 from tests.support.reading import accepts

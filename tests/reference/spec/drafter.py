@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Sequence
 
-from spec.sources import DRAFT_SOURCES, merge_ngram_scopes
+from constrained.spec.sources import DRAFT_SOURCES, merge_ngram_scopes
 from tests.reference.spec.builder import ReferenceDraft, build_draft
 from tests.reference.spec.context import DraftContext, DraftRequest
 from tests.reference.spec.json_path import JsonPath, advance
@@ -33,7 +33,7 @@ MAX_PROMPT = 4096
 
 
 class ReferenceDrafter:
-    """See `spec.drafts.DrafterProtocol`.
+    """See `constrained.spec.drafts.DrafterProtocol`.
 
     Attributes:
         context: the end of the sequence.

@@ -1,4 +1,4 @@
-"""What the reference drafter remembers beyond one sequence; compare `spec.memory`."""
+"""What the reference drafter remembers beyond one sequence; compare `constrained.spec.memory`."""
 
 from __future__ import annotations
 

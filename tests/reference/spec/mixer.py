@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from math import exp, log, sqrt
 from typing import NamedTuple
 
-from spec.sources import DRAFT_SOURCES, merge_ngram_scopes
+from constrained.spec.sources import DRAFT_SOURCES, merge_ngram_scopes
 from tests.reference.spec.byte_classes import byte_class
 from tests.reference.spec.context import DraftContext
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from grammars import ir
+from constrained.grammars import ir
 
 
 class DeclaredMember(NamedTuple):

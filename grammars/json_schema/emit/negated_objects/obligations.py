@@ -11,16 +11,25 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from grammars import ir
-from grammars.errors import ConstraintTooLarge, Problem
-from grammars.json_schema.emit.negated_objects.members import DeclaredMember, UndeclaredMember
-from grammars.json_schema.source.constraints import Conjunction, MemberSchemas, NegatedObject, TypeConstraints
-from grammars.json_schema.source.document import SchemaDocument, SchemaNode
-from grammars.json_schema.source.key_classes import partition_keys
-from grammars.json_schema.source.members import declared_names, forbidden_patterns, key_class_schemas
-from grammars.json_schema.source.synthetic import conjunction_of, is_true_schema, negation_of
-from grammars.json_schema.text.patterns import StringPattern
-from grammars.work import spend
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge, Problem
+from constrained.grammars.json_schema.emit.negated_objects.members import DeclaredMember, UndeclaredMember
+from constrained.grammars.json_schema.source.constraints import (
+    Conjunction,
+    MemberSchemas,
+    NegatedObject,
+    TypeConstraints,
+)
+from constrained.grammars.json_schema.source.document import SchemaDocument, SchemaNode
+from constrained.grammars.json_schema.source.key_classes import partition_keys
+from constrained.grammars.json_schema.source.members import (
+    declared_names,
+    forbidden_patterns,
+    key_class_schemas,
+)
+from constrained.grammars.json_schema.source.synthetic import conjunction_of, is_true_schema, negation_of
+from constrained.grammars.json_schema.text.patterns import StringPattern
+from constrained.grammars.work import spend
 
 MAX_OBLIGATIONS = 12
 """Maximum number of obligations of one object."""

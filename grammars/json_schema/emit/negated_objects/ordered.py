@@ -1,6 +1,6 @@
 """Objects that must violate at least one constraint of each of several groups, members in the order of the schema.
 
-As `grammars.json_schema.emit.objects.object_expr`, with the set of discharged obligations (a bitmask) in the state. A
+As `constrained.grammars.json_schema.emit.objects.object_expr`, with the set of discharged obligations (a bitmask) in the state. A
 member may discharge obligations by its value, its presence or its absence. States with an obligation that no later
 member can discharge are not built. Where undeclared keys must differ, `unordered` builds an interleaving.
 """
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grammars import ir
-from grammars.errors import ConstraintTooLarge, Problem
-from grammars.json_schema.emit.negated_objects.members import DeclaredMember, UndeclaredMember
-from grammars.json_schema.emit.negated_objects.unordered import interleaved_object
-from grammars.json_schema.text.punctuation import JsonPunctuation
-from grammars.work import spend
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge, Problem
+from constrained.grammars.json_schema.emit.negated_objects.members import DeclaredMember, UndeclaredMember
+from constrained.grammars.json_schema.emit.negated_objects.unordered import interleaved_object
+from constrained.grammars.json_schema.text.punctuation import JsonPunctuation
+from constrained.grammars.work import spend
 
 MAX_OBLIGATION_TRANSITIONS = 100_000
 """Maximum number of transitions of one object."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from grammars import ir
-from grammars.errors import ConstraintTooLarge, Problem
-from grammars.json_schema.emit.negated_objects.members import DeclaredMember, UndeclaredMember
-from grammars.json_schema.text.punctuation import JsonPunctuation
-from grammars.transform.interleave import interleave
-from grammars.work import spend
+from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge, Problem
+from constrained.grammars.json_schema.emit.negated_objects.members import DeclaredMember, UndeclaredMember
+from constrained.grammars.json_schema.text.punctuation import JsonPunctuation
+from constrained.grammars.transform.interleave import interleave
+from constrained.grammars.work import spend
 
 MAX_DISCHARGE_SETS = 4_000
 """Maximum number of sets of absent members of one object, and of entries of one interleaving."""

@@ -1,6 +1,6 @@
 """The texts of Python's types that JSON writes as strings, by kind: what the types and pydantic accept.
 
-A schema of `grammars.types` names a kind by ``{"x-content": {kind: parameters}}``; parameters are JSON objects, and each
+A schema of `constrained.grammars.types` names a kind by ``{"x-content": {kind: parameters}}``; parameters are JSON objects, and each
 function here takes them as keyword arguments and returns the grammar of the strings, not yet escaped.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from grammars import ir
-from grammars.json_schema.text.python import encodings, networks, times, urls
+from constrained.grammars import ir
+from constrained.grammars.json_schema.text.python import encodings, networks, times, urls
 
 __all__ = ["KINDS"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from grammars import ir
-from grammars.json_schema.text.rfc.notation import fragment_regex
+from constrained.grammars import ir
+from constrained.grammars.json_schema.text.rfc.notation import fragment_regex
 
 _STANDARD = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _URL_SAFE = _STANDARD[:-2] + "-_"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from grammars import ir
-from grammars.json_schema.text.rfc.hosts import ipv4, ipv6
-from grammars.json_schema.text.rfc.notation import fragment_regex
+from constrained.grammars import ir
+from constrained.grammars.json_schema.text.rfc.hosts import ipv4, ipv6
+from constrained.grammars.json_schema.text.rfc.notation import fragment_regex
 
 
 def addresses(version: int | None = None, form: str = "address") -> ir.Regex:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from grammars import ir
-from grammars.json_schema.text.rfc.hosts import ipv4, ipv6
-from grammars.json_schema.text.rfc.notation import fragment_regex
+from constrained.grammars import ir
+from constrained.grammars.json_schema.text.rfc.hosts import ipv4, ipv6
+from constrained.grammars.json_schema.text.rfc.notation import fragment_regex
 
 _SPECIAL = ("http", "https", "ws", "wss", "ftp", "file")
 """Schemes of the URL standard (WHATWG), whose URLs need a host."""

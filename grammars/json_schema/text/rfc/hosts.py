@@ -5,8 +5,8 @@ from __future__ import annotations
 import unicodedata
 from functools import cache
 
-from grammars import ir
-from grammars.json_schema.text.rfc.notation import fragment_regex, separated
+from constrained.grammars import ir
+from constrained.grammars.json_schema.text.rfc.notation import fragment_regex, separated
 
 MAX_HOSTNAME_LENGTH = 253
 """Maximum length of a host name in characters."""

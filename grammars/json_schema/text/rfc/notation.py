@@ -1,11 +1,11 @@
-"""Helpers to write formats as fragments of regular expressions, combined as `grammars.ir`."""
+"""Helpers to write formats as fragments of regular expressions, combined as `constrained.grammars.ir`."""
 
 from __future__ import annotations
 
 from functools import cache
 
-from grammars import ir
-from grammars.regex import parse
+from constrained.grammars import ir
+from constrained.grammars.regex import parse
 
 
 @cache

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from grammars import ir
-from grammars.json_schema.text.rfc.notation import fragment_regex, separated
+from constrained.grammars import ir
+from constrained.grammars.json_schema.text.rfc.notation import fragment_regex, separated
 
 MAX_GROUP_DEPTH = 5
 """Maximum nesting of groups."""

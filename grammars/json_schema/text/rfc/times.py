@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from grammars import ir
-from grammars.json_schema.text.rfc.notation import fragment_regex
+from constrained.grammars import ir
+from constrained.grammars.json_schema.text.rfc.notation import fragment_regex
 
 _FRACTION = r"(?:\.[0-9]+)?"
 _HOUR, _MINUTE = "(?:[01][0-9]|2[0-3])", "[0-5][0-9]"

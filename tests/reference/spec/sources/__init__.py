@@ -1,4 +1,4 @@
-"""The sources of draft tokens in Python; see `spec.sources` for what each proposes."""
+"""The sources of draft tokens in Python; see `constrained.spec.sources` for what each proposes."""
 
 from __future__ import annotations
 
