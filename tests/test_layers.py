@@ -25,9 +25,16 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"api"},
         {"chat", "testing"},
         {"server", "integrations"},
-        {"evaluate"},
         {"cli"},
         {"__main__"},
+    ),
+    "constrained.bench": (
+        {"harness"},
+        {"masks"},
+        {"fidelity", "hostile", "jsonschemabench", "speed"},
+        {"device", "replay", "values"},
+        {"prior", "quality"},
+        {"commands"},
     ),
     "constrained.grammars": (
         {"errors", "garbage", "json_pointer", "_core"},
@@ -121,13 +128,13 @@ def test_importing_constrained_loads_nothing_heavy() -> None:
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[]", "")
 
 
-EXAMPLES = ("constrained.cli.demo_texts", "constrained.evaluate.values.types")
+EXAMPLES = ("constrained.cli.demo_texts", "constrained.bench.values.types")
 """Types that texts are read into, named as users name theirs."""
 
 
 def test_no_class_name_stands_for_two_things() -> None:
     homes: dict[str, list[str]] = {}
-    for package in ("constrained", "constrained.grammars", "constrained.spec"):
+    for package in ("constrained", "constrained.bench", "constrained.grammars", "constrained.spec"):
         for name, path in modules(package):
             if name in EXAMPLES:
                 continue

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from constrained.evaluate.harness.intervals import format_share_interval, paired_share_interval, sign_test
-from constrained.evaluate.harness.tables import NO_VALUE
+from constrained.cli.intervals import NO_VALUE, format_share_interval, paired_share_interval, sign_test
 from constrained.extraction.results import ResultRow
 from constrained.extraction.scoring import ExtractionScores, FieldCounts, FieldScore
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from constrained.evaluate.hostile.cases import CASES, FAMILIES
+from constrained.bench.hostile.cases import CASES, FAMILIES
 from tests.tools.hostile_runner import Runner
 
 SLOW = frozenset(

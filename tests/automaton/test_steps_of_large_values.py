@@ -8,8 +8,8 @@ import pytest
 
 from constrained.automaton import TokenAutomaton, UniqueAutomaton, compile
 from constrained.automaton.protocol import Automaton
+from constrained.bench.hostile.case import words
 from constrained.constraint import json_schema
-from constrained.evaluate.hostile.case import words
 
 
 def steps(schema: Any, text: str) -> tuple[int, int]:

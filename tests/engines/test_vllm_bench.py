@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from constrained.evaluate.jsonschemabench import SchemaBenchSettings, run, write
+from constrained.bench.jsonschemabench import SchemaBenchSettings, run, write
 from tests.engines.vllm_worker import ENVIRONMENT
 
 SCHEMAS: dict[str, Any] = {

@@ -13,7 +13,7 @@ import pytest
 
 import constrained
 from constrained import InvalidArgument, PromptError, UnsupportedConstraint
-from constrained.evaluate.jsonschemabench import judging
+from constrained.bench.jsonschemabench import judging
 
 pytestmark = pytest.mark.filterwarnings("default")  # those of the harness are its own
 

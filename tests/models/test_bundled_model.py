@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from constrained.models.tiny import WEIGHTS
-from constrained.models.tiny.training import corpus, domains, tokenizer, values
-from constrained.models.tiny.training.corpus import Example
-from constrained.models.tiny.training.score import (
+from tools.tiny_model import corpus, domains, tokenizer, values
+from tools.tiny_model.corpus import Example
+from tools.tiny_model.score import (
     Scores,
     constrained_completer,
     heldout_examples,

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import constrained
 from constrained.extraction.prompt import answer_request, extraction_prompt
-from constrained.models.tiny.training.corpus import draw_example
 from constrained.prompting.chat_template import encode_chat, render_chat
 from constrained.prompting.schema_text import (
     EXTRACTION_INSTRUCTION,
@@ -19,6 +18,7 @@ from constrained.prompting.schema_text import (
     extraction_messages,
     schema_to_text,
 )
+from tools.tiny_model.corpus import draw_example
 
 
 def obj(required: list[str] | None = None, **properties: Any) -> dict[str, Any]:

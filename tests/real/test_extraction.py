@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from constrained.evaluate.values.items import DOCUMENTS, ValueItem, documents
+from constrained.bench.values.items import DOCUMENTS, ValueItem, documents
 from constrained.extraction import Extractor
 from constrained.extraction.scoring import ExtractionScores, score_fields
 from constrained.models.hugging_face import HuggingFaceModel

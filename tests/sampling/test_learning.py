@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from constrained.evaluate.fidelity.learning import sample_blocks
+from constrained.bench.fidelity.learning import sample_blocks
 from constrained.testing import EnumerableModel
 from tests.sampling.enumerated import LANGUAGE
 from tests.support.finite import FiniteAutomaton

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import constrained
+from constrained.bench.fidelity.measure import TaskMeasurement
+from constrained.bench.fidelity.tasks import TASKS
 from constrained.errors import BudgetExhausted, InvalidArgument
-from constrained.evaluate.fidelity.measure import TaskMeasurement
-from constrained.evaluate.fidelity.tasks import TASKS
 from constrained.sampling import AWRS, SMC, Local, PhiloxRandomness, Randomness, SampleBatch
 from constrained.sampling.resampling import RESAMPLINGS
 from constrained.testing import EnumerableModel, NGramModel, enumerate_outcomes

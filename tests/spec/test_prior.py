@@ -8,9 +8,9 @@ from importlib import resources
 import pytest
 
 from constrained.automaton import compile
+from constrained.bench.prior.counts import common_counts, events
+from constrained.bench.replay.slots import ORDERS, openings
 from constrained.constraint import json_schema
-from constrained.evaluate.prior.counts import common_counts, events
-from constrained.evaluate.slots import ORDERS, openings
 from constrained.spec import _core
 from constrained.spec.drafts import DrafterFactory
 from constrained.spec.memory import DraftMemory, retokenizer

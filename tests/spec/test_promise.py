@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import constrained
-from constrained.evaluate.replay.measure import ReplayCounts, replay, required_draws
+from constrained.bench.replay.measure import ReplayCounts, replay, required_draws
 from constrained.spec.drafts import DrafterFactory
 from constrained.spec.memory import DraftMemory
 from constrained.spec.promise import BUCKETS, INITIAL_FACTORS, PromiseTable

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from constrained.evaluate.masks.engines.base import CompiledSchema
-from constrained.evaluate.masks.engines.ours import ConstrainedEngine
-from constrained.evaluate.masks.workload import VocabularyData
+from constrained.bench.masks.engines.base import CompiledSchema
+from constrained.bench.masks.engines.ours import ConstrainedEngine
+from constrained.bench.masks.workload import VocabularyData
 
 
 class Panic(BaseException):

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from constrained import Vocabulary
-from constrained.evaluate.masks.engines.ours import ConstrainedEngine
+from constrained.bench.masks.engines.ours import ConstrainedEngine
 from constrained.testing import ScriptedModel
 
 

@@ -62,7 +62,7 @@ serve(model, ServerSettings(name="scripted"), port=0, on_ready=lambda url: print
 
 SHAPED = """
 import sys
-from constrained.evaluate.speed.shapes import load_vocabulary_pair, random_model, shape
+from constrained.bench.speed.shapes import load_vocabulary_pair, random_model, shape
 from constrained.models.hugging_face import HuggingFaceModel
 from constrained.server import ServerSettings, serve
 from constrained.testing import ScriptedModel

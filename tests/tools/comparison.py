@@ -18,9 +18,9 @@ import jsonschema
 import numpy as np
 
 from constrained.automaton.bitmask import allows
-from constrained.evaluate.masks.engines import load_engine
-from constrained.evaluate.masks.replay import Replayer
-from constrained.evaluate.masks.workload import Instance, VocabularyData
+from constrained.bench.masks.engines import load_engine
+from constrained.bench.masks.replay import Replayer
+from constrained.bench.masks.workload import Instance, VocabularyData
 from constrained.vocabulary import Vocabulary
 
 PAGE = Path(__file__).parents[2] / "docs" / "comparison.md"

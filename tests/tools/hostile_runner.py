@@ -97,8 +97,8 @@ def _where(error: BaseException) -> str:
 
 def _compile_and_walk(name: str) -> Outcome:
     from constrained.automaton import compile
+    from constrained.bench.hostile.cases import CASES
     from constrained.errors import ConstraintError, ConstraintTooLarge
-    from constrained.evaluate.hostile.cases import CASES
 
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * os.sysconf("SC_PAGESIZE") + MEMORY
@@ -186,8 +186,8 @@ def _random_walk(automaton: Any, draw: random.Random) -> float:
 def warm_up() -> None:
     """Loads what every case needs, before there are limits."""
     from constrained.automaton import compile
+    from constrained.bench.hostile.case import words
     from constrained.constraint import gbnf, json_schema
-    from constrained.evaluate.hostile.case import words
 
     automaton = compile(json_schema({"type": "object", "properties": {"a": {"pattern": "^a"}}}), words())
     automaton.fill_mask(automaton.start, automaton.new_mask())
@@ -196,7 +196,7 @@ def warm_up() -> None:
 
 def main(names: list[str]) -> None:
     sys.path.insert(0, str(Path(__file__).parents[2]))
-    from constrained.evaluate.hostile.cases import CASES
+    from constrained.bench.hostile.cases import CASES
 
     warm_up()
     if names == ["-"]:

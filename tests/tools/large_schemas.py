@@ -18,11 +18,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from constrained.evaluate.hostile.case import schema_case
-from constrained.evaluate.hostile.measure import REFUSED, Limits, measure
-from constrained.evaluate.hostile.run import exceeds
-from constrained.evaluate.masks.engines import load_engine
-from constrained.evaluate.masks.workload import load_bench_vocabulary
+from constrained.bench.hostile.case import schema_case
+from constrained.bench.hostile.measure import REFUSED, Limits, measure
+from constrained.bench.hostile.run import exceeds
+from constrained.bench.masks.engines import load_engine
+from constrained.bench.masks.workload import load_bench_vocabulary
 
 ENGINES = ("constrained", "constrained-any-order")
 MOST_SCHEMAS = 1_500

@@ -1,0 +1,91 @@
+"""`constrained bench values`: how often the values are right, this library beside other engines' masks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from constrained.bench.commands.common import (
+    DATA_VARIABLE,
+    Out,
+    ProgressBar,
+    Quiet,
+    Resume,
+    Seed,
+    bench,
+    data_file,
+    report_results,
+    split_names,
+)
+
+VALUES_FILE = "values-dev.jsonl.gz"
+
+
+@bench.command(
+    epilog="""\b
+Examples:
+  constrained bench values --model smollm2 --tasks documents,long-documents --limit 0
+  constrained bench values --model smollm2 --limit 20 --out runs/values --resume
+  constrained bench values --model smollm2 --tasks e2e,snips --engines constrained,xgrammar --temperature 1
+"""
+)
+def values(
+    model: Annotated[
+        str, typer.Option("--model", "-m", metavar="NAME", help="A name or folder of a chat model.")
+    ] = "bundled",
+    tasks: Annotated[
+        str | None,
+        typer.Option(
+            "--tasks",
+            metavar="A,B,C",
+            help="documents and long-documents, which are the project's own, e2e, snips, banking77, bfcl-... [default: all].",
+        ),
+    ] = None,
+    engines: Annotated[
+        str, typer.Option("--engines", metavar="A,B,C", help="In this order.")
+    ] = "constrained,xgrammar,llguidance,outlines,unconstrained",
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=0, help="Items to draw from each task; 0: all.")
+    ] = 20,
+    seed: Seed = 0,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", metavar="N", min=1, help="Token limit.")] = 192,
+    temperature: Annotated[
+        float, typer.Option("--temperature", metavar="T", min=0, help="Of all engines; 0: greedy.")
+    ] = 0.0,
+    threads: Annotated[int, typer.Option("--threads", metavar="N", min=1, help="Threads of torch.")] = 1,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            metavar="FILE",
+            help=f"Public rows, .jsonl or .jsonl.gz [default: ${DATA_VARIABLE}/{VALUES_FILE}].",
+        ),
+    ] = None,
+    out: Out = Path("bench-values"),
+    resume: Resume = False,
+    quiet: Quiet = False,
+) -> None:
+    """Extract, choose and call tools with a real model: fields right, invented, whole values; the same prompts for all engines.
+
+    Values are compared with those that are known to be right. Rows of one folder are shown together, whichever call wrote them.
+    """
+    from constrained.bench.values import ValueSettings, run, write
+    from constrained.bench.values.items import PUBLIC, TASKS
+
+    named = split_names(tasks, ",") or TASKS
+    settings = ValueSettings(
+        data_file(data, VALUES_FILE) if set(named) & set(PUBLIC) else None,
+        model,
+        named,
+        split_names(engines, ","),
+        limit,
+        seed,
+        max_tokens,
+        temperature,
+        threads,
+    )
+    with ProgressBar(quiet) as bar:
+        results = run(settings, out, bar, resume=resume)
+    report_results(write(results, out), out, skipped=results.unavailable, measured=bool(results.rows))

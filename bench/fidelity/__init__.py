@@ -1,0 +1,19 @@
+"""`bench fidelity`: distances of samplers from the exact conditional distribution, and their costs.
+
+settings.py   what to measure
+tasks.py      languages and models whose distributions can be enumerated
+samplers.py   what is compared
+measure.py    sets of samples of a task, against its exact distribution
+cost_model.py  checks of AWRS, and the cost of an expensive predicate
+retokenized.py  a model's distribution in the tokens of another vocabulary
+rows.py       the raw results
+report.py     tables, page, plot
+run.py        all of it, into a folder
+"""
+
+from __future__ import annotations
+
+from constrained.bench.fidelity.run import FidelityResults, run
+from constrained.bench.fidelity.settings import FidelitySettings
+
+__all__ = ["FidelityResults", "FidelitySettings", "run"]

@@ -1,0 +1,185 @@
+"""A whole run: all engines answer a puzzle, one after another, before the next one comes; rows are written as they come."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from constrained.bench.harness import results
+from constrained.bench.harness import settings as checks
+from constrained.bench.harness.repetition import repeats
+from constrained.bench.harness.worker_io import error_text
+from constrained.bench.jsonschemabench import generating
+from constrained.bench.jsonschemabench.run import SCHEMA_BENCH_ENGINES
+from constrained.bench.masks.engines import check_engine, load_engine
+from constrained.bench.masks.workload import VocabularyData
+from constrained.bench.quality.tasks import TASKS, QualityItem, make_item, prompt_ids
+from constrained.bench.values.reading import read_object
+from constrained.models import LanguageModel, load
+
+OURS = "constrained"
+
+
+@dataclass(frozen=True, slots=True)
+class QualitySettings:
+    """What to measure.
+
+    Attributes:
+        model: ``bundled``, or a name or folder that `constrained.load` takes.
+        tasks: out of `TASKS`.
+        engines: as `SchemaBenchSettings` takes them.
+        n: puzzles of each task.
+        seed: of the puzzles.
+        shots: examples before a question.
+        max_tokens: of an answer.
+
+    Raises:
+        InvalidArgument: a value is out of range, or a task or an engine is unknown.
+    """
+
+    model: str = "bundled"
+    tasks: tuple[str, ...] = tuple(TASKS)
+    engines: tuple[str, ...] = SCHEMA_BENCH_ENGINES
+    n: int = 50
+    seed: int = 0
+    shots: int = 3
+    max_tokens: int = 256
+
+    def __post_init__(self) -> None:
+        checks.check_distinct(self.tasks, "task")
+        checks.check_distinct(self.engines, "engine")
+        checks.check_names(self.tasks, TASKS)
+        for name in self.engines:
+            check_engine(name)
+        checks.check_minimum(self, n=1, shots=0, max_tokens=1)
+
+
+@dataclass(slots=True)
+class QualityRow:
+    """The answer of one engine to one puzzle.
+
+    Attributes:
+        task, id, engine: what was answered, by whom.
+        text: as far as it came.
+        answer: the one in the first object of the text; None: there is none.
+        right: whether it is the right one.
+        cut: the limit of tokens changed or ended the text.
+        repeated: a phrase or an item comes more than five times in a row.
+        error: why there is no text.
+        tokens: that were written.
+    """
+
+    task: str
+    id: str
+    engine: str
+    text: str = ""
+    answer: str | None = None
+    right: bool = False
+    cut: bool = False
+    repeated: bool = False
+    error: str = ""
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QualityResults:
+    """What a run found.
+
+    Attributes:
+        rows: all of the folder, those of earlier runs too.
+        unavailable: engines that are not installed -> why.
+        facts: settings, machine, and versions of the engines.
+    """
+
+    rows: list[QualityRow]
+    unavailable: dict[str, str]
+    facts: dict[str, Any]
+
+
+def run(
+    settings: QualitySettings,
+    out: Path,
+    progress: checks.Progress = checks.no_progress,
+    *,
+    resume: bool = False,
+) -> QualityResults:
+    """Measures; writes each row as soon as it is known.
+
+    Args:
+        settings: what to measure.
+        out: folder of the rows.
+        progress: shows progress.
+        resume: go on in a folder that holds rows: measures what is not there yet.
+
+    Raises:
+        InvalidArgument: the folder holds rows and is not to be resumed, or holds rows of other settings.
+    """
+    extendable = ("tasks", "engines", "n")
+    measured = {name: value for name, value in asdict(settings).items() if name not in extendable}
+    measured["model"] = Path(settings.model).name
+    facts = results.settle_folder(out, measured, resume=resume)
+    rows = [QualityRow(**row) for row in results.read_rows(out)]
+    done = {(row.task, row.id, row.engine) for row in rows}
+    items = [make_item(task, i, settings.seed) for i in range(settings.n) for task in settings.tasks]
+    wanted = [(item, name) for item in items for name in settings.engines]
+    left = [(item, name) for item, name in wanted if (item.task, item.id, name) not in done]
+    model, unavailable = load(settings.model), {}
+    engines: dict[str, _Engine] = {}
+    for name in settings.engines:
+        try:
+            engines[name], facts["versions"][name] = _engine(name, model)
+        except ImportError as error:
+            unavailable[name] = error_text(error)
+    results.write_facts(out, facts)
+    with results.RowWriter(out) as writer:
+        for count, (item, name) in enumerate(left):
+            progress(f"{item.task}, {name}", count, len(left))
+            if name in engines:
+                rows.append(
+                    _row(item, name, engines[name], prompt_ids(model, item, settings.shots), settings)
+                )
+                writer.write(rows[-1])
+    return QualityResults(rows, unavailable, facts)
+
+
+_Engine = Callable[[str], Callable[[list[int], int], generating.TimedCompletion]]
+"""From a task, whose schema it compiles once, to a call that continues a prompt within a limit."""
+
+
+def _engine(name: str, model: LanguageModel) -> tuple[_Engine, str]:
+    """An engine and its version."""
+    kind = load_engine(name)
+    engine = kind(VocabularyData.from_vocabulary(model.vocabulary, getattr(model, "tokenizer", None)), 1)
+
+    @cache
+    def compiled(task: str) -> Callable[[list[int], int], generating.TimedCompletion]:
+        schema = make_item(task, 0, 0).schema
+        if name == OURS:
+            generator = generating.compile_constrained(model, schema)
+            return lambda prompt, limit: generating.generate_constrained(generator, prompt, limit)
+        made = engine.compile(schema, json.dumps(schema))
+        return lambda prompt, limit: generating.generate_with_masks(model, made, prompt, limit)
+
+    return compiled, kind.version
+
+
+def _row(
+    item: QualityItem, name: str, engine: _Engine, prompt: list[int], settings: QualitySettings
+) -> QualityRow:
+    row = QualityRow(item.task, item.id, name)
+    try:
+        found = engine(item.task)(prompt, settings.max_tokens)
+    except Exception as error:  # an engine refuses in whatever way it likes
+        row.error = error_text(error, with_type=True)
+        return row
+    row.text, row.cut, row.tokens = found.text, found.cut, found.tokens
+    value = read_object(found.text)
+    if isinstance(value, dict) and "answer" in value:
+        row.answer = str(value["answer"])
+        row.right = row.answer.strip(" ().").lower() == item.answer.lower()
+    row.repeated = repeats(found.text, value)
+    return row

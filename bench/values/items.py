@@ -1,0 +1,106 @@
+"""Documents and public rows as items: what is asked, and what is right."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any
+
+from constrained.bench.values.types import TYPES
+from constrained.constraint import choice
+from constrained.errors import InvalidArgument
+
+DOCUMENTS, LONG_DOCUMENTS = "documents", "long-documents"
+PUBLIC = ("e2e", "snips", "banking77", "bfcl-simple_python", "bfcl-multiple", "bfcl-live_simple", "bfcl-parallel")  # fmt: skip
+TASKS = (DOCUMENTS, LONG_DOCUMENTS, *PUBLIC)
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class ValueItem:
+    """One question.
+
+    Attributes:
+        task: out of `TASKS`.
+        id: its name in the task.
+        gold: the value that is right; of calls ``[{name: {argument: [accepted values]}}]``.
+        text: what is read; of calls what the user says.
+        constraint: a type, a JSON Schema or a choice; None: calls.
+        instructions: for the prompt.
+        messages: of a chat, of calls.
+        tools: that can be called.
+    """
+
+    task: str
+    id: str
+    gold: Any
+    text: str
+    constraint: Any = None
+    instructions: str | None = None
+    messages: Sequence[dict[str, Any]] = ()
+    tools: Sequence[dict[str, Any]] = ()
+
+
+def documents() -> Iterator[ValueItem]:
+    """The project's own documents, the short ones first."""
+    facts = {}
+    for row in _lines(_HERE / "documents.jsonl"):
+        facts[row["id"]] = row
+        yield ValueItem(DOCUMENTS, row["id"], row["gold"], row["text"], TYPES[row["type"]])
+    for row in _lines(_HERE / "long_documents.jsonl"):
+        short = facts[row["id"]]
+        yield ValueItem(LONG_DOCUMENTS, row["id"], short["gold"], row["text"], TYPES[short["type"]])
+
+
+def public(data: Path) -> Iterator[ValueItem]:
+    """The rows of a file of JSON lines, plain or gzipped, of the tasks `PUBLIC`.
+
+    Raises:
+        InvalidArgument: it cannot be read, or holds something else.
+    """
+    try:
+        for row in _lines(data):
+            yield _item(row)
+    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+        raise InvalidArgument(
+            f"{str(data)!r} cannot be read: {type(error).__name__}: {error}",
+            action="name a file of JSON lines with id, task and gold by --data",
+        ) from None
+
+
+def _item(row: dict[str, Any]) -> ValueItem:
+    task = row["task"]
+    if task not in PUBLIC:
+        raise ValueError(f"there is no task {task!r}")
+    if "tools" in row:
+        said = "\n".join(message["content"] for message in row["messages"])
+        return ValueItem(task, row["id"], row["gold"], said, messages=row["messages"], tools=row["tools"])
+    wanted = choice(row["options"]) if "options" in row else row["schema"]
+    return ValueItem(task, row["id"], row["gold"], row["text"], wanted, row["instructions"])
+
+
+def draw(items: Sequence[ValueItem], tasks: Sequence[str], limit: int, seed: int) -> list[ValueItem]:
+    """Some items of each task, the tasks in turn: a run that is interrupted has about as many of each.
+
+    Args:
+        items: all of them.
+        tasks: that are wanted.
+        limit: of each task; 0: all. A higher one adds items to those of a lower one.
+        seed: the same seed draws the same items.
+    """
+    drawn = []
+    for task in tasks:
+        some = sorted((item for item in items if item.task == task), key=lambda item: item.id)
+        random.Random(f"{seed} {task}").shuffle(some)
+        drawn.append(some[: limit or None])
+    return [item for item in chain.from_iterable(zip_longest(*drawn)) if item is not None]
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
+        yield from map(json.loads, lines)

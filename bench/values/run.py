@@ -1,0 +1,180 @@
+"""A whole run: all engines answer an item, one after another, before the next one comes; rows are written as they come."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from constrained.bench.harness.repetition import repeats
+from constrained.bench.harness.results import RowWriter, settle_folder, write_facts
+from constrained.bench.harness.settings import (
+    Progress,
+    check_distinct,
+    check_minimum,
+    check_names,
+    no_progress,
+)
+from constrained.bench.harness.worker_io import error_text
+from constrained.bench.speed.forward_counter import ForwardCounter
+from constrained.bench.values import items as i
+from constrained.bench.values.engines import VALUE_ENGINES, AnswerSettings, ValueEngine, value_engine
+from constrained.bench.values.judging import judge
+from constrained.bench.values.rows import ValueRow, read_rows
+from constrained.errors import InvalidArgument
+from constrained.models import load
+from constrained.models.hugging_face import HuggingFaceModel
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSettings:
+    """What to measure.
+
+    Attributes:
+        data: the public rows; None: only the project's own documents can be measured.
+        model: ``bundled``, or a name or folder that `constrained.load` takes.
+        tasks: out of `items.TASKS`.
+        engines: out of `VALUE_ENGINES`.
+        limit: items of each task; 0: all.
+        seed: of the draw of items, and of answers at a temperature.
+        max_tokens: of an answer.
+        temperature: 0: greedy.
+        threads: of torch.
+
+    Raises:
+        InvalidArgument: a value is out of range, or a task or an engine is unknown.
+    """
+
+    data: Path | None = None
+    model: str = "bundled"
+    tasks: tuple[str, ...] = i.TASKS
+    engines: tuple[str, ...] = VALUE_ENGINES
+    limit: int = 20
+    seed: int = 0
+    max_tokens: int = 192
+    temperature: float = 0.0
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        check_distinct(self.tasks, "task")
+        check_distinct(self.engines, "engine")
+        check_names(self.tasks, i.TASKS)
+        check_names(self.engines, VALUE_ENGINES)
+        check_minimum(self, limit=0, max_tokens=1, threads=1, temperature=0)
+        if self.data is None and set(self.tasks) & set(i.PUBLIC):
+            raise InvalidArgument(
+                "public tasks are named, and no data",
+                action="name the file by --data, or --tasks documents,long-documents",
+            )
+
+    @property
+    def measured(self) -> dict[str, Any]:
+        """The settings that rows depend on; the others may change when a run is resumed."""
+        left_out = ("data", "tasks", "engines", "limit")
+        found = {name: value for name, value in asdict(self).items() if name not in left_out}
+        return found | {"model": Path(self.model).name}
+
+
+@dataclass(frozen=True, slots=True)
+class ValueResults:
+    """What a run found.
+
+    Attributes:
+        rows: all of the folder, those of earlier runs too.
+        unavailable: engines that could not be started -> why.
+        facts: settings, machine, and versions of the engines.
+        items: by task and id, those of the run.
+    """
+
+    rows: list[ValueRow]
+    unavailable: dict[str, str]
+    facts: dict[str, Any]
+    items: Mapping[tuple[str, str], i.ValueItem]
+
+
+def run(
+    settings: ValueSettings, out: Path, progress: Progress = no_progress, *, resume: bool = False
+) -> ValueResults:
+    """Measures; writes each row as soon as it is known.
+
+    Args:
+        settings: what to measure.
+        out: folder of the rows.
+        progress: shows progress.
+        resume: go on in a folder that holds rows: measures what is not there yet.
+
+    Raises:
+        InvalidArgument: the data cannot be read, or the folder holds rows and is not to be resumed, or holds rows of
+            other settings.
+    """
+    known = [*i.documents(), *(i.public(settings.data) if settings.data else ())]
+    drawn = i.draw(known, settings.tasks, settings.limit, settings.seed)
+    facts = settle_folder(out, settings.measured, resume=resume)
+    rows = read_rows(out)
+    done = {(row.task, row.id, row.engine) for row in rows}
+    left = [
+        (item, name) for item in drawn for name in settings.engines if (item.task, item.id, name) not in done
+    ]
+    unavailable: dict[str, str] = {}
+    if left:
+        with ExitStack() as stack:
+            model = _loaded(settings, stack)
+            engines: dict[str, ValueEngine] = {}
+            for name in settings.engines:
+                try:
+                    engines[name], facts["versions"][name] = value_engine(name, model)
+                except ImportError as error:
+                    unavailable[name] = error_text(error)
+            write_facts(out, facts)
+            writer = stack.enter_context(RowWriter(out))
+            for count, (item, name) in enumerate(left):
+                progress(f"{item.task}, {name}", count, len(left))
+                if name in engines:
+                    rows.append(_row(item, name, engines[name], model, settings))
+                    writer.write(rows[-1])
+    return ValueResults(rows, unavailable, facts, {(item.task, item.id): item for item in known})
+
+
+def _loaded(settings: ValueSettings, stack: ExitStack) -> HuggingFaceModel:
+    """The model, with the threads of the settings as long as the stack is not closed."""
+    import torch
+
+    stack.callback(torch.set_num_threads, torch.get_num_threads())
+    torch.set_num_threads(settings.threads)
+    model = load(settings.model)
+    if not isinstance(model, HuggingFaceModel):
+        raise InvalidArgument(
+            f"{settings.model!r} is no model of transformers", action="name one that transformers loads"
+        )
+    _ = model.capabilities, model.no_engine  # trials are no passes of an answer
+    return model
+
+
+def _row(
+    item: i.ValueItem, name: str, engine: ValueEngine, model: HuggingFaceModel, settings: ValueSettings
+) -> ValueRow:
+    row = ValueRow(item.task, item.id, name, settings.temperature)
+    seed = zlib.crc32(f"{settings.seed} {item.task} {item.id}".encode())
+    try:
+        answer = engine(item)
+    except Exception as error:  # an engine refuses in whatever way it likes
+        row.refused = error_text(error, with_type=True)
+    else:
+        watch = ForwardCounter(model.model)
+        began = time.process_time()
+        try:
+            with watch:
+                found = answer(AnswerSettings(settings.max_tokens, settings.temperature, seed))
+        except Exception as error:  # nor do all of them fail in the same way
+            row.error = error_text(error, with_type=True)
+        else:
+            row.text, row.value, row.cut = found.text, found.value, found.cut
+            row.prompt_tokens, row.tokens = found.prompt_tokens, found.tokens
+            row.repeated = repeats(found.text, found.value)
+        row.seconds, row.passes = time.process_time() - began, watch.passes
+    row.scores = [asdict(score) for score in judge(item, row.value)]
+    return row
