@@ -102,7 +102,7 @@ _HOMES = {
     "ebnf": "constraint",
     "aextract": "extraction",
     "extract": "extraction",
-    "extract_dataset": "extraction.dataset",
+    "extract_dataset": "extraction.cluster.dataset",
     "extract_many": "extraction",
     "fill_masks": "automaton",
     "gbnf": "constraint",
@@ -185,7 +185,7 @@ if TYPE_CHECKING:
     from constrained.extraction import extract as extract
     from constrained.extraction import extract_many as extract_many
     from constrained.extraction import read_documents as read_documents
-    from constrained.extraction.dataset import extract_dataset as extract_dataset
+    from constrained.extraction.cluster.dataset import extract_dataset as extract_dataset
     from constrained.integrations.transformers import (
         ConstraintLogitsProcessor as ConstraintLogitsProcessor,
     )

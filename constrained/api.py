@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from constrained.decoding.cut import OnLimit, check_on_limit, truncation_first
-from constrained.extraction.extractor import value_generator
+from constrained.extraction.plan import value_generator
 from constrained.extraction.prompt import answer_request
 from constrained.models import Prompt
 

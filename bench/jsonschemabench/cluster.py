@@ -19,7 +19,7 @@ from constrained.bench.jsonschemabench.data import SchemaItem
 from constrained.bench.jsonschemabench.local import ModelWorker
 from constrained.bench.masks.supervise import EngineUnavailable
 from constrained.errors import InvalidArgument
-from constrained.extraction.ray_cluster import connected, load_ray
+from constrained.extraction.cluster.ray_cluster import connected, load_ray
 from constrained.extras import MissingExtra
 
 if TYPE_CHECKING:

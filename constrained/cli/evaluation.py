@@ -17,8 +17,8 @@ from constrained.cli.options import ConstraintOptions, DecodingOptions, JsonOpti
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
-    from constrained.extraction.results import ResultRow
-    from constrained.extraction.scoring import FieldScore
+    from constrained.extraction.files.results import ResultRow
+    from constrained.extraction.values.scoring import FieldScore
 
 EVAL_EPILOG = """\b
 Examples:
@@ -80,9 +80,9 @@ def evaluate(
     """
     constraint = inputs.read_constraint(target, json, for_generation=True)
     _check(documents, gold, results, files, (files, extraction, decoding))
-    from constrained.extraction.labelled import gold_by_document
-    from constrained.extraction.records import Columns, expand_inputs
-    from constrained.extraction.scoring import score_fields
+    from constrained.extraction.files.labelled import gold_by_document
+    from constrained.extraction.files.records import Columns, expand_inputs
+    from constrained.extraction.values.scoring import score_fields
 
     texts = expand_inputs([documents])
     alone = results is not None and gold is None
@@ -140,8 +140,8 @@ def _check(
 
 def _read(results: str, right: Mapping[str, Any]) -> dict[str, ResultRow]:
     """The results of a file for documents with a gold value."""
-    from constrained.extraction.labelled import read_results
-    from constrained.extraction.records import expand_inputs
+    from constrained.extraction.files.labelled import read_results
+    from constrained.extraction.files.records import expand_inputs
 
     rows = {id: row for id, row in read_results(expand_inputs([results])).items() if id in right}
     if not rows:
@@ -164,7 +164,7 @@ def _extract(
     """Results of all documents, and the settings that they depend on."""
     from constrained.cli.extract_files import FilesRun
     from constrained.cli.generation import Verbosity
-    from constrained.extraction.labelled import read_results
+    from constrained.extraction.files.labelled import read_results
 
     fresh: dict[str, ResultRow] = {}
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from constrained.cli.intervals import NO_VALUE, format_share_interval, paired_share_interval, sign_test
-from constrained.extraction.results import ResultRow
-from constrained.extraction.scoring import ExtractionScores, FieldCounts, FieldScore
+from constrained.extraction.files.results import ResultRow
+from constrained.extraction.values.scoring import ExtractionScores, FieldCounts, FieldScore
 
 Scores = Mapping[str, Sequence[FieldScore]]
 """By the id of the document."""

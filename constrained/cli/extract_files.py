@@ -22,8 +22,8 @@ from constrained.cli.options import DecodingOptions
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
-    from constrained.extraction.records import Record
-    from constrained.extraction.results import ResultFile, ResultRow
+    from constrained.extraction.files.records import Record
+    from constrained.extraction.files.results import ResultFile, ResultRow
 
 _WINDOW = 60.0
 """Seconds over which the rate is measured."""
@@ -112,7 +112,7 @@ class FilesRun:
     def _run(
         self, results: _Results, show: StatusCallback, stack: contextlib.ExitStack
     ) -> tuple[_Results, int, int]:
-        from constrained.extraction.records import (
+        from constrained.extraction.files.records import (
             STDIN,
             Columns,
             check_files,
@@ -154,7 +154,7 @@ class FilesRun:
         return results, left.count - progress.counted, len(checked.faults)
 
     def _check_engine(self) -> None:
-        from constrained.extraction.dataset import check_engine
+        from constrained.extraction.cluster.dataset import check_engine
 
         files, decoding = self.files, self.decoding
         check_engine(
@@ -171,8 +171,8 @@ class FilesRun:
         Raises:
             ConstrainedError: an option is wrong.
         """
-        from constrained.extraction.ray_actor import engine_settings
-        from constrained.extraction.results import run_settings
+        from constrained.extraction.cluster.ray_actor import engine_settings
+        from constrained.extraction.files.results import run_settings
         from constrained.sampling import resolve_sampler
 
         files, decoding = self.files, self.decoding
@@ -189,7 +189,7 @@ class FilesRun:
         return run_settings(decoding.model, self.constraint, options)
 
     def _result_file(self) -> ResultFile:
-        from constrained.extraction.results import ResultFile
+        from constrained.extraction.files.results import ResultFile
 
         files = self.files
         assert files.out is not None
@@ -211,12 +211,12 @@ class FilesRun:
 
     def _local_rows(self, records: Iterator[Record], begin: Callable[[], None]) -> Iterator[ResultRow]:
         from constrained.extraction import Document, Extractor
-        from constrained.extraction.results import result_row
+        from constrained.extraction.files.results import result_row
 
         decoding, watched = self.decoding, self.verbosity.progress
         model: Any
         if self.files.engine is EngineOption.vllm:
-            from constrained.extraction.vllm_engine import VllmModel
+            from constrained.extraction.cluster.vllm_engine import VllmModel
 
             generation.silence_libraries(bars=watched)
             model = VllmModel(decoding.model, **self.files.engine_arguments())
@@ -229,11 +229,11 @@ class FilesRun:
             yield result_row(extraction, is_json=self.constraint.is_json, details=self.files.detail_names())
 
     def _ray_rows(self, records: Iterator[Record], begin: Callable[[], None]) -> Iterator[ResultRow]:
-        from constrained.extraction import dataset
-        from constrained.extraction.ray_actor import ExtractionJob
-        from constrained.extraction.ray_cluster import connected
-        from constrained.extraction.records import Columns
-        from constrained.extraction.results import ResultRow
+        from constrained.extraction.cluster import dataset
+        from constrained.extraction.cluster.ray_actor import ExtractionJob
+        from constrained.extraction.cluster.ray_cluster import connected
+        from constrained.extraction.files.records import Columns
+        from constrained.extraction.files.results import ResultRow
 
         files = self.files
         pool = dataset.ActorPool(

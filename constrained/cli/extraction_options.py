@@ -128,7 +128,7 @@ class FilesOptions:
         Raises:
             InvalidArgument: there is no such column.
         """
-        from constrained.extraction.results import check_details
+        from constrained.extraction.files.results import check_details
 
         return check_details([] if self.details is None else self.details.replace(" ", "").split(","))
 

@@ -108,7 +108,7 @@ def run_generation(
         model = load_model(options.model, options.device, watched=verbosity.progress)
         from constrained.automaton import compile
         from constrained.decoding.cut import check_on_limit, truncation_first
-        from constrained.extraction.extractor import value_generator
+        from constrained.extraction.plan import value_generator
 
         on_limit = check_on_limit(options.on_limit.value)
         show_status("compiling the constraint")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from constrained.extraction.api import aextract, extract, extract_many
 from constrained.extraction.extraction import Document, Extraction
 from constrained.extraction.extractor import Extractor
+from constrained.extraction.files.records import read_documents
 from constrained.extraction.partial import Partial
-from constrained.extraction.records import read_documents
 
 __all__ = [
     "Document",

@@ -18,10 +18,10 @@ from weakref import WeakKeyDictionary
 from constrained.extraction.extraction import Document, Extraction
 from constrained.extraction.many import BATCH_SIZE, check_settings, new_batch
 from constrained.extraction.pipeline import Pipeline
-from constrained.extraction.steps import document_steps
+from constrained.extraction.read import document_steps
 
 if TYPE_CHECKING:
-    from constrained.extraction.extractor import Extractor
+    from constrained.extraction.plan import ExtractionPlan
     from constrained.models import LanguageModel
 
 
@@ -31,26 +31,24 @@ class BackgroundBatch:
     def __init__(self) -> None:
         """A batch without documents; its thread starts with the first one."""
         self._lock = threading.Lock()
-        self._waiting: deque[tuple[Future[Extraction[Any]], Extractor[Any], Document, Mapping[str, Any]]] = (
-            deque()
-        )
+        self._waiting: deque[
+            tuple[Future[Extraction[Any]], ExtractionPlan[Any], Document, Mapping[str, Any]]
+        ] = deque()
         self._thread: threading.Thread | None = None
 
     def submit(
-        self, extractor: Extractor[Any], document: Document, settings: Mapping[str, Any]
+        self, plan: ExtractionPlan[Any], document: Document, settings: Mapping[str, Any]
     ) -> Future[Extraction[Any]]:
         """Queues a document; cancelling its future frees its rows before the next step."""
         future: Future[Extraction[Any]] = Future()
         with self._lock:
-            self._waiting.append((future, extractor, document, settings))
+            self._waiting.append((future, plan, document, settings))
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, args=(extractor,), name="constrained-extraction"
-                )
+                self._thread = threading.Thread(target=self._run, args=(plan,), name="constrained-extraction")
                 self._thread.start()
         return future
 
-    def _run(self, first: Extractor[Any]) -> None:
+    def _run(self, first: ExtractionPlan[Any]) -> None:
         pipeline: Pipeline[Future[Extraction[Any]]] = Pipeline(new_batch(first, BATCH_SIZE, None))
         running: list[Future[Extraction[Any]]] = []
         while True:
@@ -58,14 +56,16 @@ class BackgroundBatch:
                 if not self._waiting and not running:
                     self._thread = None
                     return
-                begun: list[tuple[Future[Extraction[Any]], Extractor[Any], Document, Mapping[str, Any]]] = []
+                begun: list[
+                    tuple[Future[Extraction[Any]], ExtractionPlan[Any], Document, Mapping[str, Any]]
+                ] = []
                 while self._waiting and len(begun) + len(running) < BATCH_SIZE:
                     begun.append(self._waiting.popleft())
             try:
-                for future, extractor, document, settings in begun:
+                for future, plan, document, settings in begun:
                     if not future.cancelled():
                         running.append(future)
-                        pipeline.begin(future, document_steps(extractor, document, settings))
+                        pipeline.begin(future, document_steps(plan, document, settings))
                 for future in running:
                     if future.cancelled():
                         pipeline.cancel(future)
@@ -84,21 +84,21 @@ _batches: WeakKeyDictionary[LanguageModel, dict[bool, BackgroundBatch]] = WeakKe
 _lock = threading.Lock()
 
 
-def background_batch(extractor: Extractor[Any]) -> BackgroundBatch:
-    """The batch that an extractor shares with those of the same model, apart from those that speculate differently."""
-    generator = extractor.generator
+def background_batch(plan: ExtractionPlan[Any]) -> BackgroundBatch:
+    """The batch that a plan shares with those of the same model, apart from those that speculate differently."""
+    generator = plan.generator
     with _lock:
         batches = _batches.setdefault(generator.model, {})
         return batches.setdefault(generator._drafting is None, BackgroundBatch())
 
 
 async def extract_in_background(
-    extractor: Extractor[Any], document: Document, settings: Mapping[str, Any]
+    plan: ExtractionPlan[Any], document: Document, settings: Mapping[str, Any]
 ) -> Extraction[Any]:
     """Reads a document in the shared batch of its model.
 
     Raises:
         InvalidArgument, DoesNotFit, PromptTooLong: a setting is wrong for every document.
     """
-    check_settings(extractor, settings)
-    return await asyncio.wrap_future(background_batch(extractor).submit(extractor, document, settings))
+    check_settings(plan, settings)
+    return await asyncio.wrap_future(background_batch(plan).submit(plan, document, settings))

@@ -12,7 +12,7 @@ from constrained.automaton import Automaton
 from constrained.automaton.protocol import DEAD
 from constrained.constraint import Constraint
 from constrained.errors import ConstrainedError, InvalidArgument, VocabularyError
-from constrained.extraction.exact_json import in_schema_order, write_exact
+from constrained.extraction.values.exact_json import in_schema_order, write_exact
 
 _FORM = (
     "pass examples=[(text, value), ...]; a value is an instance of the type, a JSON value, or its JSON text"

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Generic
 
 from constrained.decoding.output import Output, ValueT
 from constrained.errors import ConstrainedError, InvalidArgument
-from constrained.extraction.document_view import (
+from constrained.extraction.values.document_view import (
     FieldView,
     field_views,
     html_page,
@@ -20,8 +20,8 @@ from constrained.extraction.document_view import (
     render_fields,
     render_html,
 )
-from constrained.extraction.fields import FieldProbability, score_fields
-from constrained.extraction.grounding import NO_SPAN, SpanMatch, find_spans, json_value
+from constrained.extraction.values.fields import FieldProbability, score_fields
+from constrained.extraction.values.grounding import NO_SPAN, SpanMatch, find_spans, json_value
 
 if TYPE_CHECKING:
     from constrained.decoding import Generator

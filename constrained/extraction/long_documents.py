@@ -17,18 +17,18 @@ from constrained.errors import (
     UnsatisfiableConstraint,
 )
 from constrained.extraction.chunks import TextChunk, split_text
-from constrained.extraction.exact_json import in_schema_order, read_exact, resolve, write_exact
+from constrained.extraction.completions import completions
 from constrained.extraction.examples import accepts_text, json_separators
 from constrained.extraction.extraction import Document, Extraction, Part, output_fields, part_spans
-from constrained.extraction.merge import MergedValue, merge_values
-from constrained.extraction.steps import completions
+from constrained.extraction.values.exact_json import in_schema_order, read_exact, resolve, write_exact
+from constrained.extraction.values.merge import MergedValue, merge_values
 
 if TYPE_CHECKING:
     from constrained.decoding import Generator
-    from constrained.extraction.extractor import Extractor
-    from constrained.extraction.fields import FieldProbability
-    from constrained.extraction.grounding import SpanMatch
+    from constrained.extraction.plan import ExtractionPlan
     from constrained.extraction.prompt import Messages
+    from constrained.extraction.values.fields import FieldProbability
+    from constrained.extraction.values.grounding import SpanMatch
 
 _T = TypeVar("_T")
 
@@ -36,17 +36,17 @@ _SMALLEST = 16
 """Tokens that a chunk must be able to have."""
 
 
-def plan_chunks(extractor: Extractor[Any], text: str, settings: Mapping[str, Any]) -> list[TextChunk]:
+def plan_chunks(plan: ExtractionPlan[Any], text: str, settings: Mapping[str, Any]) -> list[TextChunk]:
     """The parts in which a text is read; one if it is short enough.
 
     Raises:
         PromptTooLong: the prompt without a text leaves no room for one.
     """
     whole = [TextChunk(0, len(text))]
-    model = extractor.generator.model
-    size = extractor.chunk_tokens
+    model = plan.generator.model
+    size = plan.chunk_tokens
     if model.context is not None:
-        prompt = len(model.encode(extractor.prompt(".", extractor.part_generator.constraint)))
+        prompt = len(model.encode(plan.prompt(".", plan.part_generator.constraint)))
         room = model.context - prompt
         reserved = settings.get("max_tokens") or min(limits.DEFAULT_TOKENS, room // 3)
         if room - reserved < _SMALLEST:
@@ -69,19 +69,19 @@ def plan_chunks(extractor: Extractor[Any], text: str, settings: Mapping[str, Any
 
     if count_tokens(text) <= size:
         return whole
-    overlap = size // 8 if extractor.overlap_tokens is None else extractor.overlap_tokens
+    overlap = size // 8 if plan.overlap_tokens is None else plan.overlap_tokens
     return split_text(text, count_tokens, size, min(overlap, size // 2))
 
 
 def part_steps(
-    extractor: Extractor[Any], document: Document, chunks: Sequence[TextChunk], settings: Mapping[str, Any]
+    plan: ExtractionPlan[Any], document: Document, chunks: Sequence[TextChunk], settings: Mapping[str, Any]
 ) -> Coroutine[list[BatchedRequest], None, Extraction[Any]]:
     """Reads a document in parts; the result is an `Extraction`."""
-    generator = extractor.generator if len(chunks) == 1 else extractor.part_generator
+    generator = plan.generator if len(chunks) == 1 else plan.part_generator
     parts: list[_ReadPart] = []
     attempts = 0
     merged = MergedValue(None)
-    for number in range(extractor.passes):
+    for number in range(plan.passes):
         if number:
             missing = (
                 _missing(merged.value, generator.constraint.local_schema)
@@ -90,22 +90,22 @@ def part_steps(
             )
             if not missing:
                 break
-            generator = extractor.member_generator(tuple(missing))
+            generator = plan.member_generator(tuple(missing))
         read, requests, failure = [], [], None
         for chunk in chunks:
             text = document.text[chunk.start : chunk.end]
             if not text.strip():
                 continue
             try:
-                bound = extractor.bound(generator, text)
+                bound = plan.bound(generator, text)
             except UnsatisfiableConstraint as error:  # a number is wanted, and this part has none
                 failure = error
                 continue
             read.append(chunk)
-            requests.append((bound, extractor.prompt(text, generator.constraint)))
+            requests.append((bound, plan.prompt(text, generator.constraint)))
         if failure is not None and not parts and not requests:
             return Extraction(document.id, document.text, error=failure, attempts=attempts)
-        outcomes = yield from completions(extractor, requests, settings)
+        outcomes = yield from completions(plan, requests, settings)
         attempts += sum(one.attempts for one in outcomes)
         for chunk, (bound, _), (outcome, _, prompt) in zip(read, requests, outcomes, strict=True):
             if isinstance(outcome, ConstrainedError):
@@ -119,9 +119,9 @@ def part_steps(
                 )
             part = Part(chunk.start, chunk.end, outcome)
             parts.append(_ReadPart(document.text, part, (bound, prompt)))
-        constraint = extractor.generator.constraint
+        constraint = plan.generator.constraint
         merged = merge_values(parts, constraint.local_schema if constraint.is_json else None)
-    return _result(extractor, document, parts, merged, attempts)
+    return _result(plan, document, parts, merged, attempts)
 
 
 class _ReadPart:
@@ -167,9 +167,9 @@ def _missing(value: Any, schema: Any) -> list[str]:
 
 
 def _result(
-    extractor: Extractor[Any], document: Document, read: list[_ReadPart], merged: MergedValue, attempts: int
+    plan: ExtractionPlan[Any], document: Document, read: list[_ReadPart], merged: MergedValue, attempts: int
 ) -> Extraction[Any]:
-    generator = extractor.generator
+    generator = plan.generator
     constraint, common = generator.constraint, (document.id, document.text)
     parts = tuple(one.part for one in read)
     text = merged.value

@@ -13,11 +13,11 @@ from constrained.extraction.documents import iterate_documents, to_document
 from constrained.extraction.extraction import Document, Extraction
 from constrained.extraction.pipeline import Pipeline
 from constrained.extraction.progress import progress_bar
-from constrained.extraction.steps import document_steps
+from constrained.extraction.read import document_steps
 from constrained.models.memory import batch_token_limit
 
 if TYPE_CHECKING:
-    from constrained.extraction.extractor import Extractor
+    from constrained.extraction.plan import ExtractionPlan
 
 BATCH_SIZE = 32
 """Default of `batch_size`."""
@@ -31,11 +31,11 @@ _WINDOW = 4
 
 
 def extract_one(
-    extractor: Extractor[Any], document: Document, settings: Mapping[str, Any]
+    plan: ExtractionPlan[Any], document: Document, settings: Mapping[str, Any]
 ) -> Extraction[Any]:
     """Reads one document; its parts run side by side if it has several."""
-    pipeline: Pipeline[int] = Pipeline(new_batch(extractor, BATCH_SIZE, None))
-    pipeline.begin(0, document_steps(extractor, document, settings))
+    pipeline: Pipeline[int] = Pipeline(new_batch(plan, BATCH_SIZE, None))
+    pipeline.begin(0, document_steps(plan, document, settings))
     try:
         while True:
             for _, result in pipeline.step():
@@ -46,7 +46,7 @@ def extract_one(
 
 
 def extract_documents(
-    extractor: Extractor[Any],
+    plan: ExtractionPlan[Any],
     documents: Iterable[Any],
     *,
     batch_size: int = BATCH_SIZE,
@@ -60,25 +60,25 @@ def extract_documents(
     if errors not in ("collect", "raise"):
         raise InvalidArgument(f"errors is {errors!r}", action='pass "collect" or "raise"')
     items = iterate_documents(documents)
-    batch = new_batch(extractor, batch_size, max_batch_tokens)
-    check_settings(extractor, settings)
+    batch = new_batch(plan, batch_size, max_batch_tokens)
+    check_settings(plan, settings)
     total = len(documents) if isinstance(documents, Sized) else None
-    found = _results(extractor, items, batch, settings, window=_WINDOW * batch_size if ordered else None)
+    found = _results(plan, items, batch, settings, window=_WINDOW * batch_size if ordered else None)
     return _reported(found, total, errors=errors, progress=progress)
 
 
-def new_batch(extractor: Extractor[Any], batch_size: int, max_batch_tokens: int | None) -> Requests:
-    """An empty batch for the requests of an extractor.
+def new_batch(plan: ExtractionPlan[Any], batch_size: int, max_batch_tokens: int | None) -> Requests:
+    """An empty batch for the requests of a plan.
 
     Raises:
         InvalidArgument: a size is not a whole number >= 1; or the model is in an engine that cannot sample like this.
     """
-    generator = extractor.generator
+    generator = plan.generator
     for name, value in (("batch_size", batch_size), ("max_batch_tokens", max_batch_tokens)):
         if value is not None and not limits.nonnegative_int(name, value):
             raise InvalidArgument(f"{name} is {value!r}", action="pass a whole number >= 1")
     if isinstance(generator.model, EngineModel):
-        return generator.model.requests(generator.sampler, batch_size, closes=extractor.on_limit == "close")
+        return generator.model.requests(generator.sampler, batch_size, closes=plan.on_limit == "close")
     if max_batch_tokens is None and batch_size > 1:
         max_batch_tokens = batch_token_limit(generator.model)
     return RequestBatch(
@@ -86,7 +86,7 @@ def new_batch(extractor: Extractor[Any], batch_size: int, max_batch_tokens: int 
     )
 
 
-def check_settings(extractor: Extractor[Any], settings: Mapping[str, Any]) -> None:
+def check_settings(plan: ExtractionPlan[Any], settings: Mapping[str, Any]) -> None:
     """Refuses settings that no document could be read with.
 
     Raises:
@@ -94,7 +94,7 @@ def check_settings(extractor: Extractor[Any], settings: Mapping[str, Any]) -> No
         DoesNotFit: the shortest completion is longer than `max_tokens`.
         PromptTooLong: it is longer than the model's context.
     """
-    generator = extractor.generator
+    generator = plan.generator
     shape = dict(settings)
     max_tokens, seed = shape.pop("max_tokens", None), shape.pop("seed", None)
     limits.check_names(shape)
@@ -103,7 +103,7 @@ def check_settings(extractor: Extractor[Any], settings: Mapping[str, Any]) -> No
 
 
 def _results(
-    extractor: Extractor[Any],
+    plan: ExtractionPlan[Any],
     items: Iterator[Any],
     batch: Requests,
     settings: Mapping[str, Any],
@@ -131,7 +131,7 @@ def _results(
                 except ConstrainedError as error:
                     held[read] = Extraction(read, "", error=error, attempts=0)
                 else:
-                    pipeline.begin(read, document_steps(extractor, document, settings))
+                    pipeline.begin(read, document_steps(plan, document, settings))
                 read += 1
             held.update(pipeline.step())
             while held and (window is None or yielded in held):

@@ -12,8 +12,8 @@ from constrained.decoding import Generator
 from constrained.decoding.cut import OnLimit, truncation_first
 from constrained.decoding.output import ValueT
 from constrained.errors import InvalidArgument
-from constrained.extraction.exact_json import resolve
 from constrained.extraction.extraction import Extraction
+from constrained.extraction.values.exact_json import resolve
 
 if TYPE_CHECKING:
     from constrained.extraction.prompt import Messages

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import constrained
-from constrained.extraction.scoring import ExtractionScores, score_fields
+from constrained.extraction.values.scoring import ExtractionScores, score_fields
 
 
 @dataclass

@@ -26,7 +26,7 @@ from constrained import decoding, models, server
 from constrained.cli import main
 from constrained.cli.generation import indent_json
 from constrained.decoding.speculation import Speculation
-from constrained.extraction import extractor
+from constrained.extraction import plan
 from tests.tools.cli_driver import replace_models
 
 PERSON = {
@@ -387,7 +387,7 @@ def test_commands_speculate_by_default_as_the_functions_do(
             super().__init__(*args, **options)
             made.append(self)
 
-    monkeypatch.setattr(extractor, "Generator", Recorded)
+    monkeypatch.setattr(plan, "Generator", Recorded)
     assert cli(command, "Ada", "--schema", "person.json", *arguments).out == ADA + "\n"
     assert [generator.speculation for generator in made] == [expected]
 

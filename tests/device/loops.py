@@ -10,7 +10,7 @@ import pytest
 import constrained
 from constrained import CARS, Generator, Local, Speculation
 from constrained.decoding.request_batch import BatchedRequest, RequestBatch
-from constrained.extraction.extractor import value_generator
+from constrained.extraction.plan import value_generator
 
 CONSTRAINT = constrained.regex(r'\{"name": "[^"\\]{4,7}"\}')
 """With forced tokens, and with places at which nearly every token is allowed, for a model of random weights."""

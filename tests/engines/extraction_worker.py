@@ -9,7 +9,7 @@ from typing import Any
 
 import constrained
 from constrained import Extractor, choice, json_schema, predicate, regex
-from constrained.extraction.vllm_engine import VllmModel
+from constrained.extraction.cluster.vllm_engine import VllmModel
 
 OPTIONS: dict[str, Any] = {
     "dtype": "float32",

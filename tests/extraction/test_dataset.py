@@ -22,9 +22,9 @@ import pytest
 
 from constrained import InvalidArgument
 from constrained.errors import DocumentError, WorkerError
-from constrained.extraction.dataset import ActorPool, extract_dataset
-from constrained.extraction.parquet_files import read_rows
-from constrained.extraction.results import ResultRow
+from constrained.extraction.cluster.dataset import ActorPool, extract_dataset
+from constrained.extraction.files.parquet_files import read_rows
+from constrained.extraction.files.results import ResultRow
 from constrained.extras import MissingExtra
 from constrained.testing import ScriptedModel
 from tests.tools.cli_driver import BYTES
@@ -95,7 +95,7 @@ def test_what_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 def test_a_block_that_is_read_twice_is_one_file(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
-    from constrained.extraction.ray_actor import write_part
+    from constrained.extraction.cluster.ray_actor import write_part
 
     rows = [ResultRow("1", "{}"), ResultRow("2", None, "why", "Truncated")]
     write_part(str(tmp_path), rows)
@@ -111,7 +111,7 @@ def test_a_block_that_is_read_twice_is_one_file(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    from constrained.extraction.ray_cluster import connected
+    from constrained.extraction.cluster.ray_cluster import connected
 
     with connected(None, cores=2) as ray:
         yield ray

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 import constrained
 from constrained.automaton import compile
 from constrained.constraint import json_schema, regex
-from constrained.extraction.fields import by_doubt, score_fields
-from constrained.extraction.json_places import scalar_places
+from constrained.extraction.values.fields import by_doubt, score_fields
+from constrained.extraction.values.json_places import scalar_places
 from constrained.models.base import Prompt
 from constrained.testing import EnumerableModel, ScriptedModel
 from constrained.testing.models import FunctionModel

@@ -27,10 +27,10 @@ from constrained import (
     python_type,
 )
 from constrained.automaton import DEAD, TokenAutomaton
-from constrained.extraction.document_view import field_views, html_page, render_document, render_html
+from constrained.extraction.values.document_view import field_views, html_page, render_document, render_html
 from constrained.extraction.extraction import Extraction
-from constrained.extraction.grounding import choose_places, find_spans, iterate_scalars
-from constrained.extraction.json_places import scalar_places
+from constrained.extraction.values.grounding import choose_places, find_spans, iterate_scalars
+from constrained.extraction.values.json_places import scalar_places
 from constrained.grammars.text.quantities import find_quantities
 from tests.support.grounded_documents import make_document
 

@@ -19,8 +19,8 @@ import constrained
 from constrained import Extractor, Span, extract, extract_many
 from constrained.constraint.optional_members import optional_members
 from constrained.extraction.chunks import split_text
-from constrained.extraction.exact_json import in_schema_order, read_exact, write_exact
-from constrained.extraction.merge import merge_values
+from constrained.extraction.values.exact_json import in_schema_order, read_exact, write_exact
+from constrained.extraction.values.merge import merge_values
 from constrained.testing import ScriptedModel
 from tests.support.finite import byte_vocabulary
 

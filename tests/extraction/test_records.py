@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from constrained.errors import DocumentError
 from constrained.extraction import Document, read_documents
-from constrained.extraction.records import Columns, check_files, expand_inputs
+from constrained.extraction.files.records import Columns, check_files, expand_inputs
 from constrained.extras import MissingExtra
 
 pa = pytest.importorskip("pyarrow")
@@ -192,7 +192,7 @@ def test_missing_files_and_patterns() -> None:
 
 
 def test_a_text_beyond_the_limit_is_refused_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    from constrained.extraction import records
+    from constrained.extraction.files import records
 
     monkeypatch.setattr(records, "TEXT_LIMIT", 1000)
     monkeypatch.setattr(records, "_LINE_LIMIT", 4000)

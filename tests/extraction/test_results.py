@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from constrained.errors import DocumentError
-from constrained.extraction.durable_files import LineFile
-from constrained.extraction.results import ResultFile, ResultRow
+from constrained.extraction.files.durable_files import LineFile
+from constrained.extraction.files.results import ResultFile, ResultRow
 
 SETTINGS = {"model": "tiny", "temperature": 0.5, "examples": None}
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and descriptors as POSIX has them")
@@ -128,7 +128,7 @@ def test_zeros_behind_the_last_line_are_cut_off_and_damage_in_the_middle_is_name
 
 WRITER = """
     import sys
-    from constrained.extraction.results import ResultFile, ResultRow
+    from constrained.extraction.files.results import ResultFile, ResultRow
     with ResultFile(sys.argv[1], {}, resume=True) as file:
         print("open", flush=True)
         for number in range(10 ** 9):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.extraction.scoring import (
+from constrained.extraction.values.scoring import (
     ExtractionScores,
     _cheapest_assignment,
     _scalars,

@@ -8,7 +8,7 @@ import pytest
 
 from constrained.bench.values.items import DOCUMENTS, ValueItem, documents
 from constrained.extraction import Extractor
-from constrained.extraction.scoring import ExtractionScores, score_fields
+from constrained.extraction.values.scoring import ExtractionScores, score_fields
 from constrained.models.hugging_face import HuggingFaceModel
 
 pytestmark = pytest.mark.real

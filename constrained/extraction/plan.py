@@ -1,0 +1,200 @@
+"""`ExtractionPlan`: how documents are read."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, overload
+
+from constrained.automaton import Automaton
+from constrained.constraint import as_constraint
+from constrained.decoding import Generator, limits
+from constrained.decoding.cut import OnLimit, check_on_limit
+from constrained.decoding.output import ValueT
+from constrained.errors import InvalidArgument, UnsupportedConstraint
+from constrained.extraction.binding import bound_generator
+from constrained.extraction.examples import check_examples
+from constrained.extraction.prompt import Messages, PromptExtras, extraction_prompt
+from constrained.sampling import AWRS, Local
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from constrained.constraint import Constraint
+    from constrained.decoding import Speculation
+    from constrained.extraction.options import ExtractorOptions
+    from constrained.sampling import Sampler
+
+
+class ExtractionPlan(Generic[ValueT]):
+    """How documents are read: with which generator and prompt, within which limits, in which parts. Safe to share between threads.
+
+    Attributes:
+        generator: generates the completions.
+        extras: what the prompt says besides the type and the document.
+        retries, on_limit, long, chunk_tokens, overlap_tokens, passes, require_grounding: as passed to `__init__`.
+    """
+
+    generator: Generator[ValueT]
+
+    @overload
+    def __init__(self, model: Any, constraint: type[ValueT], **options: Unpack[ExtractorOptions]) -> None: ...
+
+    @overload
+    def __init__(
+        self: ExtractionPlan[Any], model: Any, constraint: Any, **options: Unpack[ExtractorOptions]
+    ) -> None: ...
+
+    def __init__(
+        self,
+        model: Any,
+        constraint: Any,
+        *,
+        instructions: str | None = None,
+        examples: Sequence[tuple[str, Any]] = (),
+        context: str | None = None,
+        sampler: str | Sampler | None = None,
+        speculation: str | Speculation | None = "auto",
+        on_limit: OnLimit = "raise",
+        retries: int = 0,
+        long: Literal["error", "split"] = "error",
+        chunk_tokens: int | None = None,
+        overlap_tokens: int | None = None,
+        passes: int = 1,
+        require_grounding: bool = False,
+    ) -> None:
+        """Loads the model, compiles the constraint, and checks the examples.
+
+        Args:
+            model: a `LanguageModel`, or what `constrained.load` makes one of.
+            constraint: a Python type, a JSON Schema, or a `Constraint`.
+            instructions: what to look for and how, for the prompt.
+            examples: pairs of a text and the value that is right for it, for the prompt. A value is an instance of the type,
+                a JSON value, or its JSON text; it has to satisfy the constraint.
+            context: what is known about the documents, for the prompt.
+            sampler: a name or a configured sampler, as for `Generator`.
+            speculation: as for `Generator`; by default draft tokens are verified where that saves time.
+            on_limit: ``"raise"``: `Truncated` where the token limit changed or ended a completion; ``"close"`` takes the value
+                that was closed in time, see `Output.cut`.
+            retries: generate a value again, at most so many times, if code of the type (a validator) refuses it. The model
+                is shown the refused answer and the reason, and samples: at the temperature of the call, or at 0.7
+                if that is greedy.
+            long: ``"split"`` reads a document in parts that is too long for the model's context, or has more than
+                `chunk_tokens` tokens. The parts overlap, are read side by side, and may leave out members of objects; their
+                values are merged (`constrained.extraction.values.merge`), and the result has to satisfy the constraint.
+                ``"error"``: `PromptTooLong`.
+            chunk_tokens: most tokens of a part; by default what the context has room for. Small models read short parts better.
+            overlap_tokens: most tokens that a part repeats of the one before; by default an eighth of a part.
+            passes: with 2, members of the top-level object that got no value are asked for once more, without the others
+                (``long="split"`` only).
+            require_grounding: all strings of a value are spans of the document, and all numbers, dates and times are
+                among those that it states; see `Constraint.bind`. Enumerated values and booleans stay as they are.
+
+        Raises:
+            InvalidArgument: an argument is out of range, or an example does not satisfy the constraint.
+            ConstrainedError: as `Generator`.
+        """
+        self.on_limit: OnLimit = check_on_limit(on_limit)
+        self.retries = limits.nonnegative_int("retries", retries)
+        self.long = _one_of("long", long, ("error", "split"))
+        self.chunk_tokens = _at_least("chunk_tokens", chunk_tokens, 16)
+        self.overlap_tokens = _at_least("overlap_tokens", overlap_tokens, 0)
+        self.passes = _one_of("passes", passes, (1, 2))
+        for name, value in (("instructions", instructions), ("context", context)):
+            if value is not None and not isinstance(value, str):
+                raise InvalidArgument(f"{name} is of type {type(value).__name__}", action="pass a str")
+        if long == "error" and (chunk_tokens is not None or overlap_tokens is not None or passes != 1):
+            raise InvalidArgument(
+                "chunk_tokens, overlap_tokens and passes are for documents that are read in parts",
+                action='pass long="split" too',
+            )
+        self._make_generator = functools.partial(
+            value_generator, model, sampler=sampler, speculation=speculation
+        )
+        self.require_grounding = require_grounding
+        if not isinstance(constraint, Automaton):
+            constraint = as_constraint(constraint).without_document()
+        self.generator = self._make_generator(constraint)
+        if require_grounding:
+            self.generator.constraint.bind("", require_grounding=True)  # raises where that is not supported
+        # Further generators, for parts of documents, take the model as it was loaded here.
+        self._make_generator = functools.partial(
+            value_generator, self.generator.model, sampler=sampler, speculation=speculation
+        )
+        self._members: dict[tuple[str, ...], Generator[Any]] = {}
+        constraint = self.generator.constraint
+        if long == "split" and getattr(constraint, "whitespace", None) == "indent":
+            raise UnsupportedConstraint(
+                "values of parts cannot be merged into indented JSON", action="use another whitespace"
+            )
+        if long == "split" and (hasattr(constraint, "content") or hasattr(constraint, "tags")):
+            raise UnsupportedConstraint(
+                f"values of parts cannot be merged that stand in free text: {constraint.render()}",
+                action='use the constraint of the values alone, or long="error" and texts that are short enough',
+            )
+        checked = check_examples(examples, constraint, self.generator.automaton)
+        self.extras = PromptExtras(instructions, context, checked)
+
+    def prompt(self, text: str, constraint: Constraint | None = None) -> Messages:
+        """The chat that asks for the value of a text.
+
+        Args:
+            text: what is read.
+            constraint: of another generator, for a part of a document.
+
+        Raises:
+            PromptError: the text is empty, or cannot be read.
+        """
+        return extraction_prompt(text, constraint or self.generator.constraint, self.extras)
+
+    def bound(self, generator: Generator[Any], text: str) -> Generator[Any]:
+        """The generator for one document: itself, unless values have spans of the document.
+
+        Raises:
+            ConstrainedError: no value of the document satisfies the constraint.
+        """
+        return bound_generator(generator, text, require_grounding=self.require_grounding)
+
+    @property
+    def part_generator(self) -> Generator[Any]:
+        """Generates the values of parts, whose objects may leave out members."""
+        return self.member_generator(None)
+
+    def member_generator(self, names: tuple[str, ...] | None) -> Generator[Any]:
+        """Generates values of parts with these members of the top-level object only; None: with all."""
+        key = ("*",) if names is None else ("", *names)
+        if key not in self._members:
+            constraint = self.generator.constraint
+            relaxed = constraint.optional_members(names)
+            self._members[key] = self.generator if relaxed is constraint else self._make_generator(relaxed)
+        return self._members[key]
+
+
+def value_generator(
+    model: Any,
+    constraint: Any,
+    sampler: str | Sampler | None,
+    speculation: str | Speculation | None,
+) -> Generator[Any]:
+    """A generator whose values are wanted, and not their weights.
+
+    It draws the same tokens, mostly without masks, and without a forward pass for an end that must come.
+    """
+    generator = Generator(model, constraint, sampler=sampler, speculation=speculation)
+    if generator.sampler == Local():
+        generator.sampler = Local(weights=False)
+    elif generator.sampler == AWRS():
+        generator.sampler = AWRS(ends="certain")
+    return generator
+
+
+def _one_of(name: str, value: Any, known: tuple[Any, ...]) -> Any:
+    if value not in known or isinstance(value, bool):
+        raise InvalidArgument(f"{name} is {value!r}", action="pass " + " or ".join(map(repr, known)))
+    return value
+
+
+def _at_least(name: str, value: int | None, least: int) -> int | None:
+    if value is not None and limits.nonnegative_int(name, value) < least:
+        raise InvalidArgument(f"{name} is {value!r}", action=f"pass a whole number >= {least}")
+    return value

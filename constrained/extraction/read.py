@@ -1,0 +1,34 @@
+"""Reading one document: whole, or in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from constrained.errors import ConstrainedError, PromptTooLong
+from constrained.extraction.completions import completions
+from constrained.extraction.extraction import Document, Extraction
+from constrained.extraction.long_documents import part_steps, plan_chunks
+from constrained.extraction.pipeline import DocumentSteps
+from constrained.extraction.plan import ExtractionPlan
+
+
+def document_steps(
+    plan: ExtractionPlan[Any], document: Document, settings: Mapping[str, Any]
+) -> DocumentSteps:
+    """Reads one document; the result is an `Extraction`."""
+    try:
+        messages = plan.prompt(document.text)
+        chunks = plan_chunks(plan, document.text, settings) if plan.long == "split" else []
+        if len(chunks) > 1 or (chunks and plan.passes > 1):
+            return (yield from part_steps(plan, document, chunks, settings))
+        generator = plan.bound(plan.generator, document.text)
+    except ConstrainedError as error:
+        text = document.text if isinstance(document.text, str) else ""
+        return Extraction[Any](document.id, text, error=error, attempts=0)
+    ((outcome, attempts, last),) = yield from completions(plan, [(generator, messages)], settings)
+    if isinstance(outcome, PromptTooLong) and plan.long != "split":
+        outcome.reword(action='pass long="split" to read it in parts, or use a model with a longer context')
+    if isinstance(outcome, ConstrainedError):
+        return Extraction[Any](document.id, document.text, error=outcome, attempts=attempts)
+    return Extraction(document.id, document.text, outcome, attempts=attempts, _requests=((generator, last),))
