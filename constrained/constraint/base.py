@@ -104,6 +104,10 @@ class Constraint:
         """
         raise NotImplementedError
 
+    def standard_text(self, text: str) -> str:
+        """A completion without what the constraint lets a model write otherwise: of a Python type, dates as in ISO 8601."""
+        return text
+
     def problems(self, text: str) -> list[Problem]:
         """What is wrong with a text, as far as it can be named: by the schema, for JSON; none for other constraints."""
         return []

@@ -9,7 +9,14 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from constrained.constraint.base import Constraint, digest, shorten
-from constrained.constraint.json_text import copy_schema, read_schema, read_value, write_schema
+from constrained.constraint.json_text import (
+    copy_schema,
+    read_exact,
+    read_schema,
+    read_value,
+    write_exact,
+    write_schema,
+)
 from constrained.constraint.optional_members import optional_members
 from constrained.errors import InvalidConstraint, Problem, RejectedValue
 
@@ -26,9 +33,15 @@ PropertyOrder = Literal["schema", "any"]
 """Order of the members of an object: that of the schema, or any."""
 
 
+Dates = Literal["iso", "written"]
+"""Texts of dates: ISO 8601 alone, or what people write, too."""
+
 MAX_DIGITS = 24
 """Digits of a number without bounds, of a Python type or of a schema in the place of a constraint: more than identifiers and
 64-bit numbers have, so that only a model that repeats itself meets the limit."""
+
+ONE_LINE = (", ", ": ")
+"""Separators of JSON in one line, as `json.dumps` and chat templates write it."""
 
 _MOST_SHARED = 20_000
 """Characters of the longest schema whose rules are kept for other constraints."""
@@ -296,13 +309,14 @@ class _PythonTypeConstraint(_JsonConstraint):
 
     hint: Any
     _spec: TypeSpec
+    dates: Dates = "iso"
 
     @cached_property
     def schema(self) -> Any:
         return self._spec.schema
 
     def parse(self, text: str) -> Any:
-        value = read_value(text)
+        value = read_value(self.standard_text(text))
         try:
             return self._spec.build(value)
         except Exception as error:  # whatever the type's own code raises
@@ -313,6 +327,17 @@ class _PythonTypeConstraint(_JsonConstraint):
                 text=text,
                 value=value,
             ) from error
+
+    def standard_text(self, text: str) -> str:
+        if self.dates == "iso":
+            return text
+        from constrained.grammars.types.written_dates import standard_dates
+
+        value = read_exact(text)
+        root = json.loads(self._text)
+        standard = standard_dates(value, root, root)
+        separators = self.options.get("separators")
+        return text if standard == value else write_exact(standard, tuple(separators or ONE_LINE))
 
     def render(self) -> str:
         return f"JSON of the type {self._spec.title}"
@@ -330,7 +355,7 @@ class _PythonTypeConstraint(_JsonConstraint):
     __hash__ = Constraint.__hash__
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _of_type, (self.hint, self.whitespace, self.options)
+        return _of_type, (self.hint, self.whitespace, self.options, self.dates)
 
 
 def python_type(
@@ -341,6 +366,7 @@ def python_type(
     separators: tuple[str, str] | None = None,
     ensure_ascii: bool | None = None,
     max_digits: int | None = MAX_DIGITS,
+    dates: Dates = "iso",
 ) -> Constraint:
     """JSON of a Python type; the value is an instance of the type.
 
@@ -356,6 +382,8 @@ def python_type(
         separators: as in `json.dumps`; see `json_schema`.
         ensure_ascii: whether characters beyond ASCII are escaped; see `json_schema`.
         max_digits: digits that a number without bounds may have before its point and after it; None: no limit.
+        dates: ``"written"``: a `date` without bounds may also be written as people do (``8 September 2001``; see
+            `constrained.grammars.json_schema.text.python.times.written_dates`), and is of the years 1000 to 2999.
 
     Raises:
         UnsupportedConstraint: part of the type cannot be written as JSON; names its place, such as `Order.items[].price`.
@@ -368,14 +396,23 @@ def python_type(
         "max_digits": _checked_digits(max_digits),
     }
     options = {name: value for name, value in arguments.items() if value is not None}
-    return _of_type(hint, _checked(whitespace), options)
+    if dates not in get_args(Dates):
+        raise InvalidConstraint(f"dates={dates!r} is not known", action="use 'iso' or 'written'")
+    return _of_type(hint, _checked(whitespace), options, dates)
 
 
-def _of_type(hint: Any, whitespace: Whitespace, options: Mapping[str, Any]) -> Constraint:
+def _of_type(
+    hint: Any, whitespace: Whitespace, options: Mapping[str, Any], dates: Dates = "iso"
+) -> Constraint:
     from constrained.grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
     from constrained.grammars.types import type_spec
 
     spec = type_spec(hint)
-    text = write_schema(spec.enforced_schema)
+    enforced = spec.enforced_schema
+    if dates == "written":
+        from constrained.grammars.types.written_dates import with_written_dates
+
+        enforced = with_written_dates(enforced)
+    text = write_schema(enforced)
     embedded = spec.contents if CONTENT_KEYWORD in text or CHECKED_KEYWORD in text else None
-    return _PythonTypeConstraint(text, whitespace, options, embedded, hint, spec)
+    return _PythonTypeConstraint(text, whitespace, options, embedded, hint, spec, dates)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any, NoReturn
 
 from constrained.errors import InvalidConstraint, Problem, RejectedValue
@@ -198,3 +199,40 @@ def _integer(digits: str) -> int:
     sign = -1 if digits.startswith("-") else 1
     number: int = _integer(head) * 10**_DIGITS + sign * int(tail)
     return number
+
+
+def read_exact(text: str) -> Any:
+    """A JSON value whose numbers are `Decimal`: 1.10 keeps its zero, and long integers their digits."""
+    return json.loads(text, parse_int=Decimal, parse_float=Decimal)
+
+
+def write_exact(value: Any, separators: tuple[str, str] = (", ", ": "), *, ensure_ascii: bool = False) -> str:
+    """JSON text of a value of `read_exact`, or of plain Python values.
+
+    Raises:
+        TypeError: the value is not JSON.
+    """
+    comma, colon = separators
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            raise TypeError(f"{value} is not a JSON number")
+        return str(value)
+    if isinstance(value, Mapping):
+        members = (
+            f"{json.dumps(name, ensure_ascii=ensure_ascii)}{colon}"
+            f"{write_exact(member, separators, ensure_ascii=ensure_ascii)}"
+            for name, member in value.items()
+            if isinstance(name, str) or _refuse_key(name)
+        )
+        return "{" + comma.join(members) + "}"
+    if isinstance(value, list | tuple):
+        items = (write_exact(item, separators, ensure_ascii=ensure_ascii) for item in value)
+        return "[" + comma.join(items) + "]"
+    try:
+        return json.dumps(value, ensure_ascii=ensure_ascii, allow_nan=False)
+    except ValueError as error:
+        raise TypeError(str(error)) from error
+
+
+def _refuse_key(name: object) -> bool:
+    raise TypeError(f"the key {name!r} is not a str")

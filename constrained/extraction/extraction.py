@@ -110,7 +110,7 @@ class Extraction(Generic[ValueT]):
         if self.merged is not None:
             return self.merged[0]
         assert self.output is not None
-        return self.output.text
+        return standard_text(self.output)
 
     @cached_property
     def json_value(self) -> Any:
@@ -218,12 +218,18 @@ class Extraction(Generic[ValueT]):
         return f"Extraction(id={self.id!r}, {name}={shown!r})"
 
 
+def standard_text(output: Output[Any]) -> str:
+    """The text of a completion in the standard form of its constraint; see `Constraint.standard_text`."""
+    constraint = None if output.automaton is None else output.automaton.constraint
+    return output.text if constraint is None else constraint.standard_text(output.text)
+
+
 def part_spans(document: str, part: Part) -> dict[str, SpanMatch]:
     """Where the scalars of a part's value stand in the document, by their JSON Pointers in the part's value."""
     text = document[part.start : part.end]
     return {
         pointer: match.moved(part.start)
-        for pointer, match in find_spans(text, json_value(part.output.text, part.output)).items()
+        for pointer, match in find_spans(text, json_value(standard_text(part.output), part.output)).items()
     }
 
 

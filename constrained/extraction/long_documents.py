@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from constrained.constraint.json_text import read_exact, write_exact
 from constrained.decoding import limits
 from constrained.decoding.request_batch import BatchedRequest
 from constrained.errors import (
@@ -19,8 +20,15 @@ from constrained.errors import (
 from constrained.extraction.chunks import TextChunk, split_text
 from constrained.extraction.completions import completions
 from constrained.extraction.examples import accepts_text, json_separators
-from constrained.extraction.extraction import Document, Extraction, Part, output_fields, part_spans
-from constrained.extraction.values.exact_json import in_schema_order, read_exact, resolve, write_exact
+from constrained.extraction.extraction import (
+    Document,
+    Extraction,
+    Part,
+    output_fields,
+    part_spans,
+    standard_text,
+)
+from constrained.extraction.values.exact_json import in_schema_order, resolve
 from constrained.extraction.values.merge import MergedValue, merge_values
 
 if TYPE_CHECKING:
@@ -136,7 +144,7 @@ class _ReadPart:
     @cached_property
     def value(self) -> Any:
         output = self.part.output
-        return read_exact(output.text) if self.request[0].constraint.is_json else output.text
+        return read_exact(standard_text(output)) if self.request[0].constraint.is_json else output.text
 
     @cached_property
     def _spans(self) -> dict[str, SpanMatch]:

@@ -4,7 +4,7 @@
     dates     2026-01-05   05.01.2026   1/5/2026 (both readings)   5 January 2026   January 5th, 2026   5. Januar 2026
     times     09:30   09:30:15   9.30 pm   9 am
 
-Names of months are known in English, German, French, Spanish, Italian, Portuguese and Dutch. Where a form has two readings
+Names of months are known in English, German, French, Spanish, Italian, Portuguese, Dutch, Czech and Polish. Where a form has two readings
 (1,234; 1/5/2026) both are found.
 """
 
@@ -61,14 +61,17 @@ def _names() -> dict[str, int]:
         "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
         "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
         "januari februari maart april mei juni juli augustus september oktober november december",
+        "ledna února března dubna května června července srpna září října listopadu prosince",
+        "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia",
         "jan feb mar apr may jun jul aug sep oct nov dec",
         "jän febr mär avr mai juin juil août sept okt nov dez",
     )
     return {name: number for line in lists for number, name in enumerate(line.split(), 1)}
 
 
-_MONTHS = _names()
-_MONTH = "|".join(sorted(map(re.escape, _MONTHS), key=len, reverse=True))
+MONTHS = _names()
+"""Names of months, in lower case -> 1 to 12."""
+_MONTH = "|".join(sorted(map(re.escape, MONTHS), key=len, reverse=True))
 _ORDINAL = r"(?:st|nd|rd|th|er|º|ª|\.)?"
 _DATES = re.compile(
     rf"""
@@ -147,7 +150,7 @@ def _dates(text: str) -> dict[dt.date, list[Place]]:
             choices = [(part["y2"], part["b2"], part["a2"]), (part["y2"], part["a2"], part["b2"])]
         else:
             number = next(i for i in ("3", "4", "5") if part[f"y{i}"])
-            choices = [(part[f"y{number}"], _MONTHS[part[f"m{number}"].lower()], part[f"d{number}"])]
+            choices = [(part[f"y{number}"], MONTHS[part[f"m{number}"].lower()], part[f"d{number}"])]
         for year, month, day in choices:
             for full in (year,) if len(year) == 4 else (f"20{year}", f"19{year}"):
                 try:
@@ -158,6 +161,25 @@ def _dates(text: str) -> dict[dt.date, list[Place]]:
                 if match.span() not in places[-1:]:
                     places.append(match.span())
     return found
+
+
+def read_date(text: str) -> dt.date | None:
+    """The date that a text writes in one of the forms above; None if it is none, or could be two.
+
+    Points stand between day, month and year; dates with slashes are read where only one order is possible.
+    """
+    found = {
+        value
+        for value, places in _dates(text).items()
+        if (0, len(text)) in places and ("." not in text or _is_day(text, value))
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+def _is_day(text: str, value: dt.date) -> bool:
+    """Whether a date in figures begins with its day, or with its year; any other text does."""
+    first = re.match("[0-9]+", text)
+    return first is None or int(first[0]) in (value.day, value.year)
 
 
 def _times(text: str) -> dict[dt.time, list[Place]]:

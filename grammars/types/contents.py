@@ -89,12 +89,12 @@ def pydantic_json_schema(constraint: StringConstraint, schema: dict[str, Any]) -
 
 def shown(schema: Any, contents: Mapping[str, StringConstraint]) -> Any:
     """The schema for a prompt and for users."""
-    return _copied(schema, lambda part: _shown(part, contents))
+    return copied(schema, lambda part: _shown(part, contents))
 
 
 def enforced(schema: Any) -> Any:
     """The schema for the grammar: with the texts that Python can represent."""
-    return _copied(schema, _enforced)
+    return copied(schema, _enforced)
 
 
 def _shown(part: dict[str, Any], contents: Mapping[str, StringConstraint]) -> dict[str, Any]:
@@ -156,16 +156,16 @@ _MAPS = frozenset({"properties", "$defs", "patternProperties", "dependentSchemas
 _VALUES = frozenset({"const", "enum", "default", "examples", CONTENT_KEYWORD})
 
 
-def _copied(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+def copied(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
     """A copy of a schema in which `change` was applied to every subschema."""
     if isinstance(schema, list):
-        return [_copied(part, change) for part in schema]
+        return [copied(part, change) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    copied: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for keyword, value in schema.items():
         if keyword in _MAPS and isinstance(value, dict):
-            copied[keyword] = {name: _copied(part, change) for name, part in value.items()}
+            result[keyword] = {name: copied(part, change) for name, part in value.items()}
         else:
-            copied[keyword] = value if keyword in _VALUES else _copied(value, change)
-    return change(copied)
+            result[keyword] = value if keyword in _VALUES else copied(value, change)
+    return change(result)

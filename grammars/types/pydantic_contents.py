@@ -45,7 +45,7 @@ def content_of_date(schema: Mapping[str, Any]) -> dict[str, Any]:
     if schema.get("now_op") == "past":
         high = min(high or dt.date.max, today - day)
     content = {name: bound.isoformat() for name, bound in (("low", low), ("high", high)) if bound}
-    return {CONTENT_KEYWORD: {"date": content}} if content else {}
+    return {CONTENT_KEYWORD: {"date": content}}
 
 
 def content_of_time(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -141,7 +141,7 @@ SCALARS: dict[Any, tuple[dict[str, Any], Callable[[Any], Any]]] = {
     Decimal: ({"type": "number"}, _decimal),
     complex: ({"type": "string", CONTENT_KEYWORD: {"complex": {}}}, _text(complex)),
     datetime: (_string("date-time", {"datetime": {}}), _datetime),
-    date: (_string("date"), _date),
+    date: (_string("date", {"date": {}}), _date),
     time: (_string("time", {"time": {}}), _time),
     timedelta: (_string("duration"), _timedelta),
     UUID: (_string("uuid"), _uuid),

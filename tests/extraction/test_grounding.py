@@ -27,8 +27,8 @@ from constrained import (
     python_type,
 )
 from constrained.automaton import DEAD, TokenAutomaton
-from constrained.extraction.values.document_view import field_views, html_page, render_document, render_html
 from constrained.extraction.extraction import Extraction
+from constrained.extraction.values.document_view import field_views, html_page, render_document, render_html
 from constrained.extraction.values.grounding import choose_places, find_spans, iterate_scalars
 from constrained.extraction.values.json_places import scalar_places
 from constrained.grammars.text.quantities import find_quantities

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from constrained.extraction.values.exact_json import has_unique_items, write_exact
+from constrained.constraint.json_text import write_exact
+from constrained.extraction.values.exact_json import has_unique_items
 from constrained.grammars.json_pointer import escape
 
 Origin = tuple[int, str]

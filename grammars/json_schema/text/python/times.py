@@ -6,11 +6,13 @@ Bounds compare as pydantic does: instants where both sides have an offset, wall 
 from __future__ import annotations
 
 import datetime as dt
+import re
 from functools import cache
 
 from constrained.grammars import ir
 from constrained.grammars.json_schema.text.rfc.notation import fragment_regex
 from constrained.grammars.json_schema.text.rfc.times import date
+from constrained.grammars.text.quantities import MONTHS
 
 _FRACTION = r"(?:\.[0-9]{1,9})?"
 _HOUR, _MINUTE = "(?:[01][0-9]|2[0-3])", "[0-5][0-9]"
@@ -37,12 +39,49 @@ def times_of_day(zone: str = "any") -> ir.Regex:
     return ir.concat(_clock(), _zone(zone))
 
 
-def dates(low: str | None = None, high: str | None = None) -> ir.Regex:
-    """Texts of `datetime.date` between two days, inclusive (ISO 8601; None: no bound)."""
+def dates(low: str | None = None, high: str | None = None, written: bool = False) -> ir.Regex:
+    """Texts of `datetime.date` between two days, inclusive (ISO 8601; None: no bound).
+
+    Args:
+        low: the first day.
+        high: the last day.
+        written: without bounds, also what people write and `constrained.grammars.text.quantities.read_date` reads, of the years
+            1000 to 2999.
+    """
+    if written and low is None and high is None:
+        return ir.union(ir.intersection(date(), fragment_regex("[12][0-9-]*")), written_dates())
     parts = [date()]
     parts += [] if low is None else [_lexically(low, above=True)]
     parts += [] if high is None else [_lexically(high, above=False)]
     return ir.intersection(*parts)
+
+
+@cache
+def written_dates() -> ir.Regex:
+    """Dates as people write them: ``8 September 2001``, ``September 8, 2001``, ``8. 9. 2001``, ``13/9/2001``."""
+    leap = "(?:[12][0-9](?:0[48]|[2468][048]|[13579][26])|(?:1[26]|2[048])00)"
+    any_year = "[12][0-9]{3}"
+    months: dict[int, list[str]] = {}
+    for name, number in MONTHS.items():
+        months.setdefault(number, []).append(f"[{name[0].upper()}{name[0]}]{name[1:]}")
+    parts = []
+    for days, numbers, year in (
+        ("0?[1-9]|[12][0-9]|3[01]", (1, 3, 5, 7, 8, 10, 12), any_year),
+        ("0?[1-9]|[12][0-9]|30", (4, 6, 9, 11), any_year),
+        ("0?[1-9]|1[0-9]|2[0-8]", (2,), any_year),
+        ("29", (2,), leap),
+    ):
+        names = "|".join(name for number in numbers for name in months[number])
+        figures = "|".join(f"0?{number}" if number < 10 else str(number) for number in numbers)
+        past_twelve = "|".join(str(day) for day in range(13, 32) if re.fullmatch(days, str(day)))
+        parts += [
+            rf"(?:{days})(?:st|nd|rd|th|er|\.)? (?:of |de )?(?:{names})(?: de |,? ){year}",
+            rf"(?:{names}) (?:{days})(?:st|nd|rd|th)?,? {year}",
+            rf"(?:{days})\. ?(?:{figures})\. ?{year}",
+            rf"(?:{past_twelve})/(?:{figures})/{year}",
+            rf"(?:{figures})/(?:{past_twelve})/{year}",
+        ]
+    return ir.union(*map(fragment_regex, parts))
 
 
 def _lexically(bound: str, *, above: bool) -> ir.Regex:

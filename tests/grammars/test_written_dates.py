@@ -1,0 +1,124 @@
+"""Dates of Python types as people write them: what is allowed is read back as the date that it says."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pydantic
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import constrained
+from constrained.extraction.examples import accepts_text
+from constrained.grammars.text.quantities import MONTHS, read_date
+from tests.support.examples import examples
+from tests.support.finite import byte_vocabulary
+
+VOCABULARY = byte_vocabulary()
+DAYS = st.dates(dt.date(1000, 1, 1), dt.date(2999, 12, 31))
+NAMES = sorted(set(MONTHS))
+
+
+def automaton(hint: Any, dates: Any = "written") -> Any:
+    return constrained.compile(constrained.python_type(hint, dates=dates), VOCABULARY)
+
+
+DATE = automaton(dt.date)
+
+
+def spellings(day: dt.date, names: list[str]) -> list[str]:
+    found = [day.isoformat(), f"{day.day}.{day.month}.{day.year}", f"{day:%d}. {day:%m}. {day.year}"]
+    if day.day > 12:
+        found += [f"{day.day}/{day.month}/{day.year}", f"{day:%m}/{day:%d}/{day.year}"]
+    for name in names:
+        for month in (name, name.capitalize()):
+            found += [
+                f"{day.day} {month} {day.year}",
+                f"{day.day:02d}. {month} {day.year}",
+                f"{day.day}th of {month} {day.year}",
+                f"{day.day} de {month} de {day.year}",
+                f"{month} {day.day}, {day.year}",
+                f"{month} {day.day}th, {day.year}",
+            ]
+    return found
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(DAYS, st.data())
+def test_what_people_write_is_allowed_and_read(day: dt.date, data: st.DataObject) -> None:
+    names = [name for name in NAMES if MONTHS[name] == day.month]
+    for text in spellings(day, data.draw(st.lists(st.sampled_from(names), max_size=3))):
+        assert accepts_text(DATE, json.dumps(text, ensure_ascii=False)), text
+        assert read_date(text) == day, text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "31 April 2001", "29 February 2001", "29.2.1900", "30. února 2000", "April 31, 2001", "5/6/2001", "32/1/2001",
+        "13/13/2001", "8 September 999", "8 September 3000", "0 May 2001", "2001-13-01", "0999-01-01", "8 Septembre.", "today",
+        "8 September", "2001",
+    ],
+)  # fmt: skip
+def test_what_is_no_date_or_could_be_two_is_not_allowed(text: str) -> None:
+    assert not accepts_text(DATE, json.dumps(text, ensure_ascii=False))
+
+
+@dataclass
+class Person:
+    name: str
+    born: dt.date
+    died: dt.date | None = None
+    visits: tuple[dt.date, ...] = ()
+
+
+class Order(pydantic.BaseModel):
+    placed: dt.date
+    sent: list[dt.date] = []
+    note: str | dt.date = ""
+    days: dict[str, dt.date] = {}
+
+
+def test_values_are_of_the_type_and_the_text_is_standard_json() -> None:
+    person = constrained.python_type(Person, dates="written", separators=(", ", ": "))
+    text = '{"name": "May 2, 1950", "born": "2 May 1950", "died": "1.2.2003", "visits": ["June 3, 1999"]}'
+    assert person.parse(text) == Person(
+        "May 2, 1950", dt.date(1950, 5, 2), dt.date(2003, 2, 1), (dt.date(1999, 6, 3),)
+    )
+    assert person.standard_text(text) == (
+        '{"name": "May 2, 1950", "born": "1950-05-02", "died": "2003-02-01", "visits": ["1999-06-03"]}'
+    )
+    order = constrained.python_type(Order, dates="written")
+    found = order.parse(
+        '{"placed": "2 May 1950", "sent": ["3 May 1950"], "note": "4 May 1950", "days": {"a": "5 May 1950"}}'
+    )
+    assert found == Order(
+        placed=dt.date(1950, 5, 2),
+        sent=[dt.date(1950, 5, 3)],
+        note="4 May 1950",
+        days={"a": dt.date(1950, 5, 5)},
+    )
+
+
+def test_a_prompt_shows_a_date() -> None:
+    assert constrained.python_type(Person, dates="written").schema == constrained.python_type(Person).schema
+
+
+def test_bounds_are_of_iso_dates() -> None:
+    class Birth(pydantic.BaseModel):
+        born: pydantic.PastDate
+
+    born = automaton(Birth)
+    assert accepts_text(born, '{"born": "1950-05-02"}')
+    assert not accepts_text(born, '{"born": "2 May 1950"}')
+
+
+def test_iso_alone_is_the_default() -> None:
+    assert not accepts_text(automaton(dt.date, dates="iso"), '"2 May 1950"')
+    assert accepts_text(automaton(dt.date, dates="iso"), '"0999-01-01"')
+    with pytest.raises(constrained.InvalidConstraint, match="'iso' or 'written'"):
+        constrained.python_type(dt.date, dates="any")  # type: ignore[arg-type]
