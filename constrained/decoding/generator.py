@@ -17,6 +17,7 @@ from constrained.decoding.backtrack import backtrack_decode
 from constrained.decoding.cut import locate_cut
 from constrained.decoding.output import Chunk, Output, ValueT
 from constrained.decoding.partial_json import partial_json
+from constrained.decoding.repetition import OnRepeat, check_on_repeat, repetition_error
 from constrained.decoding.request import DecodingRequest, dead_end_error, restart_decode
 from constrained.decoding.samples import Samples
 from constrained.decoding.sequence import DecodingParams, TokenSequence
@@ -29,7 +30,7 @@ from constrained.decoding.speculation import (
 from constrained.decoding.step import decode_sequences
 from constrained.errors import InvalidArgument, PromptError, RejectedValue
 from constrained.models import LanguageModel, Prompt, load
-from constrained.sampling import Sampler, TokenSampler, resolve_sampler
+from constrained.sampling import Local, Sampler, TokenSampler, resolve_sampler
 from constrained.sampling.warpers import fit_settings
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class Generator(Generic[ValueT]):
         sampler: str | Sampler | None = None,
         speculation: str | Speculation | None = None,
         chat: bool = True,
+        on_repeat: OnRepeat = None,
     ) -> None: ...
 
     @overload
@@ -107,6 +109,7 @@ class Generator(Generic[ValueT]):
         sampler: str | Sampler | None = None,
         speculation: str | Speculation | None = None,
         chat: bool = True,
+        on_repeat: OnRepeat = None,
     ) -> None: ...
 
     def __init__(
@@ -117,6 +120,7 @@ class Generator(Generic[ValueT]):
         sampler: str | Sampler | None = None,
         speculation: str | Speculation | None = None,
         chat: bool = True,
+        on_repeat: OnRepeat = None,
     ) -> None:
         """Compiles the constraint.
 
@@ -131,6 +135,9 @@ class Generator(Generic[ValueT]):
                 because measured time would decide which passes read a draft tree, and a draft tree changes the
                 last bits of `Output.logprob`.
             chat: put string prompts into the tokenizer's chat template, if it has one.
+            on_repeat: ``"close"``: a JSON value in which the model repeats itself is closed, and named in `Output.repairs`;
+                ``"error"``: then `Truncated` is raised. For the sampler ``"local"`` without weights alone: others draw from
+                the model's distribution, which this would change. See `constrained.decoding.repetition`.
 
         Raises:
             ConstraintError, ConstraintTooLarge: the constraint cannot be enforced.
@@ -144,6 +151,7 @@ class Generator(Generic[ValueT]):
         self.speculation = resolve_speculation(speculation)
         self.model: LanguageModel = load(model)
         self.chat = chat
+        self.on_repeat: OnRepeat = check_on_repeat(on_repeat)
         # Two types can share an automaton and parse its completions into different values: keep the constraint.
         self.constraint, self.automaton = compile_cached(constraint, self.model.vocabulary)
         if sampler is None:
@@ -397,7 +405,10 @@ class Generator(Generic[ValueT]):
     ) -> list[DecodingRequest]:
         limits.check_names(warp)
         warp = fit_settings(warp, self.automaton.vocabulary.size)
-        rules = DecodingParams(self.automaton, sampler.warper(**warp), sampler.certain_ends)
+        guarded = self.on_repeat is not None and self.constraint.is_json and sampler == Local(weights=False)
+        rules = DecodingParams(
+            self.automaton, sampler.warper(**warp), sampler.certain_ends, closes_repetitions=guarded
+        )
         if isinstance(prompts, str | bytes) or not isinstance(prompts, Sequence):
             raise InvalidArgument(
                 f"prompts are a {type(prompts).__name__}",
@@ -432,6 +443,9 @@ class Generator(Generic[ValueT]):
             if answer.cut is None
             else locate_cut(self.automaton, answer.tokens, answer.limit, *answer.cut)
         )
+        repairs = () if answer.guard is None else tuple(answer.guard.repairs)
+        if repairs and self.on_repeat == "error":
+            raise repetition_error(text, repairs[0])
         try:
             value = self.constraint.parse(text)
         except RejectedValue as error:
@@ -447,6 +461,7 @@ class Generator(Generic[ValueT]):
             finish=answer.finish,
             stats=answer.stats,
             cut=cut,
+            repairs=repairs,
             automaton=self.automaton,
         )
 
@@ -457,16 +472,23 @@ class Generator(Generic[ValueT]):
         )
         if self._no_speculation is not None:
             speculation = "auto"
-        return _restore, (self.model, self.constraint, self.sampler, speculation, self.chat)
+        return _restore, (self.model, self.constraint, self.sampler, speculation, self.chat, self.on_repeat)
 
     def __repr__(self) -> str:
         return f"Generator({self.model!r}, {self.constraint!r}, sampler={self.sampler!r})"
 
 
 def _restore(
-    model: LanguageModel, constraint: Any, sampler: Sampler, speculation: str | Speculation | None, chat: bool
+    model: LanguageModel,
+    constraint: Any,
+    sampler: Sampler,
+    speculation: str | Speculation | None,
+    chat: bool,
+    on_repeat: OnRepeat,
 ) -> Generator:
-    return Generator(model, constraint, sampler=sampler, speculation=speculation, chat=chat)
+    return Generator(
+        model, constraint, sampler=sampler, speculation=speculation, chat=chat, on_repeat=on_repeat
+    )
 
 
 def _copies(prompts: Sequence[Sequence[int]]) -> list[int]:

@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any, Generic, Literal
 
 from constrained.decoding.cut import Cut, OnLimit, truncated_error
 from constrained.decoding.partial_json import partial_json
+from constrained.decoding.repetition import Repair
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -137,6 +138,7 @@ class Output(Generic[ValueT]):
         finish: why the completion ended, see `Finish`.
         stats: the work done for it.
         cut: where the token limit first changed or ended it; None unless `finish` is ``limit``.
+        repairs: the values that were closed because the model repeated itself, see `Repair`.
         automaton: of its constraint, for `show`; it is not compared, and not pickled.
     """
 
@@ -149,6 +151,7 @@ class Output(Generic[ValueT]):
     finish: Finish
     stats: Stats
     cut: Cut | None = None
+    repairs: tuple[Repair, ...] = ()
     automaton: Any = field(default=None, repr=False, compare=False)
 
     def raise_if_cut(self, on_limit: OnLimit = "raise") -> None:

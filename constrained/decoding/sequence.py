@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.output import Finish, Stats
 from constrained.decoding.reasoning import ReasoningBudget
+from constrained.decoding.repetition import RepetitionGuard
 from constrained.decoding.tree_logits import TreeLogits
 from constrained.sampling import (
     CandidateList,
@@ -39,12 +40,14 @@ class DecodingParams:
         certain_ends: an end has probability 1 where only the end can follow, and at the token limit; otherwise it is
             drawn, and counts, everywhere. See `constrained.sampling.ends`.
         reasoning: limits the reasoning before a reply; None: there is none, or it has no limit.
+        closes_repetitions: a JSON value in which the model repeats itself is closed, see `constrained.decoding.repetition`.
     """
 
     automaton: Automaton
     warp: LogitsWarper
     certain_ends: bool
     reasoning: ReasoningBudget | None = None
+    closes_repetitions: bool = False
 
 
 @dataclass(slots=True)
@@ -89,6 +92,7 @@ class TokenSequence:
         draft_origins: by token: the draft sources that proposed it, as bits, and the number of its forward pass.
         drafter: proposes draft tokens; None without speculation.
         stats: work done for this sequence.
+        guard: closes values in which the model repeats itself; None: nothing does.
     """
 
     def __init__(
@@ -128,6 +132,9 @@ class TokenSequence:
         self.drafter = drafter
         self.candidates: Candidates
         self.stats = Stats(prompt_tokens=len(prompt))
+        self.guard = (
+            RepetitionGuard(params.automaton.vocabulary, prompt) if params.closes_repetitions else None
+        )
         self._thought: bytes | None = None if params.reasoning is None else b""
         self._look()
 
@@ -185,6 +192,8 @@ class TokenSequence:
             if self.params.reasoning is not None and self._thought is not None:
                 text = automaton.vocabulary.decode((draw.token,))
                 self._thought = self.params.reasoning.thought_after(self._thought, text)
+            if self.guard is not None:
+                self.guard.commit(self.tokens)
             self._look()
 
     @property
@@ -215,6 +224,7 @@ class TokenSequence:
         twin.draft_origins = list(self.draft_origins)
         twin.stats = replace(self.stats)
         twin.drafter = None if self.drafter is None else self.drafter.copy()
+        twin.guard = None if self.guard is None else self.guard.copy()
         return twin
 
     def close(self) -> None:
@@ -240,7 +250,12 @@ class TokenSequence:
         if (forced := self._forced()) is not None:
             self.candidates = CandidateList([forced])
             return
-        self.candidates = AutomatonCandidates(self.params.automaton, self.state, self.remaining_tokens)
+        automaton, budget = self.params.automaton, self.remaining_tokens
+        self.candidates = (
+            AutomatonCandidates(automaton, self.state, budget)
+            if self.guard is None
+            else self.guard.candidates(automaton, self.state, budget)
+        )
         if self.params.certain_ends and self.candidates.only_ends:
             if self.cut is None and self.candidates.limit_excludes:
                 self.cut = len(self.tokens), None

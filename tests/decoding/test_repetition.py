@@ -1,0 +1,125 @@
+"""A JSON value in which the model repeats itself is closed, and the members behind it are the model's."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import constrained
+from constrained import Generator, Local, Truncated
+from constrained.decoding.repetition import RepetitionGuard
+from constrained.testing import ScriptedModel
+from tests.support.finite import byte_vocabulary
+
+DATA = os.environ.get("CONSTRAINED_DATA")
+NOTE = {
+    "type": "object",
+    "properties": {
+        "note": {"type": "string"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "year": {"type": "integer"},
+    },
+    "required": ["note", "tags", "year"],
+    "additionalProperties": False,
+}
+ONE_LINE: Any = {"separators": (", ", ": ")}
+
+
+def written(
+    script: str, prompt: str = "Go on.", schema: Any = NOTE, **options: Any
+) -> constrained.Output[Any]:
+    """What is written of a script; behind the end of a value that was closed, the script goes on at the next member."""
+    model = ScriptedModel(byte_vocabulary(), script.encode())
+    constraint = constrained.json_schema(schema, **ONE_LINE)
+    generator = Generator(model, constraint, sampler=Local(weights=False), chat=False, **options)
+    return generator(prompt, max_tokens=400)
+
+
+def test_a_string_is_closed() -> None:
+    out = written('{"note": "' + "no no " * 60, on_repeat="close")
+    assert out.value["note"].startswith("no no no")
+    assert len(out.value["note"]) < 30
+    repair = out.repairs[0]
+    assert repair.pointer == "/note"
+    assert sorted(repair.piece) == sorted("no ")
+
+
+def test_a_list_takes_no_more_items() -> None:
+    out = written('{"note": "a", "tags": [' + '"red", ' * 60, on_repeat="close")
+    assert out.finish != "limit"
+    assert set(out.value["tags"]) == {"red"}
+    assert len(out.value["tags"]) == 6
+    assert [repair.pointer for repair in out.repairs] == ["/tags"]
+
+
+def test_without_the_guard_the_limit_ends_it() -> None:
+    out = written('{"note": "' + "no no " * 100, on_repeat=None)
+    assert (out.finish, out.repairs) == ("limit", ())
+
+
+def test_as_an_error_it_names_place_and_piece() -> None:
+    with pytest.raises(
+        Truncated, match=r"repeats itself in /note.*\n.*was repeated(.|\n)*maxLength"
+    ) as raised:
+        written('{"note": "' + "no no " * 60, on_repeat="error")
+    assert raised.value.value["note"].startswith("no no")
+
+
+def test_what_the_prompt_says_may_be_repeated() -> None:
+    song = "la la " * 12
+    out = written(
+        '{"note": "' + song + '", "tags": [], "year": 1}', prompt=f"Copy: {song}", on_repeat="close"
+    )
+    assert out.value == {"note": song, "tags": [], "year": 1}
+    assert out.repairs == ()
+
+
+def test_what_must_be_repeated_is_written() -> None:
+    schema = {"type": "array", "items": {"const": "all the same"}, "minItems": 12, "maxItems": 12}
+    out = written("[" + '"all the same", ' * 12, schema=schema, on_repeat="close")
+    assert out.value == ["all the same"] * 12
+
+
+def test_draft_tokens_change_nothing() -> None:
+    script = '{"note": "a", "tags": [' + '"red", ' * 60
+    plain = written(script, on_repeat="close")
+    drafted = written(script, on_repeat="close", speculation=constrained.Speculation(nodes=8))
+    assert (drafted.text, drafted.repairs) == (plain.text, plain.repairs)
+    assert drafted.stats.accepted > 0
+
+
+@pytest.mark.parametrize("sampler", [Local(), constrained.AWRS(), constrained.CARS()])
+def test_samplers_with_a_law_are_left_alone(sampler: Any) -> None:
+    schema = {"type": "string", "maxLength": 40}
+    model = ScriptedModel(byte_vocabulary(), b'"' + b"no no " * 30)
+    out = Generator(model, constrained.json_schema(schema), sampler=sampler, chat=False, on_repeat="close")(
+        "Go on."
+    )
+    assert out.repairs == ()
+
+
+def test_only_three_choices() -> None:
+    with pytest.raises(constrained.InvalidArgument, match='"close", "error" or None'):
+        written("{}", on_repeat="stop")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DATA, reason="CONSTRAINED_DATA is not set")
+def test_no_value_that_people_wrote_is_closed() -> None:
+    """All valid values of MaskBench's development half, in the tokens of a real vocabulary."""
+    vocabulary = constrained.load("smollm2").vocabulary
+    found = []
+    with gzip.open(Path(DATA or "") / "maskbench-dev.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for row in map(json.loads, lines):
+            for text in (json.dumps(one["data"], ensure_ascii=False) for one in row["tests"] if one["valid"]):
+                guard, read = RepetitionGuard(vocabulary, ()), []
+                for token in vocabulary.encode(text[:20_000])[:-1]:
+                    read.append(token)
+                    guard.commit(read)
+                found += [(row["id"], repair) for repair in guard.repairs]
+    assert found == []
