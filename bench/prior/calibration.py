@@ -24,11 +24,11 @@ from constrained.bench.replay.run import (
 from constrained.constraint import json_schema
 from constrained.decoding import Generator, Speculation
 from constrained.models import load
-from constrained.prompting.schema_text import extraction_messages
 from constrained.spec.memory import DraftMemory
 from constrained.spec.prior import DraftPrior
 from constrained.spec.sources import DRAFT_SOURCES
 from tools.tiny_model.corpus import draw_example
+from tools.tiny_model.prompt import extraction_messages
 
 Calibration = tuple[list[tuple[int, tuple[float, float]]], list[float]]
 """Hits and trials of each kind of draft token, and the numbers of the mixture."""

@@ -35,13 +35,12 @@ def cases(model: LanguageModel, count: int, seed: int, *, recorded: bool) -> Ite
         seed: same seed, same texts.
         recorded: the output is the value of the text, in the tokens of the tokenizer.
     """
+    from tools.tiny_model.prompt import extraction_messages
     from tools.tiny_model.score import heldout_examples
 
     for example in heldout_examples(count, seed):
         if not recorded:
-            yield SpeedCase(
-                model.encode(prompts.extraction_messages(example.text, example.schema)), example.schema
-            )
+            yield SpeedCase(model.encode(extraction_messages(example.text, example.schema)), example.schema)
             continue
         prompt = f"{example.text}\nAs JSON, of this type:\n{prompts.schema_to_text(example.schema)}\n"
         output = json.dumps(example.value, ensure_ascii=False)

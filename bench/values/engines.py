@@ -25,7 +25,7 @@ from constrained.constraint import as_constraint
 from constrained.errors import Truncated
 from constrained.extraction import Extractor
 from constrained.extraction.examples import to_json
-from constrained.extraction.prompt import PromptExtras, extraction_prompt
+from constrained.extraction.prompt import PromptParts, extraction_prompt
 from constrained.models.hugging_face import HuggingFaceModel
 
 OURS = "constrained"
@@ -160,7 +160,7 @@ def prompt_ids(model: HuggingFaceModel, item: ValueItem) -> list[int]:
     if item.constraint is None:
         form = detect_formats(model, tools=True).tools
         return model.encode(chat_prompt(model, item.messages, parse_tools(item.tools), format=form))
-    extras = PromptExtras(item.instructions)
+    extras = PromptParts(item.instructions)
     return model.encode(extraction_prompt(item.text, as_constraint(item.constraint), extras))
 
 

@@ -11,8 +11,9 @@ from typing import Any
 from constrained.automaton import Automaton
 from constrained.automaton.protocol import DEAD
 from constrained.constraint import Constraint
+from constrained.constraint.json_text import write_exact
 from constrained.errors import ConstrainedError, InvalidArgument, VocabularyError
-from constrained.extraction.values.exact_json import in_schema_order, write_exact
+from constrained.extraction.values.exact_json import in_schema_order
 
 _FORM = (
     "pass examples=[(text, value), ...]; a value is an instance of the type, a JSON value, or its JSON text"

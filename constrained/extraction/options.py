@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 if TYPE_CHECKING:
     from constrained.decoding import Speculation
     from constrained.decoding.cut import OnLimit
+    from constrained.decoding.repetition import OnRepeat
+    from constrained.extraction.prompt import PromptTemplate
     from constrained.sampling import Sampler
 
 
@@ -17,6 +19,8 @@ class ExtractorOptions(TypedDict, total=False):
     instructions: str | None
     examples: Sequence[tuple[str, Any]]
     context: str | None
+    system: str | None
+    prompt: PromptTemplate | None
     sampler: str | Sampler | None
     speculation: str | Speculation | None
     on_limit: OnLimit
@@ -26,6 +30,8 @@ class ExtractorOptions(TypedDict, total=False):
     overlap_tokens: int | None
     passes: int
     require_grounding: bool
+    closed: bool
+    on_repeat: OnRepeat
 
 
 class CallOptions(TypedDict, total=False):

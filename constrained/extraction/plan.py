@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 from constrained.automaton import Automaton
-from constrained.constraint import as_constraint
+from constrained.constraint.coerce import generated_constraint
 from constrained.decoding import Generator, limits
 from constrained.decoding.cut import OnLimit, check_on_limit
 from constrained.decoding.output import ValueT
+from constrained.decoding.repetition import OnRepeat
 from constrained.errors import InvalidArgument, UnsupportedConstraint
 from constrained.extraction.binding import bound_generator
 from constrained.extraction.examples import check_examples
-from constrained.extraction.prompt import Messages, PromptExtras, extraction_prompt
+from constrained.extraction.prompt import Messages, PromptParts, PromptTemplate, extraction_prompt
 from constrained.sampling import AWRS, Local
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ class ExtractionPlan(Generic[ValueT]):
 
     Attributes:
         generator: generates the completions.
-        extras: what the prompt says besides the type and the document.
+        parts: what makes the prompt of a document.
         retries, on_limit, long, chunk_tokens, overlap_tokens, passes, require_grounding: as passed to `__init__`.
     """
 
@@ -53,6 +55,8 @@ class ExtractionPlan(Generic[ValueT]):
         instructions: str | None = None,
         examples: Sequence[tuple[str, Any]] = (),
         context: str | None = None,
+        system: str | None = None,
+        prompt: PromptTemplate | None = None,
         sampler: str | Sampler | None = None,
         speculation: str | Speculation | None = "auto",
         on_limit: OnLimit = "raise",
@@ -62,6 +66,8 @@ class ExtractionPlan(Generic[ValueT]):
         overlap_tokens: int | None = None,
         passes: int = 1,
         require_grounding: bool = False,
+        closed: bool = True,
+        on_repeat: OnRepeat = "close",
     ) -> None:
         """Loads the model, compiles the constraint, and checks the examples.
 
@@ -69,9 +75,12 @@ class ExtractionPlan(Generic[ValueT]):
             model: a `LanguageModel`, or what `constrained.load` makes one of.
             constraint: a Python type, a JSON Schema, or a `Constraint`.
             instructions: what to look for and how, for the prompt.
-            examples: pairs of a text and the value that is right for it, for the prompt. A value is an instance of the type,
+            examples: pairs of a text and the value that is right for it: turns of the chat, before the document. A value is an instance of the type,
                 a JSON value, or its JSON text; it has to satisfy the constraint.
             context: what is known about the documents, for the prompt.
+            system: the system message. Some models have none in their chat template.
+            prompt: a prompt of your own: a text with ``{type}`` and ``{text}``, or a function of these two that returns a text
+                or messages. Examples are turns before it.
             sampler: a name or a configured sampler, as for `Generator`.
             speculation: as for `Generator`; by default draft tokens are verified where that saves time.
             on_limit: ``"raise"``: `Truncated` where the token limit changed or ended a completion; ``"close"`` takes the value
@@ -89,37 +98,43 @@ class ExtractionPlan(Generic[ValueT]):
                 (``long="split"`` only).
             require_grounding: all strings of a value are spans of the document, and all numbers, dates and times are
                 among those that it states; see `Constraint.bind`. Enumerated values and booleans stay as they are.
+            closed: objects of a JSON Schema that declare members have no others, unless the schema has
+                ``additionalProperties``: a small model writes the schema itself into them. False: they have.
+            on_repeat: a JSON value in which the model repeats itself is closed (``"close"``, and named in `Output.repairs`),
+                an error (``"error"``), or left to the token limit (None).
 
         Raises:
             InvalidArgument: an argument is out of range, or an example does not satisfy the constraint.
             ConstrainedError: as `Generator`.
         """
+        self.parts = PromptParts(instructions, context, (), system, prompt)
         self.on_limit: OnLimit = check_on_limit(on_limit)
         self.retries = limits.nonnegative_int("retries", retries)
         self.long = _one_of("long", long, ("error", "split"))
         self.chunk_tokens = _at_least("chunk_tokens", chunk_tokens, 16)
         self.overlap_tokens = _at_least("overlap_tokens", overlap_tokens, 0)
         self.passes = _one_of("passes", passes, (1, 2))
-        for name, value in (("instructions", instructions), ("context", context)):
-            if value is not None and not isinstance(value, str):
-                raise InvalidArgument(f"{name} is of type {type(value).__name__}", action="pass a str")
         if long == "error" and (chunk_tokens is not None or overlap_tokens is not None or passes != 1):
             raise InvalidArgument(
                 "chunk_tokens, overlap_tokens and passes are for documents that are read in parts",
                 action='pass long="split" too',
             )
         self._make_generator = functools.partial(
-            value_generator, model, sampler=sampler, speculation=speculation
+            value_generator, model, sampler=sampler, speculation=speculation, on_repeat=on_repeat
         )
         self.require_grounding = require_grounding
         if not isinstance(constraint, Automaton):
-            constraint = as_constraint(constraint).without_document()
+            constraint = generated_constraint(constraint, closed=closed).without_document()
         self.generator = self._make_generator(constraint)
         if require_grounding:
             self.generator.constraint.bind("", require_grounding=True)  # raises where that is not supported
         # Further generators, for parts of documents, take the model as it was loaded here.
         self._make_generator = functools.partial(
-            value_generator, self.generator.model, sampler=sampler, speculation=speculation
+            value_generator,
+            self.generator.model,
+            sampler=sampler,
+            speculation=speculation,
+            on_repeat=on_repeat,
         )
         self._members: dict[tuple[str, ...], Generator[Any]] = {}
         constraint = self.generator.constraint
@@ -133,7 +148,7 @@ class ExtractionPlan(Generic[ValueT]):
                 action='use the constraint of the values alone, or long="error" and texts that are short enough',
             )
         checked = check_examples(examples, constraint, self.generator.automaton)
-        self.extras = PromptExtras(instructions, context, checked)
+        self.parts = replace(self.parts, examples=checked)
 
     def prompt(self, text: str, constraint: Constraint | None = None) -> Messages:
         """The chat that asks for the value of a text.
@@ -145,7 +160,7 @@ class ExtractionPlan(Generic[ValueT]):
         Raises:
             PromptError: the text is empty, or cannot be read.
         """
-        return extraction_prompt(text, constraint or self.generator.constraint, self.extras)
+        return extraction_prompt(text, constraint or self.generator.constraint, self.parts)
 
     def bound(self, generator: Generator[Any], text: str) -> Generator[Any]:
         """The generator for one document: itself, unless values have spans of the document.
@@ -175,12 +190,15 @@ def value_generator(
     constraint: Any,
     sampler: str | Sampler | None,
     speculation: str | Speculation | None,
+    on_repeat: OnRepeat = "close",
 ) -> Generator[Any]:
     """A generator whose values are wanted, and not their weights.
 
     It draws the same tokens, mostly without masks, and without a forward pass for an end that must come.
     """
-    generator = Generator(model, constraint, sampler=sampler, speculation=speculation)
+    if not isinstance(constraint, Automaton):
+        constraint = generated_constraint(constraint)
+    generator = Generator(model, constraint, sampler=sampler, speculation=speculation, on_repeat=on_repeat)
     if generator.sampler == Local():
         generator.sampler = Local(weights=False)
     elif generator.sampler == AWRS():

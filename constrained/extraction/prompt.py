@@ -1,61 +1,129 @@
-"""The prompt of an extraction: the type, the request, and the document."""
+"""The prompt of an extraction: the request with the type, and the document; examples are turns of the chat before."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from constrained.constraint import Constraint
 from constrained.constraint.free_text import marker_and_content
-from constrained.errors import PromptError, RejectedValue
+from constrained.errors import InvalidArgument, PromptError, RejectedValue
 from constrained.extraction.examples import PromptExample
 from constrained.prompting import schema_text as prompts
 
 Messages = list[dict[str, str]]
 """A chat: ``{"role", "content"}`` items."""
 
+PromptTemplate = str | Callable[[str, str], str | Sequence[dict[str, str]]]
+"""A prompt of a user's own: a text with ``{type}`` and ``{text}``, or a function of these two that gives a text or a chat."""
+
+EXTRACTION_REQUEST = "Fill this type from the text below. Answer with JSON only; leave out optional fields that the text does not mention."
+
 _MAX_REASON = 600
+_FORM = "pass a text with {text}, and {type} if the model is to see it, or a function of type and text"
 
 
 @dataclass(frozen=True)
-class PromptExtras:
-    """What the prompt says besides the type and the document.
+class PromptParts:
+    """What makes the prompt of a document.
 
     Attributes:
         instructions: what to look for and how.
         context: what is known about the documents, such as their source.
         examples: texts with their answers.
+        system: the system message.
+        template: a prompt of the user's own, in the place of the request, the instructions and the context.
     """
 
     instructions: str | None = None
     context: str | None = None
     examples: tuple[PromptExample, ...] = ()
+    system: str | None = None
+    template: PromptTemplate | None = None
 
-    def render(self) -> str:
-        """The sections between the type and the document."""
+    def __post_init__(self) -> None:
+        for name in ("instructions", "context", "system"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise InvalidArgument(f"{name} is of type {type(value).__name__}", action="pass a str")
+        if self.template is None:
+            return
+        if self.instructions or self.context:
+            raise InvalidArgument(
+                "prompt= stands in the place of instructions and context", action="say them in the prompt"
+            )
+        if not callable(self.template) and (
+            not isinstance(self.template, str) or "{text}" not in self.template
+        ):
+            raise InvalidArgument(f"prompt is {self.template!r:.80}", action=_FORM)
+
+    def question(self, text: str, constraint: Constraint) -> Messages:
+        """The messages that ask about one text."""
+        text = text.strip()
+        if self.template is None:
+            asked: Any = f"{_request(constraint)}{self._sections()}\n\nText:\n{text}"
+        elif isinstance(self.template, str):
+            asked = _filled(self.template, type_text(constraint), text)
+        else:
+            asked = self.template(type_text(constraint), text)
+        if isinstance(asked, str):
+            asked = [{"role": "user", "content": asked}]
+        if not isinstance(asked, Sequence) or not all(
+            isinstance(one, dict) and "role" in one for one in asked
+        ):
+            raise InvalidArgument(f"prompt gave {asked!r:.80}", action="return a str, or a list of messages")
+        return list(asked)
+
+    def _sections(self) -> str:
         sections = []
         if self.instructions:
-            sections.append(f"Instructions:\n{self.instructions.strip()}")
+            sections.append(f"\n\nInstructions:\n{self.instructions.strip()}")
         if self.context:
-            sections.append(f"Context:\n{self.context.strip()}")
-        sections += [f"Example text:\n{one.text}\n\nExample answer:\n{one.answer}" for one in self.examples]
-        return "".join(f"\n\n{section}" for section in sections)
+            sections.append(f"\n\nContext:\n{self.context.strip()}")
+        return "".join(sections)
 
 
-def extraction_prompt(text: str, constraint: Constraint, extras: PromptExtras | None = None) -> Messages:
-    """The chat that asks for a value out of a text; without extras exactly the one that the bundled model is trained on.
+def extraction_prompt(text: str, constraint: Constraint, parts: PromptParts | None = None) -> Messages:
+    """The chat that asks for a value out of a text; each example is a question with its answer, before.
 
     Raises:
         PromptError: the text is empty, or no text.
+        InvalidArgument: a function of the user's gave no prompt.
     """
     check_text(text)
-    document = f"\n\nText:\n{text.strip()}"
+    parts = parts or PromptParts()
+    messages: Messages = [{"role": "system", "content": parts.system}] if parts.system else []
+    for example in parts.examples:
+        question = parts.question(example.text, constraint)
+        messages += [*_after(messages, question), {"role": "assistant", "content": example.answer}]
+    return [*messages, *_after(messages, parts.question(text, constraint))]
+
+
+def _after(messages: Messages, question: Messages) -> Messages:
+    """The messages of a question behind others: without a system message that stands there already."""
+    return (
+        question[1:]
+        if messages and question[0] == messages[0] and question[0]["role"] == "system"
+        else question
+    )
+
+
+def _filled(template: str, notation: str, text: str) -> str:
+    """The template with type and text; what stands in braces in these is theirs."""
+    return text.join(part.replace("{type}", notation) for part in template.split("{text}"))
+
+
+def _request(constraint: Constraint) -> str:
     if constraint.is_json:
-        (message,) = prompts.extraction_messages(text, constraint.local_schema)
-        request = message["content"].removesuffix(document)
-    else:
-        request = f"Read the text below. {answer_request(constraint)}"
-    sections = "" if extras is None else extras.render()
-    return [{"role": "user", "content": f"{request}{sections}{document}"}]
+        return f"{EXTRACTION_REQUEST}\n\n{type_text(constraint)}"
+    return f"Read the text below. {answer_request(constraint)}"
+
+
+def type_text(constraint: Constraint) -> str:
+    """The type as a prompt shows it."""
+    schema = constraint.local_schema
+    return constraint.render() if schema is None else prompts.schema_to_text(schema)
 
 
 def retry_prompt(messages: Messages, refused: RejectedValue) -> Messages:

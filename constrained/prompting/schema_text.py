@@ -1,4 +1,4 @@
-"""JSON Schemas in a compact type notation for prompts, and the prompt of an extraction."""
+"""JSON Schemas in a compact type notation for prompts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from typing import Any
 from constrained.grammars.json_schema.view import local_view, target_of
 
 Schema = Mapping[str, Any] | bool
-Message = dict[str, str]
-
-EXTRACTION_INSTRUCTION = "Fill this type from the text below. Answer with JSON only; leave out optional fields that the text does not mention."
 
 _MAX_CHARS = 8000
 _MAX_NESTING = 24
@@ -92,24 +89,6 @@ def schema_to_text(schema: Schema, *, max_chars: int = _MAX_CHARS) -> str:
         if len(text) <= max_chars:
             return text
     return text[: max(0, max_chars - 3)] + "..."
-
-
-def extraction_messages(text: str, schema: Schema) -> list[Message]:
-    """Builds the chat that asks a model to read `text` into a value of `schema`.
-
-    Args:
-        text: what to read; it is passed on as it is.
-        schema: a JSON Schema, shown by `schema_to_text`.
-
-    Returns:
-        One user message (some chat templates refuse a system message), as `{"role": ..., "content": ...}`.
-    """
-    return [
-        {
-            "role": "user",
-            "content": f"{EXTRACTION_INSTRUCTION}\n\n{schema_to_text(schema)}\n\nText:\n{text.strip()}",
-        }
-    ]
 
 
 @dataclass

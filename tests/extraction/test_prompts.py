@@ -13,8 +13,8 @@ import pytest
 
 import constrained
 from constrained import Extractor, InvalidArgument
-from constrained.extraction.prompt import extraction_prompt
-from constrained.prompting.schema_text import extraction_messages
+from constrained.extraction.prompt import EXTRACTION_REQUEST
+from constrained.prompting.schema_text import schema_to_text
 from constrained.testing import ScriptedModel
 from tests.support.finite import byte_vocabulary
 
@@ -50,29 +50,60 @@ def silent() -> ScriptedModel:
     return ScriptedModel(byte_vocabulary(), script)
 
 
-def test_a_prompt_without_extras_is_the_one_of_the_training() -> None:
-    for constraint in (constrained.python_type(Thing), constrained.json_schema({"type": "integer"})):
-        for text in ("A text.", "  Text:\n\nText:\n ", "é\n\nText:\né"):
-            assert Extractor(silent(), constraint).prompt(text) == extraction_messages(
-                text, constraint.schema
-            )
+def test_the_prompt_asks_shows_the_type_and_ends_with_the_document() -> None:
+    extractor: Extractor[Any] = Extractor(silent(), Thing, instructions="Titles in full. ", context="A shop.")
+    (message,) = extractor.prompt(" Emma, a novel\n")
+    request, notation, *sections = message["content"].split("\n\n")
+    assert request == EXTRACTION_REQUEST
+    assert notation == schema_to_text(extractor.generator.constraint.schema)
+    assert sections == ["Instructions:\nTitles in full.", "Context:\nA shop.", "Text:\nEmma, a novel"]
 
 
-def test_extras_stand_between_the_type_and_the_document() -> None:
-    extractor = Extractor(
-        silent(),
-        Thing,
-        instructions="Titles in full. ",
-        context="A shop.",
-        examples=[("Go!", {"kind": "game", "name": "Go"})],
+def test_examples_are_turns_before_the_document() -> None:
+    """Shown in the same message, a small model copies their answers: 15 of 102 fields right in the place of 72."""
+    examples = [("Go!", {"kind": "game", "name": "Go"}), ("Emma", {"kind": "book", "name": "Emma"})]
+    extractor: Extractor[Any] = Extractor(silent(), Thing, system="Be exact.", examples=examples)
+    chat = extractor.prompt("Chess")
+    assert [message["role"] for message in chat] == ["system", *["user", "assistant"] * 2, "user"]
+    assert [message["content"] for message in chat[2::2]] == [
+        '{"name": "Go", "kind": "game"}',
+        '{"name": "Emma", "kind": "book"}',
+    ]
+    plain: Extractor[Any] = Extractor(silent(), Thing)
+    assert [[message] for message in chat[1::2]] == [plain.prompt(text) for text in ("Go!", "Emma", "Chess")]
+
+
+def test_a_prompt_of_ones_own() -> None:
+    notation = schema_to_text(constrained.python_type(Thing).schema)
+    template: Extractor[Any] = Extractor(silent(), Thing, prompt="As {type}: {text}")
+    assert template.prompt("Go {type}") == [{"role": "user", "content": f"As {notation}: Go {{type}}"}]
+
+    def chat(notation: str, text: str) -> list[dict[str, str]]:
+        return [{"role": "system", "content": notation}, {"role": "user", "content": text}]
+
+    own: Extractor[Any] = Extractor(
+        silent(), Thing, prompt=chat, examples=[("Go!", {"kind": "game", "name": "Go"})]
     )
-    (message,) = extractor.prompt("Emma, a novel")
-    head = extraction_prompt("Emma, a novel", extractor.generator.constraint)[0]["content"]
-    assert message["content"] == head.replace(
-        "\n\nText:\n",
-        "\n\nInstructions:\nTitles in full.\n\nContext:\nA shop.\n\nExample text:\nGo!\n\n"
-        'Example answer:\n{"name": "Go", "kind": "game"}\n\nText:\n',
-    )
+    assert own.prompt("Chess") == [
+        {"role": "system", "content": notation},
+        {"role": "user", "content": "Go!"},
+        {"role": "assistant", "content": '{"name": "Go", "kind": "game"}'},
+        {"role": "user", "content": "Chess"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"prompt": "Read this."}, "prompt is 'Read this.'\n.*{text}"),
+        ({"prompt": 3}, "prompt is 3"),
+        ({"prompt": "{text}", "instructions": "Read."}, "in the place of instructions"),
+        ({"system": 3}, "system is of type int"),
+    ],
+)
+def test_wrong_prompts_are_refused_before_the_model_runs(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        Extractor(silent(), Thing, **options)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +126,7 @@ def test_extras_stand_between_the_type_and_the_document() -> None:
 )
 def test_values_of_examples_have_several_forms(constraint: Any, value: Any, answer: str) -> None:
     extractor: Extractor[Any] = Extractor(silent(), constraint, examples=[("x", value)])
-    assert [example.answer for example in extractor.extras.examples] == [answer]
+    assert [example.answer for example in extractor.parts.examples] == [answer]
 
 
 @pytest.mark.parametrize(

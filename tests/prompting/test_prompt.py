@@ -13,9 +13,7 @@ import constrained
 from constrained.extraction.prompt import answer_request, extraction_prompt
 from constrained.prompting.chat_template import encode_chat, render_chat
 from constrained.prompting.schema_text import (
-    EXTRACTION_INSTRUCTION,
     _Renderer,
-    extraction_messages,
     schema_to_text,
 )
 from tools.tiny_model.corpus import draw_example
@@ -200,14 +198,6 @@ def test_after_a_marker_json_is_asked_for_and_the_marker_named(describe: Any) ->
     assert "{name: string}" in asked
     assert "without quotes" not in asked
     assert "without quotes" in describe(constrained.after("</think>", constrained.choice(["a", "b"])))
-
-
-def test_an_extraction_shows_instruction_type_and_text() -> None:
-    (message,) = extraction_messages("  Ada was born in 1815.\n", obj(name=STRING))
-    assert message == {
-        "role": "user",
-        "content": f"{EXTRACTION_INSTRUCTION}\n\n{{name: string}}\n\nText:\nAda was born in 1815.",
-    }
 
 
 class Templated:

@@ -17,9 +17,9 @@ from typing import Any
 
 from constrained.models.tiny import WEIGHTS
 from constrained.prompting.chat_template import encode_chat
-from constrained.prompting.schema_text import extraction_messages
 from tools.tiny_model import corpus
 from tools.tiny_model.corpus import Example
+from tools.tiny_model.prompt import extraction_messages
 
 WAYS = ("unconstrained", "constrained")
 """By transformers' `generate` alone, or under the schema by this library."""

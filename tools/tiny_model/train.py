@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from constrained.prompting.chat_template import render_chat
-from constrained.prompting.schema_text import EXTRACTION_INSTRUCTION, extraction_messages
 from tools.tiny_model import corpus
 from tools.tiny_model import tokenizer as tiny_tokenizer
 from tools.tiny_model.network import ModelSize, Muon, build
+from tools.tiny_model.prompt import EXTRACTION_INSTRUCTION, extraction_messages
 
 if TYPE_CHECKING:
     import torch
