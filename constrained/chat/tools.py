@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from constrained.chat.tool_format import HERMES, TOOL_NAME, ToolFormat
 from constrained.constraint import Constraint, json_schema
-from constrained.constraint.json import MAX_DIGITS
+from constrained.constraint.json import MAX_DIGITS, ONE_LINE
 from constrained.constraint.shared_rules import shared_grammar
 from constrained.constraint.structural.parameters import parameters
 from constrained.errors import (
@@ -58,7 +58,7 @@ class Tool:
         return json_schema(
             self.parameters,
             additional_properties_default=not self.closed,
-            separators=(", ", ": "),
+            separators=ONE_LINE,
             max_digits=self.max_digits,
         )
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from constrained.constraint.base import Constraint, shorten
-from constrained.constraint.json import MAX_DIGITS, json_schema, python_type
+from constrained.constraint.json import MAX_DIGITS, ONE_LINE, json_schema, python_type
 from constrained.constraint.text import regex
 from constrained.errors import InvalidConstraint
 
@@ -29,6 +29,29 @@ def as_constraint(value: Any) -> Constraint:
         ConstraintError: the constructor in the table refuses the value.
     """
     return python_type(value)
+
+
+def generated_constraint(value: Any, *, closed: bool = True) -> Constraint:
+    """The constraint that a value stands for where a model writes and nobody reads what others wrote.
+
+    As `as_constraint`, but JSON comes in one line, and objects that declare members have no others, unless the schema has
+    ``additionalProperties``. Models write both better: a small one fills an open object with the schema that it was shown.
+    A constraint is unchanged.
+
+    Args:
+        value: as for `as_constraint`.
+        closed: False: objects of a schema have undeclared members, too.
+
+    Raises:
+        ConstraintError: as `as_constraint`.
+    """
+    if isinstance(value, Mapping | bool):
+        return json_schema(
+            value, separators=ONE_LINE, additional_properties_default=not closed, max_digits=MAX_DIGITS
+        )
+    if as_constraint.dispatch(type(value)) is as_constraint.dispatch(object):
+        return python_type(value, separators=ONE_LINE, dates="written")
+    return as_constraint(value)
 
 
 @as_constraint.register(Constraint)
