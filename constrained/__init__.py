@@ -97,6 +97,7 @@ _HOMES = {
     "as_constraint": "constraint",
     "captures": "automaton.captures",
     "choice": "constraint",
+    "fields": "constraint",
     "compile": "automaton",
     "decode": "integrations.transformers",
     "ebnf": "constraint",
@@ -141,6 +142,7 @@ if TYPE_CHECKING:
     from constrained.constraint import as_constraint as as_constraint
     from constrained.constraint import choice as choice
     from constrained.constraint import ebnf as ebnf
+    from constrained.constraint import fields as fields
     from constrained.constraint import gbnf as gbnf
     from constrained.constraint import json_schema as json_schema
     from constrained.constraint import lark as lark

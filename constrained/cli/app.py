@@ -141,7 +141,7 @@ def _run(
 
     verbosity = Verbosity.of(stats=output.stats, quiet=output.quiet, stream=output.stream)
     result = run_generation(constraint, make_prompt, decoding, verbosity)
-    emit(format_text(result.text, constraint, output.indent))
+    emit(format_text(constraint.standard_text(result.text), constraint, output.indent))
 
 
 @app.command(

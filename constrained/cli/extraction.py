@@ -89,7 +89,7 @@ def extract(
         return extraction_prompt(source, constraint)
 
     result = run_generation(constraint, make_prompt, decoding, verbosity)
-    emit(format_text(result.text, constraint, output.indent))
+    emit(format_text(constraint.standard_text(result.text), constraint, output.indent))
 
 
 def _check_one_text(texts: list[str]) -> None:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 TEXT_LIMIT = 16 << 20
 """Bytes that are read of a text or schema: far more than the context of any model."""
 
-_ONE_CONSTRAINT = "pass one of --schema FILE.json, --type module:Class, --regex PATTERN, --choice A,B,C"
+_ONE_CONSTRAINT = (
+    "pass one of --schema FILE.json, --type module:Class, --fields NAMES, --regex PATTERN, --choice A,B,C"
+)
 
 
 # ---------------------------------------------------------------- texts
@@ -113,7 +115,7 @@ def read_constraint(
     Args:
         options: exactly one of them is set.
         json_options: for constraints that are JSON.
-        for_generation: numbers without bounds in a schema have as many digits as those of Python types.
+        for_generation: as `constrained.constraint.coerce.generated_constraint`; options say otherwise.
 
     Raises:
         BadInput: none or several are set, or a file or name cannot be read.
@@ -122,17 +124,19 @@ def read_constraint(
     from constrained import constraint
     from constrained.constraint.json import MAX_DIGITS
 
-    schema, type_, regex = options.schema, options.type_, options.regex
-    count = sum(value is not None for value in (schema, type_, regex, options.choice or None))
+    schema, type_, regex, fields = options.schema, options.type_, options.regex, options.fields
+    count = sum(value is not None for value in (schema, type_, regex, fields, options.choice or None))
     if count != 1:
         problem = "no constraint was given" if not count else "several constraints were given"
         raise BadInput(problem, action=_ONE_CONSTRAINT)
     arguments = json_options.arguments()
     max_digits = MAX_DIGITS if for_generation else None
     if schema is not None:
-        return _schema_constraint(schema, arguments, max_digits)
+        return _schema_constraint(schema, _as_generated(arguments, for_generation), max_digits)
     if type_ is not None:
-        return _type_constraint(type_, arguments, max_digits)
+        return _type_constraint(load_object(type_), type_, arguments, for_generation)
+    if fields is not None:
+        return _type_constraint(constraint.fields(fields), "--fields", arguments, for_generation)
     if regex is not None:
         _refuse_json_options(arguments, "--regex")
         return constraint.regex(_checked(regex, "pattern"))
@@ -156,19 +160,34 @@ def add_positional(target: str, options: ConstraintOptions) -> ConstraintOptions
     return replace(options, type_=target) if is_type else replace(options, schema=target)
 
 
-def _type_constraint(name: str, arguments: dict[str, Any], max_digits: int | None) -> Constraint:
-    from constrained import constraint
+def _as_generated(arguments: dict[str, Any], for_generation: bool) -> dict[str, Any]:
+    """The arguments of a schema that a model writes; see `constrained.constraint.coerce.generated_constraint`."""
+    from constrained.constraint.json import ONE_LINE
 
-    target = load_object(name)
+    if not for_generation:
+        return arguments
+    layout = {} if "whitespace" in arguments else {"separators": ONE_LINE}
+    return {"additional_properties_default": False, **layout, **arguments}
+
+
+def _type_constraint(target: Any, name: str, arguments: dict[str, Any], for_generation: bool) -> Constraint:
+    from constrained import constraint
+    from constrained.constraint.json import MAX_DIGITS
+
     if isinstance(target, constraint.Constraint):
         _refuse_json_options(arguments, f"{name}, which is a finished constraint")
         return target
     if isinstance(target, (dict, bool)):
-        return constraint.json_schema(target, max_digits=max_digits, **arguments)
+        digits = MAX_DIGITS if for_generation else None
+        return constraint.json_schema(target, max_digits=digits, **_as_generated(arguments, for_generation))
     _refuse_json_options(
         {option: arguments[option] for option in arguments if option not in _TYPE_OPTIONS}, "a Python type"
     )
-    return constraint.python_type(target, **arguments)
+    if not for_generation:
+        return constraint.python_type(target, **arguments)
+    layout = _as_generated(arguments, for_generation)
+    layout.pop("additional_properties_default")
+    return constraint.python_type(target, dates="written", repeats=False, **layout)
 
 
 _SOME_SCHEMA = "give JSON, such as {}, or a file of JSON"

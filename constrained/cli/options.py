@@ -91,6 +91,14 @@ class ConstraintOptions:
         str | None,
         typer.Option("--regex", metavar="PATTERN", help="The whole output matches; printed without quotes."),
     ] = None
+    fields: Annotated[
+        str | None,
+        typer.Option(
+            "--fields",
+            metavar="NAMES",
+            help='Members of a record, with types: "name, born: date, tags: list[str]".',
+        ),
+    ] = None
     choice: Annotated[
         list[str] | None,
         typer.Option(
@@ -135,11 +143,14 @@ class JsonOptions:
         ),
     ] = None
     closed: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--closed", help="Only declared members where the schema has no additionalProperties keyword."
+            "--closed/--open",
+            help="Only declared members where the schema has no additionalProperties keyword, or others, too "
+            "[default: closed where a model writes].",
+            show_default=False,
         ),
-    ] = False
+    ] = None
     json_schema_draft: Annotated[
         str | None,
         typer.Option(
@@ -170,7 +181,7 @@ class JsonOptions:
             "property_order": self.property_order and self.property_order.value,
             "separators": self.separators,
             "ensure_ascii": self.ensure_ascii,
-            "additional_properties_default": False if self.closed else None,
+            "additional_properties_default": None if self.closed is None else not self.closed,
             "draft": self.json_schema_draft,
             "formats": None if self.formats else False,
             "strict": self.strict or None,

@@ -20,7 +20,7 @@ models or samplers. The constructors check their arguments; whether a schema or 
 from __future__ import annotations
 
 from constrained.constraint.base import Constraint
-from constrained.constraint.coerce import as_constraint
+from constrained.constraint.coerce import as_constraint, fields
 from constrained.constraint.free_text import Section, ThinkingResult, after, tag, tags
 from constrained.constraint.grammar import ebnf, gbnf
 from constrained.constraint.json import Whitespace, json_schema, python_type
@@ -42,6 +42,7 @@ __all__ = [
     "as_constraint",
     "choice",
     "ebnf",
+    "fields",
     "gbnf",
     "json_schema",
     "lark",

@@ -310,6 +310,7 @@ class _PythonTypeConstraint(_JsonConstraint):
     hint: Any
     _spec: TypeSpec
     dates: Dates = "iso"
+    repeats: bool = True
 
     @cached_property
     def schema(self) -> Any:
@@ -331,7 +332,7 @@ class _PythonTypeConstraint(_JsonConstraint):
     def standard_text(self, text: str) -> str:
         if self.dates == "iso":
             return text
-        from constrained.grammars.types.written_dates import standard_dates
+        from constrained.grammars.types.generated import standard_dates
 
         value = read_exact(text)
         root = json.loads(self._text)
@@ -355,7 +356,7 @@ class _PythonTypeConstraint(_JsonConstraint):
     __hash__ = Constraint.__hash__
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _of_type, (self.hint, self.whitespace, self.options, self.dates)
+        return _of_type, (self.hint, self.whitespace, self.options, self.dates, self.repeats)
 
 
 def python_type(
@@ -367,6 +368,7 @@ def python_type(
     ensure_ascii: bool | None = None,
     max_digits: int | None = MAX_DIGITS,
     dates: Dates = "iso",
+    repeats: bool = True,
 ) -> Constraint:
     """JSON of a Python type; the value is an instance of the type.
 
@@ -384,6 +386,7 @@ def python_type(
         max_digits: digits that a number without bounds may have before its point and after it; None: no limit.
         dates: ``"written"``: a `date` without bounds may also be written as people do (``8 September 2001``; see
             `constrained.grammars.json_schema.text.python.times.written_dates`), and is of the years 1000 to 2999.
+        repeats: False: a list of strings, enumerated ones too, that may have one item has no item twice.
 
     Raises:
         UnsupportedConstraint: part of the type cannot be written as JSON; names its place, such as `Order.items[].price`.
@@ -398,21 +401,26 @@ def python_type(
     options = {name: value for name, value in arguments.items() if value is not None}
     if dates not in get_args(Dates):
         raise InvalidConstraint(f"dates={dates!r} is not known", action="use 'iso' or 'written'")
-    return _of_type(hint, _checked(whitespace), options, dates)
+    return _of_type(hint, _checked(whitespace), options, dates, repeats)
 
 
 def _of_type(
-    hint: Any, whitespace: Whitespace, options: Mapping[str, Any], dates: Dates = "iso"
+    hint: Any,
+    whitespace: Whitespace,
+    options: Mapping[str, Any],
+    dates: Dates = "iso",
+    repeats: bool = True,
 ) -> Constraint:
     from constrained.grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
     from constrained.grammars.types import type_spec
+    from constrained.grammars.types.generated import with_written_dates, without_repeats
 
     spec = type_spec(hint)
     enforced = spec.enforced_schema
     if dates == "written":
-        from constrained.grammars.types.written_dates import with_written_dates
-
         enforced = with_written_dates(enforced)
+    if not repeats:
+        enforced = without_repeats(enforced)
     text = write_schema(enforced)
     embedded = spec.contents if CONTENT_KEYWORD in text or CHECKED_KEYWORD in text else None
-    return _PythonTypeConstraint(text, whitespace, options, embedded, hint, spec, dates)
+    return _PythonTypeConstraint(text, whitespace, options, embedded, hint, spec, dates, repeats)

@@ -31,6 +31,7 @@ class ExtractorOptions(TypedDict, total=False):
     passes: int
     require_grounding: bool
     closed: bool
+    allow_repeats: bool
     on_repeat: OnRepeat
 
 

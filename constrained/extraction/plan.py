@@ -67,6 +67,7 @@ class ExtractionPlan(Generic[ValueT]):
         passes: int = 1,
         require_grounding: bool = False,
         closed: bool = True,
+        allow_repeats: bool = False,
         on_repeat: OnRepeat = "close",
     ) -> None:
         """Loads the model, compiles the constraint, and checks the examples.
@@ -100,6 +101,7 @@ class ExtractionPlan(Generic[ValueT]):
                 among those that it states; see `Constraint.bind`. Enumerated values and booleans stay as they are.
             closed: objects of a JSON Schema that declare members have no others, unless the schema has
                 ``additionalProperties``: a small model writes the schema itself into them. False: they have.
+            allow_repeats: lists of strings and of enumerated values in a Python type may have an item twice.
             on_repeat: a JSON value in which the model repeats itself is closed (``"close"``, and named in `Output.repairs`),
                 an error (``"error"``), or left to the token limit (None).
 
@@ -124,7 +126,9 @@ class ExtractionPlan(Generic[ValueT]):
         )
         self.require_grounding = require_grounding
         if not isinstance(constraint, Automaton):
-            constraint = generated_constraint(constraint, closed=closed).without_document()
+            constraint = generated_constraint(
+                constraint, closed=closed, repeats=allow_repeats
+            ).without_document()
         self.generator = self._make_generator(constraint)
         if require_grounding:
             self.generator.constraint.bind("", require_grounding=True)  # raises where that is not supported

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from constrained.constraint import Constraint
 from constrained.constraint.free_text import marker_and_content
 from constrained.errors import InvalidArgument, PromptError, RejectedValue
 from constrained.extraction.examples import PromptExample
+from constrained.grammars.text.quantities import ungroup_numbers
 from constrained.prompting import schema_text as prompts
 
 Messages = list[dict[str, str]]
@@ -61,6 +63,8 @@ class PromptParts:
     def question(self, text: str, constraint: Constraint) -> Messages:
         """The messages that ask about one text."""
         text = text.strip()
+        if _has_numbers(constraint):
+            text = ungroup_numbers(text)
         if self.template is None:
             asked: Any = f"{_request(constraint)}{self._sections()}\n\nText:\n{text}"
         elif isinstance(self.template, str):
@@ -107,6 +111,14 @@ def _after(messages: Messages, question: Messages) -> Messages:
         if messages and question[0] == messages[0] and question[0]["role"] == "system"
         else question
     )
+
+
+def _has_numbers(constraint: Constraint) -> bool:
+    """Whether values have numbers, which JSON writes without groups of digits, and no spans of the text."""
+    if not constraint.is_json or constraint.needs_document:
+        return False
+    written = json.dumps(constraint.schema)
+    return '"x-span"' not in written and ('"integer"' in written or '"number"' in written)
 
 
 def _filled(template: str, notation: str, text: str) -> str:

@@ -100,6 +100,31 @@ def find_quantities(text: str) -> Quantities:
     return Quantities(_numbers(text), _dates(text), _times(text))
 
 
+_GROUPED = re.compile(
+    rf"""
+    (?<![\w.,])(?:
+        [0-9]{{1,3}}(?:(?P<comma>[,'\u2019])[0-9]{{3}})(?:(?P=comma)[0-9]{{3}})*(?P<point>\.[0-9]+)?
+      | [0-9]{{1,3}}(?:\.[0-9]{{3}})+(?:\.[0-9]{{3}}|(?P<decimals>,[0-9]+))
+      | [0-9]{{1,3}}(?:(?P<space>[{_SPACES}])[0-9]{{3}})(?:(?P=space)[0-9]{{3}})*(?P<cents>[,.][0-9]{{1,2}})?
+        (?=[{_SPACES}]?(?:[$\u20ac\u00a3]|(?:K\u010d|CZK|EUR|USD|GBP|PLN|z\u0142|euros?|korun)\b))
+    )(?![\w]|[.,'\u2019][0-9])
+    """,
+    re.VERBOSE,
+)
+"""Numbers whose digits are in groups beyond doubt; ``1.250`` alone may be a fraction, ``12 345`` two numbers."""
+
+
+def ungroup_numbers(text: str) -> str:
+    """A text with its numbers as JSON writes them, where they have groups of digits: 36,000 and 1.250,00 as 36000 and 1250.00."""
+    return _GROUPED.sub(_ungrouped, text)
+
+
+def _ungrouped(match: re.Match[str]) -> str:
+    fraction = match["point"] or match["decimals"] or match["cents"] or ""
+    whole = match[0].removesuffix(fraction)
+    return "".join(filter(str.isdigit, whole)) + fraction.replace(",", ".")
+
+
 def _numbers(text: str) -> dict[Decimal, list[Place]]:
     found: dict[Decimal, list[Place]] = {}
     rest: list[str] = []  # what is no number by itself

@@ -318,7 +318,7 @@ def test_a_run_is_not_written_over_and_goes_on_with_resume(run: Run) -> None:
         (("--temperature", "0.5"), "temperature: 0.5     was null"),
         (("--max-tokens", "50"), "max_tokens: 50     was null"),
         (("--model", "other"), 'model: "other"     was "bundled"'),
-        (("--closed",), "constraint_key"),
+        (("--open",), "constraint_key"),
     ],
 )
 def test_other_settings_are_refused_by_name(run: Run, change: tuple[str, ...], message: str) -> None:

@@ -265,3 +265,30 @@ def select_dialect(
             return replace(dialect, handlers=table)
         return dialect
     return DEFAULT_DIALECT.dialect_of(schema)
+
+
+def misspelt_keyword(name: str) -> str | None:
+    """The keyword that is meant by a name one edit away from it, if it constrains values; None for other names.
+
+    A name with a sign before it, such as ``_format``, is no mistake: so people turn keywords off.
+    """
+    known = {
+        keyword: handler
+        for dialect in SCHEMA_DIALECTS.values()
+        for keyword, handler in dialect.handlers.items()
+    }
+    if name in known or not name[:1].isalnum():
+        return None
+    near = [word for word, handler in known.items() if handler is not annotation and _one_edit(name, word)]
+    return min(near, default=None)
+
+
+def _one_edit(one: str, other: str) -> bool:
+    """Whether a character was changed, added, left out, or exchanged with the next (Damerau 1964)."""
+    short, long = sorted((one, other), key=len)
+    at = next((i for i, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
+    if len(short) < len(long):
+        return len(long) - len(short) == 1 and short[at:] == long[at + 1 :]
+    rest = slice(at + 2, None)
+    swapped = short[at : at + 2] == long[at : at + 2][::-1] and short[rest] == long[rest]
+    return short[at + 1 :] == long[at + 1 :] or swapped

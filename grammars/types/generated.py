@@ -1,0 +1,82 @@
+"""What a model may write of a type, in the place of all that the type reads: dates as people write them, lists without repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from constrained.grammars.content import CONTENT_KEYWORD
+from constrained.grammars.text.quantities import read_date
+from constrained.grammars.types.contents import copied
+
+
+def with_written_dates(schema: Any) -> Any:
+    """The enforced schema of a type, with dates also in the forms of `constrained.grammars.json_schema.text.python.times`."""
+    return copied(schema, _allow_written)
+
+
+def without_repeats(schema: Any) -> Any:
+    """The enforced schema of a type, whose lists of strings, enumerated ones too, have no item twice."""
+    return copied(schema, lambda part: _forbid_repeats(part, schema))
+
+
+def _forbid_repeats(part: dict[str, Any], root: Mapping[str, Any]) -> dict[str, Any]:
+    items = part.get("items")
+    if (
+        part.get("type") != "array"
+        or not isinstance(items, dict)
+        or "uniqueItems" in part
+        or part.get("minItems", 0) > 1
+    ):
+        return part
+    if isinstance(reference := items.get("$ref"), str):
+        items = root.get("$defs", {}).get(reference.removeprefix("#/$defs/"), {})
+    values = items.get("enum", [items["const"]] if "const" in items else None)
+    is_text = items.get("type") == "string" if values is None else all(isinstance(one, str) for one in values)
+    return {**part, "uniqueItems": True} if is_text else part
+
+
+def _allow_written(part: dict[str, Any]) -> dict[str, Any]:
+    content = part.get(CONTENT_KEYWORD)
+    if isinstance(content, dict) and "date" in content:
+        part[CONTENT_KEYWORD] = {"date": {**content["date"], "written": True}}
+    return part
+
+
+def standard_dates(value: Any, schema: Any, root: Mapping[str, Any]) -> Any:
+    """A JSON value with its dates as ISO 8601 writes them.
+
+    A string that may be a date or any other text stays as it is.
+
+    Args:
+        value: JSON of the schema.
+        schema: as `with_written_dates` made it; or a part of it.
+        root: the whole, for references.
+    """
+    if not isinstance(schema, Mapping):
+        return value
+    if isinstance(reference := schema.get("$ref"), str):
+        value = standard_dates(value, root.get("$defs", {}).get(reference.removeprefix("#/$defs/")), root)
+    for part in schema.get("allOf", ()):
+        value = standard_dates(value, part, root)
+    alternatives = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
+    if not (isinstance(value, str) and any(map(_is_any_text, alternatives))):
+        for part in alternatives:
+            value = standard_dates(value, part, root)
+    if isinstance(value, str):
+        content = schema.get(CONTENT_KEYWORD)
+        day = read_date(value) if isinstance(content, Mapping) and "date" in content else None
+        return value if day is None else day.isoformat()
+    if isinstance(value, dict):
+        members, others = schema.get("properties", {}), schema.get("additionalProperties")
+        return {name: standard_dates(one, members.get(name, others), root) for name, one in value.items()}
+    if isinstance(value, list):
+        first, others = schema.get("prefixItems", []), schema.get("items")
+        return [
+            standard_dates(one, first[i] if i < len(first) else others, root) for i, one in enumerate(value)
+        ]
+    return value
+
+
+def _is_any_text(schema: Any) -> bool:
+    return isinstance(schema, Mapping) and schema.get("type") == "string" and len(schema) == 1
