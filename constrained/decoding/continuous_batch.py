@@ -117,7 +117,7 @@ class ContinuousBatch(Generic[MemberT]):
         if not fresh:
             return
         if self._prefix is None:
-            cache = self._model.batch_cache(1)
+            cache = self._model.cache(1)
         else:
             cache, known = self._prefix.cache_for(fresh[0].sequence.prompt)
             del fresh[0].sequence.unread[:known]
@@ -131,8 +131,7 @@ class ContinuousBatch(Generic[MemberT]):
         assert prefill.cache is not None
         self._arrived.append(prefill.cache)
         self.sequences += unfinished
-        if prefill.cache.joins_in_place:  # the next one's prompt is read where this one's was
-            self._join_arrived()
+        self._join_arrived()  # the next one's prompt is read where this one's was
         self._number_rows()
 
     def step(self) -> None:

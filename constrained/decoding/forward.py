@@ -81,8 +81,9 @@ def forward_pass(
             tokens.append([*ids, *tree.token[1 : size + 1]])
             parents.append([*range(-1, last), *(last + parent for parent in tree.parent[1 : size + 1])])
             skip.append(last)
-            told = _device_type(model) in (None, "cpu") or (row < len(top_counts) and top_counts[row] > 0)
-            probes[row] = probe = _probe(sequences[row], budget, size) if told else None
+            device = _device_type(model)
+            logits_reach_host = device in (None, "cpu") or (row < len(top_counts) and top_counts[row] > 0)
+            probes[row] = probe = _probe(sequences[row], budget, size) if logits_reach_host else None
             if probe is not None:
                 tokens[row] += probe.token[1:]
                 parents[row] += [last + (size + parent if parent else 0) for parent in probe.parent[1:]]
@@ -107,12 +108,12 @@ def forward_pass(
 
 
 def _probe(sequence: TokenSequence, budget: DraftBudget | None, nodes: int) -> DraftTreeProtocol | None:
-    """What is asked about the slots of a completion that begins, if its answers are worth their time."""
+    """An optional probe tree at the start of a completion: it peeks at the logits of its fields, if their gain exceeds its cost."""
     if sequence.tokens or sequence.drafter is None or budget is None:
         return None
     probe = sequence.drafter.probe(_PROBE_NODES)
-    worth = probe is not None and budget.affords_probe(nodes, len(probe) - 1, len(probe.asked))
-    return probe if worth else None
+    affordable = probe is not None and budget.affords_probe(nodes, len(probe) - 1, len(probe.asked))
+    return probe if affordable else None
 
 
 def _clock(model: LanguageModel) -> Callable[[], float]:

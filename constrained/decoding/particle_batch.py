@@ -155,7 +155,7 @@ class CachedParticleBatch:
         if held:
             self._step.settle([row[0] for row in held])
         if new:
-            added = self._root.fork([0] * len(new))
+            added = self._root.branch(len(new))
             for row in new:
                 row[0].unread[:] = row[0].tokens
             if held:

@@ -35,15 +35,15 @@ class PromptPrefix:
         """
         last, self._last = self._last, prompt
         if not self._model.reads_prompts_in_parts or self._model.bitwise_reproducible:
-            return self._model.batch_cache(1), 0
+            return self._model.cache(1), 0
         longest = len(prompt) - 1
         common = min(_common(prompt, self._ids), longest)
         if common < _LEAST:
             common = min(_common(prompt, last), longest)
         if common < _LEAST:
-            return self._model.batch_cache(1), 0
+            return self._model.cache(1), 0
         if self._cache is None or list(prompt[:common]) != self._ids:
-            self._ids, self._cache = list(prompt[:common]), self._model.batch_cache(1)
+            self._ids, self._cache = list(prompt[:common]), self._model.cache(1)
             self._model.forward([self._ids], self._cache)
         return self._cache.fork([0]), common
 

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import torch
 
+TREE_ATTENTION = "constrained_tree"
+"""The attention implementation of `constrained.models.tree_attention`."""
+
 
 @dataclass(frozen=True)
 class AttentionWindow:
@@ -63,62 +66,9 @@ class AttentionLayout:
         return tuple(None if kind is None else self.windows[kind].window or 0 for kind in self.kinds)
 
 
-def make_attention_masks(
-    layout: AttentionLayout,
-    valid: torch.Tensor,
-    new: torch.Tensor,
-    queries: torch.Tensor,
-    ends: torch.Tensor,
-    gone: Mapping[str, int],
-) -> Any:
-    """Masks to be added to attention scores.
-
-    Args:
-        layout: of the model.
-        valid: which of the columns so far hold tokens, bool [rows, columns]: a layer without a bound sees these.
-        new: which of the new columns each query sees, bool [rows, queries, queries].
-        queries: positions of the queries, int [rows, queries].
-        ends: the position after each row's last token, int [rows, 1].
-        gone: by kind: number of first columns that its layers have dropped.
-
-    Returns:
-        float32 [rows, 1, queries, columns held], or a mapping from each kind to such a tensor.
-    """
-    import torch
-
-    seen = torch.cat([valid.unsqueeze(1).expand(-1, new.shape[1], -1), new], dim=2)
-    if layout.bounds:
-        # Positions of the columns, counted from the end, as first columns may be dropped.
-        places = torch.cat([ends - valid.flip(1).cumsum(dim=1).flip(1), queries], dim=1)
-    masks = {}
-    for kind, sight in layout.windows.items():
-        part = seen[:, :, gone[kind] :]
-        if sight.bound is not None:
-            first = sight.first(queries).unsqueeze(2)
-            part = part & (places[:, gone[kind] :].unsqueeze(1) >= first)
-        masks[kind] = additive(part)
-    return masks if len(masks) > 1 else next(iter(masks.values()))
-
-
 def is_chain(parents: Sequence[int]) -> bool:
     """Whether every token follows the one before it."""
     return all(parent == i - 1 for i, parent in enumerate(parents))
-
-
-def tree_attention(parents: Sequence[int], width: int) -> tuple[list[int], NDArray[np.bool_]]:
-    """Depth of each token of a tree, and which of its tokens each sees: bool [width, width].
-
-    Padding tokens see themselves, so that no softmax is over an empty set.
-    """
-    begin = next((i for i, parent in enumerate(parents) if parent != i - 1), len(parents))
-    depths = [*range(begin), *[0] * (width - begin)]
-    seen = np.eye(width, dtype=np.bool_)
-    seen[:begin, :begin] = np.tri(begin, dtype=np.bool_)  # what is read before the tree is a chain
-    for i, parent in enumerate(parents[begin:], begin):
-        if parent >= 0:
-            depths[i] = depths[parent] + 1
-            seen[i] |= seen[parent]
-    return depths, seen
 
 
 def ancestor_words(
@@ -134,7 +84,10 @@ def ancestor_words(
     own = np.arange(width)
     words[:, own, own // 64] = np.uint64(1) << (own % 64).astype(np.uint64)
     for depth, word, tree in zip(depths, words, parents, strict=True):
-        for i, parent in enumerate(tree):
+        begin = next((i for i, parent in enumerate(tree) if parent != i - 1), len(tree))
+        depth[:begin] = own[:begin]  # what is read before the tree is a chain
+        np.bitwise_or.accumulate(word[:begin], axis=0, out=word[:begin])
+        for i, parent in enumerate(tree[begin:], begin):
             if parent >= 0:
                 depth[i] = depth[parent] + 1
                 word[i] |= word[parent]
@@ -170,20 +123,11 @@ def tree_masks(
         ends = lengths.unsqueeze(1)
         places = torch.where(node < 0, column, ends + depths.gather(1, known)).unsqueeze(1)
         queries = (ends + depths).unsqueeze(2)
+    # Additive, not boolean: eager attention adds whatever mask it is given. -65504 is finite in every dtype, and 0 after
+    # a softmax because scores are far smaller.
+    least = torch.finfo(torch.float16).min
     masks = {}
     for kind, sight in layout.windows.items():
         part = seen if sight.bound is None else seen & (places >= sight.first(queries))
-        masks[kind] = additive(part)
+        masks[kind] = torch.zeros(part.shape, device=part.device).masked_fill_(~part, least).unsqueeze(1)
     return masks if len(masks) > 1 else next(iter(masks.values()))
-
-
-def additive(seen: torch.Tensor) -> torch.Tensor:
-    """A mask to be added to attention scores, [rows, 1, queries, columns], from bool [rows, queries, columns].
-
-    Additive, not boolean: eager attention adds whatever mask it is given.
-    """
-    import torch
-
-    # -65504 is finite in every dtype, and 0 after a softmax because scores are far smaller.
-    least = torch.finfo(torch.float16).min
-    return torch.zeros(seen.shape, device=seen.device).masked_fill_(~seen, least).unsqueeze(1)

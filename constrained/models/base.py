@@ -20,13 +20,7 @@ Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int]
 
 
 class Cache(ABC):
-    """KV cache of a batch: one row per sequence. Rows are independent of each other.
-
-    Attributes:
-        joins_in_place: `join` copies the rows of the others only.
-    """
-
-    joins_in_place: bool = False
+    """KV cache of a batch: one row per sequence. Rows are independent of each other."""
 
     @property
     @abstractmethod
@@ -56,6 +50,10 @@ class Cache(ABC):
     def set_aside(self, rows: Sequence[int]) -> Cache:
         """As `fork`, for rows that are not read for a while, and then with others as a rule."""
         return self.fork(rows)
+
+    def branch(self, count: int) -> Cache:
+        """Copies of the only row, which go on each for itself and may store it once; joined to other branches of this cache only."""
+        return self.fork([0] * count)
 
     def join(self, *others: Cache) -> None:
         """Appends the rows of other caches of this model, which must not be used afterwards.
@@ -137,10 +135,6 @@ class LanguageModel(ABC):
     @abstractmethod
     def cache(self, rows: int) -> Cache:
         """An empty cache of `rows` rows."""
-
-    def batch_cache(self, rows: int) -> Cache:
-        """An empty cache for a batch whose rows come and go, where that is of another kind; it joins its own kind only."""
-        return self.cache(rows)
 
     @abstractmethod
     def forward(self, tokens: Sequence[Sequence[int]], cache: Cache) -> NDArray[np.float32]:

@@ -1,9 +1,9 @@
 """Caches of transformers models for sequences of different lengths.
 
-`BatchedCache` (`constrained.models.batched_cache`) reads all rows in one forward pass. `SequentialCache`
+`SlabCache` (`constrained.models.slab_cache`) reads all rows in one forward pass. `SequentialCache`
 (`constrained.models.sequential_cache`) has one row, in the model's own kind of cache. `PerRowCache` has one cache per
 row and one forward pass per row: for models that padding would change, and for logits that are bit-identical to those
-of a single sequence.
+of a single sequence. `HuggingFaceModel.cache` chooses.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from constrained.models.base import Cache
 
@@ -25,19 +27,7 @@ ForwardFunction = Callable[..., Any]
 
 
 class HuggingFaceCache(Cache):
-    """A cache of a transformers model.
-
-    Args:
-        rows: number of rows.
-    """
-
-    def __init__(self, rows: int) -> None:
-        self._lengths = [0] * rows
-
-    @property
-    def lengths(self) -> list[int]:
-        """Tokens read so far, per row."""
-        return list(self._lengths)
+    """A cache of a transformers model."""
 
     @abstractmethod
     def forward(
@@ -66,7 +56,6 @@ class PerRowCache(HuggingFaceCache):
     """
 
     def __init__(self, rows: int, make: Callable[[], HuggingFaceCache]) -> None:
-        super().__init__(0)
         self._rows = [make() for _ in range(rows)]
 
     @property
@@ -123,3 +112,19 @@ class PerRowCache(HuggingFaceCache):
         self.keep(rows)  # a copied row still has the tree that its original read last
         for row, path in zip(self._rows, paths, strict=True):
             row.keep_paths([0], [path])
+
+
+def forward_row(
+    run: ForwardFunction, ids: Sequence[int], cache: Any, start: int, upload: PassUpload, *, every: int = 1
+) -> torch.Tensor:
+    """Reads tokens of one sequence, without padding or mask; logits after the last `every` tokens, [every, V]."""
+    import torch
+
+    (inputs,) = upload(np.array([ids], dtype=np.int64))
+    logits = run(
+        every=every,
+        input_ids=inputs,
+        position_ids=torch.arange(start, start + len(ids), device=upload.device).unsqueeze(0),
+        cache=cache,
+    )
+    return logits[0, -every:]  # type: ignore[no-any-return]

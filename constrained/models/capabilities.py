@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from constrained.errors import ModelError
-from constrained.models.attention_masks import AttentionLayout, AttentionWindow
-from constrained.models.batched_cache import BatchedCache
-from constrained.models.cache import ForwardFunction, HuggingFaceCache, PerRowCache
+from constrained.models.attention_masks import TREE_ATTENTION, AttentionLayout, AttentionWindow
+from constrained.models.cache import ForwardFunction
 from constrained.models.probe import (
     causality_error,
     chain_error,
@@ -27,8 +26,7 @@ from constrained.models.probe import (
     step_error,
     tree_error,
 )
-from constrained.models.sequential_cache import ForwardMode, SequentialCache
-from constrained.models.static_cache import StaticCache
+from constrained.models.sequential_cache import ForwardMode
 
 if TYPE_CHECKING:
     import torch
@@ -44,8 +42,6 @@ CONTEXT_SHARE = 0.25
 FORGETTING_ERROR = 0.5
 """A step error of at least this means that the cache does not keep what the model has read."""
 
-TREE_ATTENTION = "constrained_tree"
-"""The implementation of `constrained.models.tree_attention`."""
 _MASKED = ("sdpa", "eager", TREE_ATTENTION)
 """Attention that takes a mask of any shape."""
 _SIGHTS = ("full_attention", "sliding_attention", "chunked_attention")
@@ -220,29 +216,6 @@ def _tree_tolerance(model: Any, run: ForwardFunction, device: torch.device, size
     return max(LOW_PRECISION_TOLERANCE, min(own, CONTEXT_SHARE * context))
 
 
-def make_cache(
-    model: Any, capabilities: Capabilities, rows: int, isolate: bool, steps: FixedSteps | None = None
-) -> HuggingFaceCache:
-    """An empty cache for a model.
-
-    Args:
-        model: of transformers.
-        capabilities: how the model is read.
-        rows: number of sequences.
-        isolate: one forward pass per row.
-        steps: passes of fixed sizes, for a model that reads trees; None: of any size.
-    """
-    if steps is not None and capabilities.layout is not None:
-        return StaticCache(rows, capabilities.layout, steps)
-    layout = capabilities.layout
-    if layout is None:
-        make = cache_factory(model)
-        return PerRowCache(rows, lambda: SequentialCache(make, capabilities.mode))
-    if isolate:
-        return PerRowCache(rows, lambda: BatchedCache(1, layout))
-    return BatchedCache(rows, layout)
-
-
 def probe_steps(
     model: Any,
     run: ForwardFunction,
@@ -251,7 +224,7 @@ def probe_steps(
     size: int,
     *,
     compiles: bool,
-    attends: bool,
+    tree_attention: bool,
 ) -> FixedSteps | str:
     """Passes of fixed sizes for a model; or why there are none.
 
@@ -262,7 +235,7 @@ def probe_steps(
         device: where token ids go.
         size: of its vocabulary.
         compiles: see `FixedSteps`.
-        attends: try the attention of draft trees: for models that use torch's, without chunks.
+        tree_attention: try the attention of draft trees: for models that use torch's, without chunks.
     """
     import torch
 
@@ -276,17 +249,17 @@ def probe_steps(
 
     def failure(steps: FixedSteps) -> str | None:
         with torch.inference_mode():
-            return probe_failure(
-                lambda: tree_error(run, layout, device, size, lambda rows: StaticCache(rows, layout, steps)),
-                most,
-            )
+            return probe_failure(lambda: tree_error(run, layout, device, size, steps), most)
 
     plain = config._attn_implementation in ("sdpa", TREE_ATTENTION)
-    if attends and plain and layout.layer_windows is not None:
+    if tree_attention and plain and layout.layer_windows is not None:
         choose(config, TREE_ATTENTION)
         for masked in (False, True):
-            if failure(FixedSteps(run, layout, compiles=False, attends=True, masked=masked)) is None:
-                return FixedSteps(run, layout, compiles=compiles, attends=True, masked=masked)
+            if (
+                failure(FixedSteps(run, layout, compiles=False, supports_tree_attention=True, masked=masked))
+                is None
+            ):
+                return FixedSteps(run, layout, compiles=compiles, supports_tree_attention=True, masked=masked)
         choose(config, "sdpa")
     wrong = failure(FixedSteps(run, layout, compiles=False))
     if wrong is not None:
@@ -303,8 +276,6 @@ def cache_factory(model: Any) -> Any:
 
 def attention_layout(model: Any) -> AttentionLayout | str:
     """The attention layers of a model; or why it cannot be given arbitrary masks."""
-    from constrained.models.cache_layers import layer_kinds
-
     config = decoder_config(model)
     attention = getattr(config, "_attn_implementation", None)
     if attention not in _MASKED:
@@ -328,7 +299,7 @@ def attention_layout(model: Any) -> AttentionLayout | str:
         return f"it has windows of its own ({hidden[0]})"
     kinds: list[str | None] = []
     sights: dict[str, AttentionWindow] = {}
-    for kind, reach in layer_kinds(config):
+    for kind, reach in _layer_kinds(config):
         if kind == "dummy":
             kinds.append(None)
             continue
@@ -339,6 +310,20 @@ def attention_layout(model: Any) -> AttentionLayout | str:
             return f"its layers of one kind differ ({kind})"
         kinds.append(kind)
     return AttentionLayout(tuple(kinds), sights)
+
+
+def _layer_kinds(config: Any) -> list[tuple[str, int | None]]:
+    """The kind of each layer of a model's cache, and how many tokens it sees at most; None: all."""
+    from transformers import cache_utils
+
+    kinds, settings = cache_utils.get_layer_types_and_kwargs(config)
+    # Before transformers 5.20 all layers have their settings in common.
+    each = [settings] * len(kinds) if isinstance(settings, dict) else settings
+    bounded = ("sliding_attention", "chunked_attention")
+    return [
+        (kind, one.get("sliding_window") if kind in bounded else None)
+        for kind, one in zip(kinds, each, strict=True)
+    ]
 
 
 def decoder_config(model: Any) -> Any:

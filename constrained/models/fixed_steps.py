@@ -44,8 +44,8 @@ class FixedSteps:
     """The passes of one model.
 
     Attributes:
-        attends: the model's attention takes trees.
-        masked: some layers look at a mask all the same.
+        supports_tree_attention: see `tree_pass`.
+        masked: see `tree_pass`.
         no_compiling: why passes are not compiled although that was asked for; None where they are, or it was not.
         no_graphs: why passes are not captured on a CUDA device; None where they are, or will be.
     """
@@ -56,7 +56,7 @@ class FixedSteps:
         layout: AttentionLayout,
         *,
         compiles: bool,
-        attends: bool = False,
+        supports_tree_attention: bool = False,
         masked: bool = True,
     ) -> None:
         """Nothing is compiled yet.
@@ -66,10 +66,10 @@ class FixedSteps:
             layout: of the model.
             compiles: compile each size by `torch.compile` at its first use, which takes seconds to minutes; not for parts of
                 a prompt that are not its end.
-            attends: see `tree_pass`.
+            supports_tree_attention: see `tree_pass`.
             masked: see `tree_pass`.
         """
-        self.attends, self.masked = attends, masked
+        self.supports_tree_attention, self.masked = supports_tree_attention, masked
         self.no_compiling: str | None = None
         self.no_graphs: str | None = None
         self._run, self._layout = run, layout
@@ -174,7 +174,7 @@ class FixedSteps:
             self._device = slab.stores[0].device
             taken = sum(store.numel() * store.element_size() for store in slab.stores)
             self._place = taken // (slab.slots * slab.columns)
-            self._roomy = int(_ROOMY_SHARE * self._left / self._place) if self.attends else 0
+            self._roomy = int(_ROOMY_SHARE * self._left / self._place) if self.supports_tree_attention else 0
 
     def _trim(self, places: int = 0) -> None:
         """Gives up slabs until there is room for the others, and for a new one with so many places (slots times columns)."""
@@ -227,7 +227,11 @@ class FixedSteps:
 
     def _pass(self, slab: Slab, inputs: tuple[torch.Tensor, ...], every: bool) -> torch.Tensor:
         given: tuple[Any, ...] = (self._run, self._layout, slab, 0, slab.columns, *inputs)
-        how: dict[str, Any] = {"every": every, "attends": self.attends, "masked": self.masked}
+        how: dict[str, Any] = {
+            "every": every,
+            "supports_tree_attention": self.supports_tree_attention,
+            "masked": self.masked,
+        }
         # Layers take their memory outside of what is compiled; parts of a prompt are few, and would be other passes to compile.
         if self._compiled is not None and slab.ready and every:
             try:

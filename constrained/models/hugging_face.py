@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 
 from constrained.errors import InvalidArgument, ModelError
 from constrained.models.adapters import SharedWeights, without_wrapper
+from constrained.models.attention_masks import TREE_ATTENTION
 from constrained.models.base import Cache, LanguageModel, Prompt
-from constrained.models.cache import HuggingFaceCache
+from constrained.models.cache import HuggingFaceCache, PerRowCache
 from constrained.models.capabilities import (
     CACHE_NAMES,
-    TREE_ATTENTION,
     Capabilities,
     cache_argument,
+    cache_factory,
     decoder_config,
-    make_cache,
     probe_capabilities,
     probe_steps,
     returned_cache,
@@ -32,8 +32,8 @@ from constrained.models.capabilities import (
 )
 from constrained.models.logits import DeviceLogits, Logits, PlannedDraws
 from constrained.models.prompt_model import PromptModel
-from constrained.models.sequential_cache import ForwardMode
-from constrained.models.static_cache import StaticCache
+from constrained.models.sequential_cache import ForwardMode, SequentialCache
+from constrained.models.slab_cache import SlabCache
 from constrained.models.upload import PassUpload
 from constrained.prompting.chat_template import encode_prompt
 from constrained.vocabulary import Vocabulary
@@ -229,7 +229,7 @@ class HuggingFaceModel(LanguageModel):
             return "the layers of the model are on several devices"
         return probe_steps(
             self.model, self._run, self.capabilities, self.device, self.vocabulary.size,
-            compiles=self.engine == "compiled", attends=self.device.type == "cuda",
+            compiles=self.engine == "compiled", tree_attention=self.device.type == "cuda",
         )  # fmt: skip
 
     @property
@@ -275,15 +275,13 @@ class HuggingFaceModel(LanguageModel):
 
     def cache(self, rows: int) -> Cache:
         """An empty cache of `rows` rows."""
-        steps = None if isinstance(self._steps, str) else self._steps
-        return make_cache(self.model, self.capabilities, rows, self.isolate, steps)
-
-    def batch_cache(self, rows: int) -> Cache:
-        """Rows that are written in place, so that those that come and go move no others; not for windows, which forget."""
-        layout = self.capabilities.layout
-        if layout is None or layout.bounds or self.isolate:
-            return self.cache(rows)
-        return StaticCache(rows, layout, None if isinstance(self._steps, str) else self._steps)
+        layout, mode = self.capabilities.layout, self.capabilities.mode
+        if layout is None:
+            make = cache_factory(self.model)
+            return PerRowCache(rows, lambda: SequentialCache(make, mode))
+        if self.isolate:
+            return PerRowCache(rows, lambda: SlabCache(1, layout))
+        return SlabCache(rows, layout, None if isinstance(self._steps, str) else self._steps)
 
     def forward(self, tokens: Sequence[Sequence[int]], cache: Cache) -> NDArray[np.float32]:
         """See `LanguageModel.forward`.
@@ -304,7 +302,7 @@ class HuggingFaceModel(LanguageModel):
 
     @property
     def reads_prompts_in_parts(self) -> bool:  # type: ignore[override]
-        """Whether the model's cache holds rows of any lengths, see `BatchedCache`."""
+        """Whether the model's cache holds rows of any lengths, see `SlabCache`."""
         return self.capabilities.no_trees is None
 
     @property

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from constrained.models.attention_masks import AttentionLayout
-from constrained.models.batched_cache import BatchedCache, forward_row
-from constrained.models.cache import ForwardFunction, HuggingFaceCache
+from constrained.models.cache import ForwardFunction, forward_row
 from constrained.models.sequential_cache import ForwardMode, SequentialCache
+from constrained.models.slab_cache import SlabCache
 from constrained.models.upload import PassUpload
 
 if TYPE_CHECKING:
     import torch
+
+    from constrained.models.fixed_steps import FixedSteps
 
 
 def measured_error(trial: Callable[[], float]) -> float | str:
@@ -52,9 +54,9 @@ def tree_error(
     layout: AttentionLayout,
     device: torch.device,
     size: int,
-    make: Callable[[int], HuggingFaceCache] | None = None,
+    steps: FixedSteps | None = None,
 ) -> float:
-    """Two ragged rows with trees, twice, against their branches read in one piece; `make` makes their cache."""
+    """Two ragged rows with trees, twice, against their branches read in one piece; in fixed `steps`, or passes of any size."""
     import torch
 
     upload = PassUpload(device)
@@ -62,7 +64,7 @@ def tree_error(
     ids[1][:5], ids[3][:3] = ids[0][:5], ids[2][:3]  # rows 0 and 1 share a prefix, and so do rows 2 and 3
     positions = torch.arange(12, device=device).expand(4, -1)
     whole = run(every=True, input_ids=torch.tensor(ids, device=device), position_ids=positions)
-    cache = BatchedCache(2, layout) if make is None else make(2)
+    cache = SlabCache(2, layout, steps)
     errors = []
     tokens, parents = [], []
     for row, length in ((0, 5), (2, 3)):

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.models.attention_masks import is_chain
 from constrained.models.base import Cache
-from constrained.models.batched_cache import forward_row
-from constrained.models.cache import ForwardFunction, HuggingFaceCache
+from constrained.models.cache import ForwardFunction, HuggingFaceCache, forward_row
 
 if TYPE_CHECKING:
     import torch
@@ -52,13 +51,18 @@ class SequentialCache(HuggingFaceCache):
             make: creates an empty transformers cache of one row.
             mode: how the model reads tokens.
         """
-        super().__init__(1)
+        self._length = 0
         self._way = mode
         self._cache = None if mode is ForwardMode.WHOLE else make()
         self._behind: list[int] = []
         self._before: Any = None  # copy of the cache before the last draft tokens
         self._last: list[int] = []  # tokens read since that copy
         self._tree = 0  # tokens of the last chain
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens read so far, of the row."""
+        return [self._length]
 
     def keep(self, rows: Sequence[int]) -> None:
         """Keeps the row, or drops it."""
@@ -68,7 +72,6 @@ class SequentialCache(HuggingFaceCache):
         """A copy."""
         self.keep(rows)
         twin = copy.copy(self)
-        twin._lengths = list(self._lengths)
         twin._cache, twin._before = clone_cache(self._cache), clone_cache(self._before)
         return twin
 
@@ -114,7 +117,7 @@ class SequentialCache(HuggingFaceCache):
         self.keep(rows)
         (path,) = paths
         wrong = self._tree - len(path)
-        self._lengths[0] -= wrong
+        self._length -= wrong
         if wrong and self._way is ForwardMode.WHOLE:
             self._behind = self._behind[:-wrong]
         elif wrong and self._crops:
@@ -130,18 +133,18 @@ class SequentialCache(HuggingFaceCache):
         """Whether every layer can drop its last tokens exactly."""
         from transformers.cache_utils import DynamicLayer
 
-        from constrained.models.cache_layers import EMPTY_LAYERS
+        from constrained.models.slab import EMPTY_LAYER
 
         return self._cache is not None and all(
-            type(layer) in (DynamicLayer, *EMPTY_LAYERS) for layer in self._cache.layers
+            type(layer) in (DynamicLayer, EMPTY_LAYER) for layer in self._cache.layers
         )
 
     def _read(
         self, run: ForwardFunction, ids: Sequence[int], upload: PassUpload, *, every: int
     ) -> torch.Tensor:
         """Reads `_behind` and more tokens; logits after the last `every` ones, [every, V]."""
-        unread, start = [*self._behind, *ids], self._lengths[0] - len(self._behind)
-        self._lengths[0] += len(ids)
+        unread, start = [*self._behind, *ids], self._length - len(self._behind)
+        self._length += len(ids)
         if self._way is ForwardMode.WHOLE:
             self._behind = unread
             return forward_row(run, unread, None, 0, upload, every=every)
@@ -166,14 +169,14 @@ def clone_cache(cache: Any) -> Any:
 def _copied(layer: Any) -> Any:
     from transformers import cache_utils as kinds
 
-    from constrained.models.cache_layers import EMPTY_LAYERS
+    from constrained.models.slab import EMPTY_LAYER
 
     states = (
         kinds.LinearAttentionLayer,
         kinds.LinearAttentionAndFullAttentionLayer,
         kinds.LinearAttentionAndSlidingWindowAttentionLayer,
     )
-    plain = (kinds.DynamicLayer, kinds.DynamicSlidingWindowLayer, *EMPTY_LAYERS)
+    plain = (kinds.DynamicLayer, kinds.DynamicSlidingWindowLayer, EMPTY_LAYER)
     if type(layer) not in (*states, *plain):
         return copy.deepcopy(layer)
     twin = copy.copy(layer)

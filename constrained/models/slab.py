@@ -8,13 +8,14 @@ from itertools import groupby
 from typing import Any
 
 import torch
-from transformers import DynamicCache
-from transformers.cache_utils import CacheLayerMixin
+from transformers import DynamicCache, cache_utils
 
 from constrained.models.attention_masks import AttentionLayout
-from constrained.models.cache_layers import EMPTY_LAYER
 from constrained.spec.kernels import LayerCaches
 from constrained.spec.kernels import caches as kernels
+
+EMPTY_LAYER: Any = getattr(cache_utils, "DummyLayer", None)
+"""The class of layers without keys and values; None where transformers leaves them out of its caches."""
 
 
 @dataclass(eq=False, slots=True)
@@ -23,7 +24,7 @@ class PassTarget:
 
     Attributes:
         slots: the first of the slots that the pass reads, and the one after the last.
-        shown: number of first columns that its queries may see.
+        shown: number of first columns that its queries may see, without the slab's prefix.
         columns: the columns it writes, where they are the same in all its slots; None: `places`.
         places: the slot and the column of each token, int64 [slots, 1] and [slots, tokens].
         before: number of columns that transformers is told were read before, where it makes the masks.
@@ -52,15 +53,24 @@ class PassTarget:
         return self._copies[device]
 
 
-class SlabLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
+class SlabLayer(cache_utils.CacheLayerMixin):  # type: ignore[no-untyped-call]
     """Keys and values of a layer, float [slots, heads, columns, size] each; columns without a token are finite."""
 
     is_sliding = False
 
-    def __init__(self, target: PassTarget, slots: int, columns: int) -> None:
-        """Memory is taken at the first pass, which knows heads and sizes."""
+    def __init__(
+        self, target: PassTarget, slots: int, columns: int, prefix: tuple[torch.Tensor, ...] = ()
+    ) -> None:
+        """Memory is taken at the first pass, which knows heads and sizes.
+
+        Args:
+            target: of the slab.
+            slots: of the slab.
+            columns: of each slot.
+            prefix: keys and values of the columns before those, [1, heads, columns, size]; all slots have them in common.
+        """
         super().__init__()  # type: ignore[no-untyped-call]
-        self._target, self._slots, self._columns = target, slots, columns
+        self._target, self._slots, self._columns, self._prefix = target, slots, columns, prefix
         self.stores: tuple[torch.Tensor, ...] = ()
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
@@ -81,13 +91,16 @@ class SlabLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         target = self._target
         first, end = target.slots
         shown = []
-        for store, new in zip(self.stores, (key_states, value_states), strict=True):
+        for i, (store, new) in enumerate(zip(self.stores, (key_states, value_states), strict=True)):
             if target.columns is not None:
                 store[first:end, :, target.columns[0] : target.columns[1]] = new
             else:
                 slots, columns = target.places_on(store.device)
                 store[slots, :, columns] = new.transpose(1, 2)
-            shown.append(store[first:end, :, : target.shown])
+            part = store[first:end, :, : target.shown]
+            if self._prefix:
+                part = torch.cat([self._prefix[i].expand(end - first, -1, -1, -1), part], dim=2)
+            shown.append(part)
         return shown[0], shown[1]
 
     def get_seq_length(self) -> int:
@@ -99,7 +112,7 @@ class SlabLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         return self._target.before + query_length, 0
 
     def get_max_length(self) -> int:
-        """Columns of a slot."""
+        """Columns of a slot, without the prefix."""
         return self._columns
 
 
@@ -108,20 +121,28 @@ class Slab:
 
     Attributes:
         slots: number of slots.
-        columns: of each.
+        columns: of each, with those of the prefix.
+        base: the slab in whose slot 0 the prefix stands that all slots have in common; None: there is no prefix.
+        prefix: columns of the prefix. They are stored once, and not here.
         cache: the cache that a transformers model takes.
         target: what the next pass writes.
         graphs: captured passes, by what tells them apart, see `FixedSteps`.
     """
 
-    def __init__(self, layout: AttentionLayout, slots: int, columns: int) -> None:
-        self.slots, self.columns = slots, columns
+    def __init__(
+        self, layout: AttentionLayout, slots: int, columns: int, base: Slab | None = None, prefix: int = 0
+    ) -> None:
+        self.slots, self.columns, self.base, self.prefix = slots, columns, base, prefix
         self.target = PassTarget()
         self.graphs: dict[Any, Any] = {}
         self.cache: Any = DynamicCache()
-        self.cache.layers = [
-            EMPTY_LAYER() if kind is None else SlabLayer(self.target, slots, columns) for kind in layout.kinds
-        ]
+        self.cache.layers = layers = []
+        for i, kind in enumerate(layout.kinds):
+            stores = () if base is None or kind is None else base.cache.layers[i].stores
+            common = tuple(store[:1, :, :prefix] for store in stores)
+            layers.append(
+                EMPTY_LAYER() if kind is None else SlabLayer(self.target, slots, columns - prefix, common)
+            )
         self._by_device: dict[torch.device, LayerCaches] = {}
 
     @property
@@ -149,7 +170,7 @@ class Slab:
 
     @torch.inference_mode()
     def take(self, other: Slab, copies: Sequence[tuple[int, int, int]], *, last: bool = False) -> None:
-        """Copies columns of another slab, or of this one.
+        """Copies columns of another slab with the same prefix, or of this one.
 
         Args:
             other: where from.
@@ -157,7 +178,11 @@ class Slab:
                 copied, which are of no text.
             last: the other slab gives up its memory, layer by layer.
         """
-        runs = list(_runs(copies))
+        assert other.base is self.base
+        assert other.prefix == self.prefix
+        runs = list(_runs([(source, target, count - self.prefix) for source, target, count in copies]))
+        if not other.stores:
+            return  # nothing was read behind the prefix
         if last:
             other._by_device = {}
         for mine, theirs in zip(self.cache.layers, other.cache.layers, strict=True):

@@ -13,7 +13,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from constrained.models.capabilities import TREE_ATTENTION
+from constrained.models.attention_masks import TREE_ATTENTION
 from constrained.spec.kernels import tree_attention
 from constrained.spec.kernels.attention import MAX_NODES, MAX_SIZE
 
@@ -42,7 +42,11 @@ def attend(
         options: of ``sdpa``.
     """
     size, nodes = query.shape[3], query.shape[2]
-    plain = all(options.get(one) is None for one in ("position_bias", "softcap", "s_aux"))
+    plain = (
+        options.get("position_bias") is None
+        and options.get("softcap") is None
+        and options.get("s_aux") is None
+    )
     if attention_mask is None and 1 < nodes < (columns := key.shape[2]):
         # Gemma 4 drops queries whose logits nobody wants. Torch would take those that are left for the first ones.
         attention_mask = query.new_ones(nodes, columns, dtype=torch.bool).tril(columns - nodes)[None, None]

@@ -23,7 +23,7 @@ def tree_pass(
     words: torch.Tensor,
     *,
     every: bool = True,
-    attends: bool = False,
+    supports_tree_attention: bool = False,
     masked: bool = True,
 ) -> torch.Tensor:
     """Logits [slots, tokens, V], or [slots, 1, V] of the last tokens.
@@ -39,19 +39,20 @@ def tree_pass(
         depths: of each token: its position behind the row, int64 [slots, tokens].
         words: which tokens each token sees, see `ancestor_words`.
         every: logits of all tokens.
-        attends: the model's attention takes trees, see `constrained.models.tree_attention`.
-        masked: some layers look at a mask all the same.
+        supports_tree_attention: the model's attention implementation is `constrained.models.tree_attention`.
+        masked: some of its layers need the mask even so.
     """
     slots, width = ids.shape
     ends = lengths.unsqueeze(1)
     here = torch.arange(first, first + slots, device=ids.device).unsqueeze(1)
-    slab.target.write((first, first + slots), (here, ends + torch.arange(width, device=ids.device)), shown)
-    attends = attends and words.shape[2] == 1
-    tree = {"tree": (lengths, words[:, :, 0], depths, layout.layer_windows)} if attends else {}
-    if masked or not attends:
+    behind = torch.arange(-slab.prefix, width - slab.prefix, device=ids.device)
+    slab.target.write((first, first + slots), (here, ends + behind), shown - slab.prefix)
+    passes_tree = supports_tree_attention and words.shape[2] == 1
+    tree = {"tree": (lengths, words[:, :, 0], depths, layout.layer_windows)} if passes_tree else {}
+    if masked or not passes_tree:
         mask = tree_masks(layout, lengths, depths, words, shown)
     else:
-        mask = _no_masks(layout, ids.device)
+        mask = _placeholder_masks(layout, ids.device)
     logits: torch.Tensor = run(
         every=every,
         input_ids=ids,
@@ -63,7 +64,7 @@ def tree_pass(
     return logits
 
 
-def _no_masks(layout: AttentionLayout, device: torch.device) -> Any:
-    """What stands for masks that nobody looks at: transformers makes its own where there is none. Looked at, it gives no number."""
+def _placeholder_masks(layout: AttentionLayout, device: torch.device) -> Any:
+    """Masks that no layer reads, so that transformers makes none of its own; a layer that does read one gives NaN."""
     nothing = torch.full((1, 1, 1, 1), torch.nan, device=device)
     return nothing if len(layout.windows) == 1 else dict.fromkeys(layout.windows, nothing)

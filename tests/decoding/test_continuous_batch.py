@@ -251,7 +251,6 @@ def test_a_joined_cache_gives_the_logits_of_its_rows() -> None:
 def test_prompts_are_read_one_after_the_other_in_one_place(engine: str) -> None:
     """Where rows are written in place, each joins the batch before the next prompt is read: no slab of its own is left behind."""
     model = load(random_llama(), small_bpe_tokenizer(), engine=engine)
-    assert model.batch_cache(1).joins_in_place
     batch: ContinuousBatch[Writer] = ContinuousBatch(model)
     writers = [Writer(Generator(model, WISHES[0][0]), "some numbers", 9, number) for number in range(5)]
     for number, writer in enumerate(writers):

@@ -22,7 +22,6 @@ from constrained.models import tree_attention as adapter
 from constrained.models.capabilities import decoder_config
 from constrained.models.hugging_face import HuggingFaceModel
 from constrained.models.slab import Slab
-from constrained.models.static_cache import StaticCache
 from tests.device.loops import DRAFTS, LOOPS
 from tests.models import test_families
 from tests.support import families
@@ -68,32 +67,12 @@ def test_every_family_that_reads_trees_has_its_logits(name: str, monkeypatch: py
     test_families.test_draft_tokens_have_the_logits_of_their_branches_and_can_be_rejected(name)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name == "GPT-2" else pytest.mark.ci)
-        for name in TREES
-        if not {"window", "windows", "chunks"} & set(FAMILIES[name].note.replace(",", "").split())
-    ],
-)
-def test_batches_that_come_and_go_have_the_logits_of_every_family(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The cache of the eager engine's batches, which is written in place, in passes of any size."""
-    model = HuggingFaceModel.from_vocabulary(families.load(name).model, families.vocabulary())
-    monkeypatch.setattr(model, "cache", model.batch_cache)
-    assert isinstance(model.cache(1), StaticCache)
-    monkeypatch.setattr(test_families, "load", lambda name: model)
-    test_families.test_ragged_texts_have_the_logits_of_each_alone(name)
-    test_families.test_draft_tokens_have_the_logits_of_their_branches_and_can_be_rejected(name)
-
-
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.ci) for seed in range(2, 12))])
 @pytest.mark.parametrize("engine", ["eager", "static"])
 def test_rows_that_come_go_split_and_change_places_keep_their_texts(engine: str, seed: int) -> None:
     """The judge reads each text in one piece."""
     rng, model = random.Random(seed), llama() if engine == "eager" else static()
-    cache, texts = model.batch_cache(0), []
+    cache, texts = model.cache(0), []
 
     def some(count: int) -> list[int]:
         return [rng.randrange(1, 250) for _ in range(count)]
@@ -105,7 +84,7 @@ def test_rows_that_come_go_split_and_change_places_keep_their_texts(engine: str,
             else rng.choice(["join", "keep", "fork", "tree", "tree", "tree", "plain"])
         )
         if action == "join":
-            arrived, new = model.batch_cache(1), some(rng.choice([1, 9, 70]))
+            arrived, new = model.cache(1), some(rng.choice([1, 9, 70]))
             model.forward([new], arrived)
             cache.join(arrived)
             texts.append(new)
@@ -146,7 +125,7 @@ def test_every_loop_has_the_texts_of_the_eager_engine(name: str, drafts: Specula
     found, expected = LOOPS[name](static(), drafts), LOOPS[name](llama(), drafts)
     assert [tokens for tokens, _ in found] == [tokens for tokens, _ in expected]
     assert [logprob for _, logprob in found] == pytest.approx([one for _, one in expected], abs=5e-3)
-    assert isinstance(static().cache(1), StaticCache)
+    assert static().no_engine is None
 
 
 def check(number: int, engine: str) -> None:
@@ -204,10 +183,10 @@ def test_the_attention_of_trees_has_the_texts_of_the_eager_engine(monkeypatch: p
     monkeypatch.setattr(adapter, "tree_attention", counted)
     steps = capabilities.probe_steps(
         model.model, model._run, model.capabilities, model.device, model.vocabulary.size,
-        compiles=False, attends=True,
+        compiles=False, tree_attention=True,
     )  # fmt: skip
     assert isinstance(steps, fixed_steps.FixedSteps)
-    assert steps.attends
+    assert steps.supports_tree_attention
     assert decoder_config(model.model)._attn_implementation == "constrained_tree"
     monkeypatch.setitem(model.__dict__, "_steps", steps)
     monkeypatch.setattr(sys.modules[__name__], "static", lambda engine: model)
@@ -234,7 +213,7 @@ def attending_family(name: str) -> HuggingFaceModel:
     """A model with the attention of trees, as on a device."""
     made = HuggingFaceModel.from_vocabulary(FAMILIES[name].make(), families.vocabulary(), engine="static")
     steps = capabilities.probe_steps(
-        made.model, made._run, made.capabilities, made.device, made.vocabulary.size, compiles=False, attends=True
+        made.model, made._run, made.capabilities, made.device, made.vocabulary.size, compiles=False, tree_attention=True
     )  # fmt: skip
     assert isinstance(steps, fixed_steps.FixedSteps)
     made.__dict__["_steps"] = steps
@@ -248,7 +227,7 @@ def attending_family(name: str) -> HuggingFaceModel:
 def test_masks_are_made_only_where_a_layer_looks_at_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = attending_family(name)._steps
     assert isinstance(steps, fixed_steps.FixedSteps)
-    assert steps.masked == (name in LOOK_AT_MASKS or not steps.attends)
+    assert steps.masked == (name in LOOK_AT_MASKS or not steps.supports_tree_attention)
     monkeypatch.setattr(test_families, "load", attending_family)
     test_families.test_draft_tokens_have_the_logits_of_their_branches_and_can_be_rejected(name)
 
@@ -263,7 +242,7 @@ def test_masks_are_made_only_where_a_layer_looks_at_them(name: str, monkeypatch:
 )
 def test_the_attention_of_trees_keeps_to_windows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts are several times as long as a window; seen whole, the logits are others."""
-    if not attending_family(name)._steps.attends:  # type: ignore[union-attr]
+    if not attending_family(name)._steps.supports_tree_attention:  # type: ignore[union-attr]
         assert name in NOT_ATTENDING
         return
     seen: set[int] = set()
@@ -303,6 +282,20 @@ def test_a_prompt_is_read_in_chunks_and_its_last_tokens_in_a_small_pass(
     assert cache.lengths == [len(ids)]
     eager = llama()
     assert found == pytest.approx(eager.forward([ids], eager.cache(1)), abs=1e-3)
+
+
+@pytest.mark.parametrize("engine", ["eager", "static"])
+def test_a_tree_behind_a_long_prompt_is_read_and_kept_with_it(engine: str) -> None:
+    """Only what is kept of the tree is moved: the prompt is longer than what can be moved at once."""
+    model, ids = llama() if engine == "eager" else static(), [1 + i % 200 for i in range(1030)]
+    cache = model.cache(2)
+    tokens, parents = [*ids, 7, 8, 9], [*range(-1, 1029), 1029, 1029, 1031]
+    model.forward_trees([tokens] * 2, [parents] * 2, [1029] * 2, cache)
+    cache.keep_paths([0, 1], [[*range(1030), 1031, 1032]] * 2)
+    found = model.forward([[5], [6]], cache)
+    for logits, token in zip(found, (5, 6), strict=True):
+        expected = llama().forward([[*ids, 8, 9, token]], llama().cache(1))[0]
+        assert logits == pytest.approx(expected, abs=1e-3)
 
 
 def test_slabs_are_used_again_with_what_is_left_in_them() -> None:
@@ -363,15 +356,17 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return memory
 
 
-def fixed(*, attends: bool) -> fixed_steps.FixedSteps:
+def fixed(*, supports_tree_attention: bool) -> fixed_steps.FixedSteps:
     steps = static()._steps
     assert isinstance(steps, fixed_steps.FixedSteps)
-    return fixed_steps.FixedSteps(steps._run, steps._layout, compiles=False, attends=attends)
+    return fixed_steps.FixedSteps(
+        steps._run, steps._layout, compiles=False, supports_tree_attention=supports_tree_attention
+    )
 
 
 def test_slabs_are_kept_as_long_as_the_device_has_room(memory: SimpleNamespace) -> None:
     """Graphs are bound to a slab: a batch that grows and shrinks comes back to those it had, and captures nothing again."""
-    steps, memory.left = fixed(attends=False), 1 << 30
+    steps, memory.left = fixed(supports_tree_attention=False), 1 << 30
     slabs = [Slab(steps._layout, 1, 256) for _ in range(12)]
     for slab in slabs:
         steps.give_back(slab)
@@ -390,8 +385,8 @@ def test_slabs_are_kept_as_long_as_the_device_has_room(memory: SimpleNamespace) 
 def test_slabs_have_room_for_texts_to_grow_where_that_costs_little(memory: SimpleNamespace) -> None:
     """On a device attention looks at the columns of the text alone."""
     memory.left = 128 * 4 * 1024 * 8192  # four slots of 1,024 columns are a 128th
-    for attends, columns in ((False, 256), (True, 1024)):
-        steps = fixed(attends=attends)
+    for supports_tree_attention, columns in ((False, 256), (True, 1024)):
+        steps = fixed(supports_tree_attention=supports_tree_attention)
         steps.give_back(steps.slab(1, 10))  # what a place takes is known then
         assert [steps.slab(slots, 10).columns for slots in (2, 3, 5)] == [columns, columns, 256]
         assert steps.slab(2, 1025).columns == 2048
@@ -409,7 +404,7 @@ def test_passes_of_batches_are_ready_before_they_are_used(
     monkeypatch.setattr(fixed_steps.FixedSteps, "__call__", called)
     monkeypatch.setattr(Slab, "take", lambda *arguments: None)
     monkeypatch.setattr(fixed_steps, "upload", lambda device, *arrays: list(map(torch.from_numpy, arrays)))
-    steps = fixed(attends=True)
+    steps = fixed(supports_tree_attention=True)
     steps.warm_up(torch.device("cpu"), 4, 0, None)
     assert not seen
     memory.left = 128 * 2 * 1024 * 8192  # two slots of 1,024 columns are a 128th
@@ -428,7 +423,7 @@ def test_passes_of_batches_are_ready_before_they_are_used(
     # Where slabs would not be kept nothing is captured.
     seen.clear()
     memory.left = 4 * 5 * 1024 * 8192
-    steps = fixed(attends=True)
+    steps = fixed(supports_tree_attention=True)
     steps.warm_up(torch.device("cuda"), 32, 0, None)
     assert {one[:2] for one in seen} == {(1, 256), (2, 256), (4, 256), (8, 256)}
 

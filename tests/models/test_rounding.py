@@ -14,7 +14,7 @@ import pytest
 import torch
 import torch.nn.functional
 
-from constrained.models import batched_cache, load
+from constrained.models import load, slab_cache
 from constrained.models.hugging_face import HuggingFaceModel
 from tests.support.tiny_models import random_llama
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
@@ -77,14 +77,16 @@ def loses_an_ancestor(seen: np.ndarray) -> None:
 @EACH
 @pytest.mark.parametrize("damage", [sees_siblings, loses_an_ancestor])
 def test_a_wrong_mask_switches_trees_off(name, damage, monkeypatch):
-    right = batched_cache.tree_attention
+    right = slab_cache.ancestor_words
 
     def wrong(parents: Any, width: int) -> Any:
-        depths, seen = right(parents, width)
-        damage(seen)
-        return depths, seen
+        depths, words = right(parents, width)
+        seen = (words >> np.arange(width) & 1).astype(np.bool_)  # one word is enough for the trees of a trial
+        for tree in seen:
+            damage(tree)
+        return depths, (seen.astype(np.int64) << np.arange(width)).sum(axis=2, keepdims=True)
 
-    monkeypatch.setattr(batched_cache, "tree_attention", wrong)
+    monkeypatch.setattr(slab_cache, "ancestor_words", wrong)
     model = model_of(name)
     with pytest.warns(UserWarning, match="off by .* of which rounding explains .*force_trees"):
         assert model.no_trees is not None

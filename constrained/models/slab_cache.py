@@ -1,4 +1,4 @@
-"""A cache whose rows stand in slots of a slab: tokens are written in place, at the column of their position.
+"""The cache of models that read draft trees: rows stand in slots of a slab, each token at the column of its position.
 
 A pass over draft trees writes the tokens of a tree behind its row. What is kept of it is moved to the front before the next
 pass, so rows have no holes; rows that leave make room without a copy of those that stay.
@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from constrained.models.attention_masks import AttentionLayout, ancestor_words, is_chain
 from constrained.models.base import Cache
-from constrained.models.batched_cache import forward_row
-from constrained.models.cache import ForwardFunction, HuggingFaceCache
+from constrained.models.cache import ForwardFunction, HuggingFaceCache, forward_row
 
 if TYPE_CHECKING:
     import torch
@@ -52,14 +51,12 @@ class SlotRow:
     used: int = 0
 
 
-class StaticCache(HuggingFaceCache):
+class SlabCache(HuggingFaceCache):
     """Rows in the first slots of a slab, in any order.
 
     With fixed steps all slots and columns of a slab take part in every pass, and the tokens of a pass are padded to one of
     a few numbers; long prompts are read in chunks. Without them a pass has the rows, tokens and columns that are there.
     """
-
-    joins_in_place = True
 
     def __init__(self, rows: int, layout: AttentionLayout, steps: FixedSteps | None = None) -> None:
         """Creates an empty cache.
@@ -115,6 +112,19 @@ class StaticCache(HuggingFaceCache):
         """As `fork`, in a slab without graphs if there is one."""
         return self._copied(rows, passes=False)
 
+    def branch(self, count: int) -> Cache:
+        """Rows that go on from the only one here; in passes of any size its columns are stored once, as their prefix."""
+        from constrained.models.slab import Slab
+
+        (row,) = self._rows
+        if self._steps is not None or self._slab is None or self._slab.base is not None or row.path:
+            return self.fork([0] * count)
+        assert row.slot == 0
+        twin = copy.copy(self)
+        twin._rows = [replace(row, slot=slot) for slot in range(count)]
+        twin._slab = Slab(self._layout, count, row.length + _ROOM, self._slab, row.length)
+        return twin
+
     def _copied(self, rows: Sequence[int], *, passes: bool) -> Cache:
         twin = copy.copy(self)
         twin._slab, twin._rows = None, [replace(self._rows[row], slot=i) for i, row in enumerate(rows)]
@@ -126,7 +136,7 @@ class StaticCache(HuggingFaceCache):
 
     def join(self, *others: Cache) -> None:
         """Appends the rows of other caches: they are copied, and those here stay where they are."""
-        fresh = [one for one in others if isinstance(one, StaticCache) and one._rows]
+        fresh = [one for one in others if isinstance(one, SlabCache) and one._rows]
         assert len(fresh) == sum(1 for one in others if one.lengths)
         if fresh and not self._rows:
             first = fresh.pop(0)
@@ -134,14 +144,15 @@ class StaticCache(HuggingFaceCache):
             first._slab, first._rows = None, []
         if not fresh:
             return
-        arrived = [(one._slab, row) for one in fresh for row in one._rows]
-        count = len(self._rows)
-        self._reserve(count + len(arrived), max(row.used for _, row in arrived))
-        assert self._slab is not None
-        for slot, (slab, row) in enumerate(arrived, count):
-            assert slab is not None, "rows that have read nothing cannot be joined to others"
-            self._slab.take(slab, [(row.slot, slot, row.used)])
-            self._rows.append(replace(row, slot=slot))
+        arrived = [row for one in fresh for row in one._rows]
+        self._reserve(len(self._rows) + len(arrived), max(row.used for row in arrived))
+        for one in fresh:
+            assert self._slab is not None
+            assert one._slab is not None, "rows that have read nothing cannot be joined to others"
+            rows = [replace(row, slot=slot) for slot, row in enumerate(one._rows, len(self._rows))]
+            copies = [(old.slot, new.slot, old.used) for old, new in zip(one._rows, rows, strict=True)]
+            self._slab.take(one._slab, copies)
+            self._rows = self._rows + rows
 
     def forward(
         self, run: ForwardFunction, tokens: Sequence[Sequence[int]], upload: PassUpload
@@ -210,10 +221,14 @@ class StaticCache(HuggingFaceCache):
         for i, path in enumerate(paths):
             row = self._rows[i]
             end = row.begin + len(path)
-            if is_placed(path):
-                self._rows[i] = replace(row, length=end, used=end)
-            else:
-                self._rows[i] = replace(row, length=end, path=tuple(path))
+            placed = next((at for at, place in enumerate(path) if place != at), len(path))
+            self._rows[i] = SlotRow(
+                row.slot,
+                length=end,
+                begin=row.begin + placed,
+                path=tuple(place - placed for place in path[placed:]),
+                used=end if placed == len(path) else row.used,
+            )
 
     def _longest(self, tokens: Sequence[Sequence[int]]) -> int:
         """Columns that a pass needs: rows are padded to equal numbers of tokens, and in fixed steps to their size."""
@@ -240,7 +255,8 @@ class StaticCache(HuggingFaceCache):
 
         if self._steps is not None:
             return self._steps.slab(slots, columns, passes=passes)
-        return Slab(self._layout, slots, columns)
+        base, prefix = (None, 0) if self._slab is None else (self._slab.base, self._slab.prefix)
+        return Slab(self._layout, slots, columns, base, prefix)
 
     def _replace(self, slots: int, columns: int) -> None:
         """Copies all rows, which are in the first slots, into another slab."""
@@ -271,10 +287,10 @@ class StaticCache(HuggingFaceCache):
         source = np.full((self._slab.slots, max(len(row.path) for row in moved)), -1, dtype=np.int32)
         start = np.zeros(self._slab.slots, dtype=np.int32)
         for row in moved:
-            start[row.slot] = row.begin
+            start[row.slot] = begin = row.begin - self._slab.prefix
             here = np.arange(len(row.path))
             path = np.array(row.path)
-            source[row.slot, : len(path)] = np.where(path == here, -1, row.begin + path)
+            source[row.slot, : len(path)] = np.where(path == here, -1, begin + path)
         self._rows = [replace(row, path=(), used=row.length) for row in self._rows]
         return [source, start]
 
@@ -293,9 +309,9 @@ class StaticCache(HuggingFaceCache):
         """Reads tokens of one row, without padding or mask; logits after the last `every` ones, [every, V]."""
         assert self._slab is not None
         slot, begin = self._rows[row].slot, self._rows[row].length
-        target = self._slab.target
-        target.slots, target.shown, target.before = (slot, slot + 1), begin + len(ids), begin
-        target.columns = (begin, begin + len(ids))
+        target, first = self._slab.target, begin - self._slab.prefix
+        target.slots, target.shown, target.before = (slot, slot + 1), first + len(ids), begin
+        target.columns = (first, first + len(ids))
         return forward_row(run, ids, self._slab.cache, begin, upload, every=every)
 
     def _steps_of(
@@ -363,14 +379,15 @@ class StaticCache(HuggingFaceCache):
             slots, width = self._slab.slots, self._steps.size(width)
         ids = np.zeros((slots, width), dtype=np.int64)
         lengths = np.zeros(slots, dtype=np.int64)
-        depths, words = ancestor_words([()] * slots, width)
+        trees: list[Sequence[int]] = [()] * slots
         picked: list[int] = []
         for i, (row, given, before, places) in enumerate(zip(here, tokens, parents, wanted, strict=True)):
             at = row.slot - first
             ids[at, : len(given)] = given
             lengths[at] = row.length if ends is None else ends[i]
-            (depths[at],), (words[at],) = ancestor_words([before], width)
+            trees[at] = before
             picked += [at * width + place for place in places]
+        depths, words = ancestor_words(trees, width)
         all_in_order = picked == [*range(len(picked))]
         chosen = np.array([] if all_in_order else picked, dtype=np.int64)
         moves = self._moves() if rows is None else []
@@ -383,8 +400,3 @@ class StaticCache(HuggingFaceCache):
             logits = tree_pass(run, self._layout, self._slab, first, shown, inputs, behind, deep, seen)
         logits = logits.flatten(0, 1)
         return logits[: len(picked)] if all_in_order else logits.index_select(0, index)
-
-
-def is_placed(path: Sequence[int]) -> bool:
-    """Whether the tokens of a path are in their places."""
-    return all(place == i for i, place in enumerate(path))
