@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
 from constrained.decoding.malloc_trim import MallocTrimmer
@@ -45,28 +45,6 @@ class BatchedSequence(Protocol):
 MemberT = TypeVar("MemberT", bound=BatchedSequence)
 
 
-class Drawing(Protocol[MemberT]):
-    """Draws the tokens of a step, perhaps not all of them at once."""
-
-    def draw(
-        self,
-        members: Sequence[MemberT],
-        distributions: Sequence[Distribution],
-        follow: Callable[[MemberT], Distribution | None],
-    ) -> Sequence[MemberT]:
-        """Draws a token for each member, and more as long as `follow` gives a distribution.
-
-        Returns:
-            The members that are parked: they get their token later, in another thread.
-        """
-
-    def returned(self) -> Sequence[MemberT]:
-        """The parked members that have got their tokens since the last call."""
-
-    def expire(self) -> Sequence[MemberT]:
-        """The parked members that have ended without a token since the last call."""
-
-
 class ContinuousBatch(Generic[MemberT]):
     """Sequences of different requests in one forward pass. For one thread.
 
@@ -84,7 +62,6 @@ class ContinuousBatch(Generic[MemberT]):
         *,
         speculation_max_batch: int | None = None,
         share_prefixes: bool = False,
-        drawing: Drawing[MemberT] | None = None,
     ) -> None:
         """An empty batch.
 
@@ -94,7 +71,6 @@ class ContinuousBatch(Generic[MemberT]):
                 them have drafters then. None to draft nothing.
             speculation_max_batch: the largest batch in which tokens are drafted; None: any.
             share_prefixes: read what prompts have in common once, where the model allows it.
-            drawing: draws the tokens; None: here, one after the other.
         """
         self.sequences: list[MemberT] = []
         self._model = model
@@ -102,9 +78,6 @@ class ContinuousBatch(Generic[MemberT]):
         self._step = DecodingStep(model, speculation)
         self._prefix = PromptPrefix(model) if share_prefixes else None
         self._trim = MallocTrimmer(pause=_TRIM_PAUSE)
-        self._drawing = drawing
-        self._parked: dict[int, Cache] = {}  # rows of the members that wait for their token, by id
-        self._held: dict[int, tuple[MemberT, Cache]] = {}  # of those that sit steps out
         self._arrived: list[Cache] = []  # of the members admitted last, whose rows are not in the cache yet
 
     def add(self, sequences: Sequence[MemberT]) -> None:
@@ -123,11 +96,12 @@ class ContinuousBatch(Generic[MemberT]):
             del fresh[0].sequence.unread[:known]
         prefill = DecodingStep(self._model, cache=cache)
         prefill.forward([[member.sequence for member in fresh]], [fresh[0].top_count])
-        parked = self._draw(fresh, prefill, follow=False)
-        unfinished = [member for member in fresh if not (member in parked or member.finished)]
-        self._park(parked, self._keep(prefill, unfinished, parked))
+        for member in fresh:
+            member.advance(prefill.distribution(member.sequence))
+        unfinished = [member for member in fresh if not member.finished]
         if not unfinished:
             return
+        prefill.settle([member.sequence for member in unfinished])
         assert prefill.cache is not None
         self._arrived.append(prefill.cache)
         self.sequences += unfinished
@@ -137,7 +111,6 @@ class ContinuousBatch(Generic[MemberT]):
     def step(self) -> None:
         """One token or more for every member; finished members leave."""
         self._trim()
-        self._return_parked()
         self._join_arrived()
         self.remove_finished()
         if not self.sequences:
@@ -148,51 +121,21 @@ class ContinuousBatch(Generic[MemberT]):
             [member.top_count for member in self.sequences],
             speculate=small,
         )
-        self._settle(self._draw(self.sequences, self._step, follow=True))
+        for member in self.sequences:
+            member.advance(self._step.distribution(member.sequence))
+            while not member.finished and self._step.follow([member.sequence]):
+                member.advance(self._step.distribution(member.sequence))
+        self._settle()
 
     def remove_finished(self) -> None:
         """Removes the finished members, and frees their rows of the cache."""
         if any(member.finished for member in self.sequences):
             self._settle()
 
-    def choose(self, members: Collection[MemberT]) -> None:
-        """Says which members take part in the next steps; the others sit them out, with their rows in caches of their own.
-
-        Args:
-            members: of the `sequences` and of those that sit out.
-        """
-        held = [member for member in self.sequences if member not in members and not member.finished]
-        if held:
-            self._join_arrived()
-            self.sequences = [member for member in self.sequences if member in members]
-            for member, cache in zip(held, self._keep(self._step, self.sequences, held), strict=True):
-                self._held[id(member)] = member, cache
-            if not self.sequences:
-                self._step.cache = None
-        for member, cache in list(self._held.values()):
-            if member.finished or (member in members and member not in self.sequences):
-                del self._held[id(member)]
-                if not member.finished:
-                    self._arrived.append(cache)
-                    self.sequences.append(member)
-        self._number_rows()
-
-    @property
-    def held(self) -> int:
-        """Members that sit steps out; they are none of the `sequences`."""
-        return len(self._held)
-
-    @property
-    def parked(self) -> int:
-        """Members that wait for their token; they are none of the `sequences`, and come back to them."""
-        return len(self._parked)
-
     def clear(self) -> None:
         """Removes all members."""
         self.sequences, self._step.cache = [], None
         self._arrived.clear()
-        self._parked.clear()
-        self._held.clear()
         if self._prefix is not None:
             self._prefix.clear()
 
@@ -205,60 +148,14 @@ class ContinuousBatch(Generic[MemberT]):
             assert self._step.cache is not None
             self._step.cache.join(*arrived)
 
-    def _draw(self, members: Sequence[MemberT], step: DecodingStep, *, follow: bool) -> Sequence[MemberT]:
-        """Draws the tokens that a forward pass has logits for; returns the parked members."""
-
-        def further(member: MemberT) -> Distribution | None:
-            if member.finished or not (follow and step.follow([member.sequence])):
-                return None
-            return step.distribution(member.sequence)
-
-        if self._drawing is not None:
-            distributions = [step.distribution(member.sequence) for member in members]
-            return self._drawing.draw(members, distributions, further)
-        for member in members:
-            distribution: Distribution | None = step.distribution(member.sequence)
-            while distribution is not None:
-                member.advance(distribution)
-                distribution = further(member)
-        return ()
-
-    def _keep(
-        self, step: DecodingStep, staying: Sequence[MemberT], leaving: Sequence[MemberT]
-    ) -> list[Cache]:
-        """Keeps the rows of these members; returns those of the leaving ones, each in a cache of its own."""
-        if not (staying or leaving):
-            return []
-        step.settle([member.sequence for member in (*staying, *leaving)])
-        assert step.cache is not None
-        rows = [step.cache.set_aside([row]) for row in range(len(staying), len(staying) + len(leaving))]
-        if leaving and staying:
-            step.cache.keep(range(len(staying)))
-        return rows
-
-    def _park(self, members: Sequence[MemberT], caches: Sequence[Cache]) -> None:
-        for member, cache in zip(members, caches, strict=True):
-            self._parked[id(member)] = cache
-
-    def _return_parked(self) -> None:
-        if self._drawing is None:
-            return
-        for member in self._drawing.expire():
-            self._parked.pop(id(member), None)
-        for member in self._drawing.returned():
-            cache = self._parked.pop(id(member), None)
-            if cache is not None and not member.finished:
-                self._arrived.append(cache)
-                self.sequences.append(member)
-        self._number_rows()
-
-    def _settle(self, parked: Sequence[MemberT] = ()) -> None:
+    def _settle(self) -> None:
+        """Keeps the rows of the unfinished members in the cache, and drops the others."""
         self._join_arrived()
-        self.sequences = [member for member in self.sequences if not (member in parked or member.finished)]
-        self._park(parked, self._keep(self._step, self.sequences, parked))
+        self.sequences = [member for member in self.sequences if not member.finished]
         if not self.sequences:
             self._step.cache = None
             return
+        self._step.settle([member.sequence for member in self.sequences])
         self._number_rows()
 
     def _number_rows(self) -> None:

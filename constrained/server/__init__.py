@@ -1,22 +1,26 @@
 """An HTTP server with OpenAI's API: `serve` is a process, `serve_in_thread` a thread, `create_app` an ASGI application.
 
-    bodies.py            reads and parses request bodies
-    pace.py              how fast large bodies come in
+    app.py               the ASGI application: routes and middleware
+    service.py           the endpoints
+    admission.py         keys, requests of a client, the queue: which requests are let in
+    request_lifecycle.py one request from its body to the end of its response
+    read_request.py      receives, parses and checks bodies
     requests.py          what is in them
-    tool_names.py        names of tools with dots and slashes
+    other_servers.py     parameters of vLLM, SGLang, llama.cpp and Ollama
+    reasoning.py         the fields about reasoning
+    tokenization.py      ``/tokenize`` and ``/detokenize``
     request_constraint.py which field has the constraint, and how it is compiled
     prepare.py           from a request to prompts and sequences
-    compile_pool.py      the thread pool for that, with a deadline
-    fair_pool.py         threads that clients share fairly
-    compile_sandbox.py   processes that compile a new constraint first, with limits of time and memory
+    compiler.py          compiles constraints with a deadline
+    workers.py           processes with limits of time and memory, for new constraints and large requests
+    round_robin.py       queues and threads that serve clients in turn
+    served_model.py      the models by name
+    scheduler.py         the thread that owns the model; requests join the batch between two steps
     sequence_stream.py   one sequence while it is decoded
     stop_strings.py      stop strings where a constraint permits the end
-    told_tokens.py       tokens with log-probabilities, as far as their text is told
-    speculation.py       draft tables of the served constraints
-    lane.py              draws tokens in a thread that is left behind with a slow one
-    seats.py             which clients and sequences take part in a step
-    scheduler.py         the thread that owns the model; requests join the batch between two steps
+    captures.py          captures of completions
     responses.py         response bodies and chunks
+    responses_api.py     the Responses API
     stream.py            server-sent events, and clients that disconnect
     errors.py            errors as status and body
     metrics.py           Prometheus metrics
@@ -24,11 +28,6 @@
     connections.py       limits of connections
     logs.py              request ids, and log lines as JSON
     settings.py          limits and names
-    admission.py         keys, requests of a client, the queue: which requests are let in
-    request_lifecycle.py one request from its body to the end of its response
-    served_model.py      the models by name
-    service.py           the endpoints
-    app.py               the ASGI application: routes and middleware
     run.py               the process, or the thread
 
 Needs the extra ``server``.

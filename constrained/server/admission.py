@@ -81,11 +81,6 @@ class Admission:
                 headers={"Retry-After": "5"},
             )
 
-    @property
-    def shared(self) -> bool:
-        """Whether several clients have open requests."""
-        return len(self.clients) > 1
-
     def enter(self, client: str) -> None:
         """Counts a request of a client."""
         self.open += 1

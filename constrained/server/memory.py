@@ -1,24 +1,28 @@
-"""How much memory there is: what the process may use up, and what happens before it has.
+"""How much memory there is: what the process may use, and what happens before it runs out.
 
 A thread looks a few times a second. While there is little, caches are emptied, which breaks no running text, and new requests
 are refused; while there is hardly any, running requests end with an error, one after the other, instead of the process.
+One allocation can be larger than all that was left: with `max_memory` the system lets it fail (`DataLimit`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from constrained.automaton import cache
 from constrained.decoding.malloc_trim import glibc_trim, resident_size
-from constrained.server.data_limit import DataLimit
 from constrained.server.settings import ServerSettings
 
 _CGROUP = Path("/sys/fs/cgroup")
 
 _PAUSE = 0.25
 """Seconds between two looks."""
+
+_SLACK = 512 << 20
+"""Bytes of headroom for pages that are reserved and not written to: stacks of threads, for instance."""
 
 
 class MemoryWatch:
@@ -113,3 +117,50 @@ def _cgroup(folder: Path) -> int | None:
     except (OSError, ValueError):  # none, another version, or no limit ("max")
         return None
     return most - used + files.get("inactive_file", 0)
+
+
+class DataLimit:
+    """Lets allocations of this process fail that would take it over a size; Linux only, elsewhere it does nothing.
+
+    The limit is that of private writable memory (``RLIMIT_DATA``): weights that are mapped from a file, and what a GPU's driver reserves, do
+    not count.
+    """
+
+    def __init__(self) -> None:
+        self._before: tuple[int, int] | None = None
+
+    def set(self, left: int) -> None:
+        """Lets the process grow by so many bytes, and by some hundred MiB that are not written to.
+
+        Args:
+            left: what it may still use up.
+        """
+        with contextlib.suppress(ImportError, OSError, ValueError):
+            import resource
+
+            before = resource.getrlimit(resource.RLIMIT_DATA)
+            limit = _data_size() + max(0, left) + _SLACK
+            if before[0] == resource.RLIM_INFINITY or limit < before[0]:
+                resource.setrlimit(resource.RLIMIT_DATA, (limit, before[1]))
+                self._before = self._before or before
+
+    def lift(self) -> None:
+        """Restores the limit that there was."""
+        if self._before is not None:
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_DATA, self._before)
+            self._before = None
+
+
+def _data_size() -> int:
+    """Bytes of private writable memory.
+
+    Raises:
+        ValueError: the system does not say.
+    """
+    with open("/proc/self/status", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("VmData:"):
+                return int(line.split()[1]) * 1024
+    raise ValueError("no VmData in /proc/self/status")

@@ -14,8 +14,6 @@ _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 
 _GAUGES = (
     ("texts_running", "Sequences that are being decoded.", "running"),
-    ("texts_held", "Sequences that sit out while other clients have their turn.", "held"),
-    ("texts_parked", "Sequences that wait for a slow mask.", "parked"),
     ("requests_waiting", "Requests in the queue.", "waiting"),
 )
 """Name, description, and the attribute of a `Scheduler`."""

@@ -27,9 +27,9 @@ from constrained.server.request_constraint import compile_constraint, shown_tool
 from constrained.server.requests import ApiRequest, ChatRequest, CompletionRequest, as_dicts
 from constrained.server.sequence_stream import SequenceStream
 from constrained.server.settings import ServerSettings
-from constrained.server.speculation import SpeculationCache
 
 if TYPE_CHECKING:
+    from constrained.server.compiler import DraftSchedulers
     from constrained.vocabulary import Vocabulary
 
 _NO_FORMATS = ReplyFormats()
@@ -113,10 +113,9 @@ def prepare_request(
     model: LanguageModel,
     settings: ServerSettings,
     formats: ReplyFormats = _NO_FORMATS,
-    drafts: SpeculationCache | None = None,
+    drafts: DraftSchedulers | None = None,
     *,
     vocabulary: Vocabulary | None = None,
-    slow: bool = False,
     prompts: Sequence[Sequence[int]] | None = None,
 ) -> PreparedRequest:
     """Compiles the constraint and encodes the prompts.
@@ -128,7 +127,6 @@ def prepare_request(
         formats: how replies are written.
         drafts: draft tables; None: no speculation.
         vocabulary: the model's, with other shards; None: the model's own.
-        slow: masks of the constraint are slow: see `SequenceStream`.
         prompts: if they are encoded already.
 
     Raises:
@@ -175,7 +173,12 @@ def prepare_request(
             groups.append(
                 [
                     SequenceStream(
-                        base + i, one.new_sequence(), sampler, _top(request), slow=slow, stops=stops
+                        base + i,
+                        one.new_sequence(),
+                        sampler,
+                        _top(request),
+                        stops=stops,
+                        draw_seconds=settings.draw_seconds,
                     )
                     for i, one in enumerate(decoding)
                 ]

@@ -13,8 +13,7 @@ from constrained.chat.reply_parser import ReplyDelta as Part
 from constrained.chat.reply_parser import ReplyParser, ToolCall
 from constrained.constraint import Constraint
 from constrained.server.errors import ApiError
-from constrained.server.sequence_stream import SequenceDelta
-from constrained.server.told_tokens import TokenLogprob
+from constrained.server.sequence_stream import SequenceDelta, TokenLogprob
 
 Json = dict[str, Any]
 

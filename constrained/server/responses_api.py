@@ -18,8 +18,7 @@ from constrained.chat.reply_parser import ReplyDelta as Part
 from constrained.server.errors import ApiError, invalid_field_error, unsupported_field_error
 from constrained.server.requests import ChatRequest, Items, LenientModel, StrictModel, checked
 from constrained.server.responses import Json, ResponseBuilder, chat_tokens
-from constrained.server.sequence_stream import SequenceDelta
-from constrained.server.told_tokens import TokenLogprob
+from constrained.server.sequence_stream import SequenceDelta, TokenLogprob
 
 _PARAMS = {
     "response_format.json_schema": "text.format",

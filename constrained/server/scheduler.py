@@ -1,21 +1,19 @@
 """The thread that owns the model: requests join the batch between two steps, and leave it when they end.
 
-Clients are served in turn, see `constrained.server.seats`: sequences that are not chosen for a step sit it out.
+Where the batch is full, requests wait; clients are admitted in turn (round robin).
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from constrained.decoding.continuous_batch import ContinuousBatch
 from constrained.decoding.speculation import DraftScheduler
 from constrained.models import LanguageModel
-from constrained.server.lane import Lane
-from constrained.server.seats import Seats
+from constrained.server.round_robin import RoundRobin
 from constrained.server.sequence_stream import SequenceDelta, SequenceStream
 
 _log = logging.getLogger(__name__)
@@ -23,14 +21,11 @@ _log = logging.getLogger(__name__)
 DeltaCallback = Callable[[list[SequenceDelta]], None]
 """Receives the new deltas of a request; called in the scheduler's thread, and must not block."""
 
-_MOMENT = 0.02
-"""Seconds between two looks at a batch in which every sequence is parked."""
-
 MAX_PREFILL_TOKENS = 512
 """Prompt tokens read between two steps (at least one prompt), to bound the delay of running sequences."""
 
-ADMIT_SECONDS = 0.005
-"""Seconds after which no further prompt is read between two steps while several clients are about."""
+MAX_PREFILL_PROMPTS = 8
+"""Prompts read between two steps, which matters where they are short: each of them is a forward pass."""
 
 
 class QueuedRequest:
@@ -38,14 +33,14 @@ class QueuedRequest:
 
     Attributes:
         sequences: in the order of their indices.
-        client: whose time they take.
+        client: whose turn they take.
 
     Args:
         texts: its sequences.
         tell: receives their deltas.
         client: see above.
-        streams: tell each new delta; False: of each sequence the first one, and when it ends the rest of it. Whom it is told
-            to has less to do then.
+        streams: pass each new delta on; False: of each sequence the first one, and when it ends the rest, which is less work
+            for the event loop.
     """
 
     def __init__(
@@ -65,21 +60,13 @@ class QueuedRequest:
 
     def deliver(self) -> None:
         """Passes the new deltas to the callback."""
-        ready = [text for text in self.sequences if not text.parked]
+        ready = self.sequences
         if not self._streams:
             ready = [text for text in ready if text.finished or text.index not in self._begun]
         pieces = [piece for text in ready if (piece := text.pop_delta()) is not None]
         self._begun.update(piece.index for piece in pieces)
         if pieces and not self.cancelled:
             self._tell(pieces)
-
-    def take_draw_seconds(self) -> float:
-        """Seconds of its draws since the last call."""
-        ready = [text for text in self.sequences if not text.parked]
-        seconds = sum(text.draw_seconds for text in ready)
-        for text in ready:
-            text.draw_seconds = 0.0
-        return seconds
 
     def fail(self, error: Exception) -> None:
         """Ends all unfinished sequences with an error."""
@@ -109,17 +96,14 @@ class Scheduler:
 
     Attributes:
         steps: steps so far.
-        parked: sequences whose next token another thread draws.
-        held: sequences that sit steps out, because other clients have their turn.
         failure: type of the error that ended the thread; None while it runs, and after a `stop`.
         on_failure: called by the thread when it fails.
 
     Args:
         model: used by this thread only.
-        max_sequences: largest batch. As many sequences again can sit steps out.
+        max_sequences: largest batch.
         speculation: as in `ContinuousBatch`.
         speculation_max_batch: as in `ContinuousBatch`.
-        draw_seconds: limit of the time of a sequence's slow draws, see `Lane`.
     """
 
     def __init__(
@@ -129,22 +113,18 @@ class Scheduler:
         speculation: DraftScheduler | None = None,
         *,
         speculation_max_batch: int | None = None,
-        draw_seconds: float = 30.0,
     ) -> None:
         self._model = model
-        self._lane = Lane(draw_seconds, self._wake)
         self._drafted = speculation_max_batch
         self._drafting = speculation
         self._rows = max_sequences
-        self._seats: Seats[SequenceStream] = Seats(max_sequences)
-        self._changed = threading.Condition()
-        self._waiting: deque[QueuedRequest] = deque()
+        self._changed = threading.Condition()  # guards what follows
+        self._waiting: RoundRobin[QueuedRequest] = RoundRobin()
         self._running: list[QueuedRequest] = []
         self._stopping = self._shedding = False
         self._thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
         self._began = False
         self.steps = 0
-        self.parked = self.held = 0
         self.failure: str | None = None
         self.on_failure: Callable[[], None] = lambda: None
 
@@ -169,7 +149,7 @@ class Scheduler:
                 raise self._dead()
             if self._stopping:
                 raise ServerStopped("the server is stopping")
-            self._waiting.append(job)
+            self._waiting.put(job.client, job)
             self._changed.notify()
 
     def cancel(self, job: QueuedRequest) -> None:
@@ -197,7 +177,8 @@ class Scheduler:
     @property
     def waiting(self) -> int:
         """Jobs in the queue."""
-        return len(self._waiting)
+        with self._changed:
+            return len(self._waiting)
 
     @property
     def running(self) -> int:
@@ -213,8 +194,6 @@ class Scheduler:
                 self.failure = type(error).__name__
             self._fail(self._dead())
             self.on_failure()
-        finally:
-            self._lane.close()
 
     def _dead(self) -> ServerStopped:
         return ServerStopped(
@@ -225,22 +204,18 @@ class Scheduler:
         """Ends all jobs."""
         with self._changed:
             jobs = [*self._running, *self._waiting]
-            self._running = []
-            self._waiting.clear()
+            self._running, self._waiting = [], RoundRobin()
         for job in jobs:
             job.fail(error)
 
     def _loop(self) -> None:
         batch: ContinuousBatch[SequenceStream] = ContinuousBatch(
-            self._model, self._drafting, speculation_max_batch=self._drafted, drawing=self._lane
+            self._model, self._drafting, speculation_max_batch=self._drafted
         )
         while self._wait():
             if self._shedding:
                 self._end_one()
             self._admit(batch)
-            batch.choose(self._seats.choose(self._groups()))
-            self.held = batch.held
-            began, stepped = time.monotonic(), list(batch.sequences)
             try:
                 batch.step()
             except Exception as error:  # the model failed: no sequence of this batch can continue
@@ -248,15 +223,9 @@ class Scheduler:
                 for job in self._running:
                     job.fail(error)
             self.steps += 1
-            self._charge(stepped, time.monotonic() - began)
             for job in self._running:
                 job.deliver()
             self._running = [job for job in self._running if not job.finished]
-            self.parked = batch.parked
-            if not self._running:  # whoever sat out, or was parked, may have been given up during the step
-                self.held = self.parked = 0
-            if batch.parked and not batch.sequences:
-                self._wait_for_parked()
         batch.clear()
         self._fail(ServerStopped("the server was stopped"))
 
@@ -271,16 +240,6 @@ class Scheduler:
             last.fail(MemoryError("the process runs out of memory"))
             self._running.remove(last)
 
-    def _wake(self) -> None:
-        with self._changed:
-            self._changed.notify()
-
-    def _wait_for_parked(self) -> None:
-        """Waits a moment for what can go on: a parked sequence, a new job, a time limit."""
-        with self._changed:
-            if not self._stopping:
-                self._changed.wait(_MOMENT)
-
     def _wait(self) -> bool:
         """Waits for jobs; False when the scheduler is to stop."""
         with self._changed:
@@ -288,62 +247,31 @@ class Scheduler:
                 self._changed.wait()
             return not self._stopping
 
-    def _groups(self) -> dict[str, list[SequenceStream]]:
-        """The sequences of each client that can take part in a step."""
-        groups: dict[str, list[SequenceStream]] = {}
-        for job in self._running:
-            ready = [text for text in job.sequences if not (text.finished or text.parked)]
-            if ready:
-                groups.setdefault(job.client, []).extend(ready)
-        return groups
-
-    def _charge(self, stepped: Sequence[SequenceStream], seconds: float) -> None:
-        """Shares the time of a step: a draw is that of its sequence, the rest is that of the step's clients alike."""
-        if stepped and not any(text.parked for text in stepped):
-            self._seats.costs.record(len(stepped), seconds)
-        drawn: dict[str, float] = {}
-        for job in self._running:
-            drawn[job.client] = drawn.get(job.client, 0.0) + job.take_draw_seconds()
-        took_part = set(map(id, stepped))
-        clients = {job.client for job in self._running if not took_part.isdisjoint(map(id, job.sequences))}
-        rest = max(0.0, seconds - sum(drawn[client] for client in clients)) / max(1, len(clients))
-        for client, own in drawn.items():
-            self._seats.charge(client, own + (rest if client in clients else 0.0))
-
     def _admit(self, batch: ContinuousBatch[SequenceStream]) -> None:
-        """Adds waiting jobs to the batch while they fit: of the client that has had least time, its first."""
+        """Adds waiting jobs to the batch while they fit."""
         batch.remove_finished()
-        read, started = 0, time.monotonic()
-        while read < MAX_PREFILL_TOKENS and (job := self._next()) is not None:
+        read = prompts = 0
+        while (
+            read < MAX_PREFILL_TOKENS and prompts < MAX_PREFILL_PROMPTS and (job := self._next()) is not None
+        ):
             self._running.append(job)
-            read += len(job.sequences[0].sequence.unread)
-            began = time.monotonic()
+            prompts, read = prompts + 1, read + len(job.sequences[0].sequence.unread)
             try:
                 batch.add(job.sequences)
             except Exception as error:
                 job.fail(error)
-            self._seats.charge(job.client, time.monotonic() - began)
-            job.take_draw_seconds()  # that time was part of it
-            if self._seats.shared and time.monotonic() - started >= ADMIT_SECONDS:
-                break
 
     def _next(self) -> QueuedRequest | None:
-        """The next job to be admitted, out of the queue; None if there is none for which there is room."""
+        """Takes the next job out of the queue, in turns of clients; None if nobody waits, or it does not fit yet.
+
+        No smaller job is taken in its place: a large one would wait forever.
+        """
         with self._changed:
-            self._waiting = deque(job for job in self._waiting if not job.cancelled)
-            self._seats.enter({job.client for job in (*self._running, *self._waiting)})
-            firsts: dict[str, QueuedRequest] = {}
-            for job in self._waiting:
-                firsts.setdefault(job.client, job)
-            busy: Counter[str] = Counter()
-            for job in self._running:
-                busy[job.client] += sum(not text.finished for text in job.sequences)
-            wanting = {*self._groups(), *firsts}
-            for client in sorted(firsts, key=self._seats.had):
-                wanted = busy.total() + len(firsts[client].sequences)
-                # A client that has nothing in the batch gets its seat at once: sequences of others sit out.
-                most = 2 * self._rows if self._seats.shared and not busy[client] else self._rows
-                if not busy.total() or (wanted <= most and busy[client] < self._seats.most(client, wanting)):
-                    self._waiting.remove(firsts[client])
-                    return firsts[client]
-            return None
+            self._waiting.drop(lambda job: job.cancelled)
+            client = self._waiting.next()
+            if client is None:
+                return None
+            running = self.running
+            if running and running + len(self._waiting.first(client).sequences) > self._rows:
+                return None
+            return self._waiting.pop(client)

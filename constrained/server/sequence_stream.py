@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,8 +15,46 @@ from constrained.chat.reply import ReplyConstraint
 from constrained.decoding.cut import locate_cut
 from constrained.decoding.sequence import TokenSequence
 from constrained.sampling import Distribution, Position, TokenSampler
+from constrained.server.errors import ApiError
 from constrained.server.stop_strings import GrammarStops, StopStrings
-from constrained.server.told_tokens import TokenLogprob, ToldTokens
+
+SLOW_DRAW = 0.1
+"""Processor seconds beyond which a draw counts as slow: no sampler takes as long, so the time is that of the mask."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token with its log-probability under the model, after temperature and before the constraint.
+
+    Attributes:
+        token: its bytes.
+        logprob: in nats.
+        top_logprobs: the most likely tokens at that position, if requested.
+    """
+
+    token: bytes
+    logprob: float
+    top_logprobs: tuple[TokenLogprob, ...] = ()
+
+
+class EmittedTokens:
+    """Buffers tokens with log-probabilities until their text is emitted: a stop string and its tokens never are."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, TokenLogprob]] = deque()  # each with the number of bytes before it
+        self._bytes = 0
+
+    def add(self, token: TokenLogprob) -> None:
+        """Adds the next token of the completion."""
+        self._waiting.append((self._bytes, token))
+        self._bytes += len(token.token)
+
+    def take(self, end: float) -> list[TokenLogprob]:
+        """The tokens that begin before this byte of the completion, each once."""
+        taken = []
+        while self._waiting and self._waiting[0][0] < end:
+            taken.append(self._waiting.popleft()[1])
+        return taken
 
 
 @dataclass(slots=True)
@@ -48,15 +88,11 @@ class SequenceStream:
         sequence: a new sequence.
         sampler: draws its tokens.
         top: number of most likely tokens to report per position; None: no log-probabilities.
-        slow: masks of the constraint are slow: the first draw is made in another thread.
         stops: end the completion where the constraint permits it.
+        draw_seconds: as in `ServerSettings`.
 
     Attributes:
         cancelled: nobody waits for it any more, or it failed.
-        parked: another thread draws its next token: only that thread changes it, and nothing of it is delivered.
-        slow: its last draw took longer than a batch waits.
-        slow_seconds: what its draws in other threads took.
-        draw_seconds: what its draws took that its client has not been charged for yet.
         told_bytes: of the completion, in the deltas so far.
     """
 
@@ -67,20 +103,19 @@ class SequenceStream:
         sampler: TokenSampler,
         top: int | None = None,
         *,
-        slow: bool = False,
         stops: Sequence[str] = (),
+        draw_seconds: float = float("inf"),
     ) -> None:
         self.index = index
         self.sequence = sequence
-        self.cancelled = self.parked = False
-        self.slow, self.slow_seconds = slow, 0.0
-        self.draw_seconds = 0.0
+        self.cancelled = False
         self.told_bytes = 0
         self.pending_delta: SequenceDelta | None = None
         self._sampler = sampler
         self._top = top
         self._stops = StopStrings(stops, sequence.params.automaton) if stops else None
-        self._told_tokens = ToldTokens()
+        self._emitted = EmittedTokens()
+        self._slow_seconds, self._draw_seconds = 0.0, draw_seconds
         constraint = sequence.params.automaton.constraint
         free = isinstance(constraint, ReplyConstraint) and constraint.content is None and top is not None
         self._grammar_stops = (
@@ -98,19 +133,15 @@ class SequenceStream:
         return 0 if self._top is not None else self._sampler.top_count(self.sequence.params.warp)
 
     @property
-    def length(self) -> int:
-        """Tokens so far."""
-        return len(self.sequence.tokens)
-
-    @property
     def finished(self) -> bool:
-        """Whether the sequence has ended or was cancelled; a parked one has not ended."""
-        return self.cancelled or (not self.parked and bool(self.sequence.finish))
+        """Whether the sequence has ended or was cancelled."""
+        return self.cancelled or bool(self.sequence.finish)
 
     def advance(self, distribution: Distribution) -> None:
         """Draws a token; an error is reported in the delta and ends this sequence only."""
         if self.cancelled:  # cancelled during a step
             return
+        began = time.thread_time()
         try:
             start = len(self.sequence.tokens)
             position = self.sequence.position(distribution)
@@ -120,13 +151,32 @@ class SequenceStream:
             if self._top is not None and len(self.sequence.tokens) > start:
                 likely = self._likely(position, self.sequence.tokens[-1], self._top)
             self._tell(start, likely)
+            self._check_time(time.thread_time() - began)
         except Exception as error:
             self.fail(error)
 
     def fail(self, error: Exception) -> None:
         """Ends the sequence with an error."""
         self.pending_delta = SequenceDelta(self.index, error=error)
-        self.cancelled, self.parked = True, False
+        self.cancelled = True
+
+    def _check_time(self, seconds: float) -> None:
+        """Adds up the time of slow draws, for which the whole batch waits.
+
+        Raises:
+            ApiError: they took too long together.
+        """
+        if seconds <= SLOW_DRAW:
+            return
+        self._slow_seconds += seconds
+        if self._slow_seconds > self._draw_seconds and not self.sequence.finish:
+            raise ApiError(
+                400,
+                f"the masks of the constraint took more than {self._draw_seconds:g} seconds by token "
+                f"{len(self.sequence.tokens)} of a completion\n  -> simplify it: fewer conditions that overlap, "
+                "shorter counts, fewer ways to read one text",
+                code="constraint_too_slow",
+            )
 
     def pop_delta(self) -> SequenceDelta | None:
         """Returns and clears the delta that has not been sent yet."""
@@ -142,9 +192,9 @@ class SequenceStream:
         self.told_bytes += len(new)
         piece.delta += self._decoder.decode(new, final=bool(sequence.finish))
         if likely is not None:
-            self._told_tokens.add(likely)
+            self._emitted.add(likely)
         if self._top is not None:
-            piece.tokens += self._told_tokens.take(self._told_end())
+            piece.tokens += self._emitted.take(self._told_end())
         piece.count = len(sequence.tokens)
         if self.sequence.finish:
             piece.finish = self._finish_reason()

@@ -1,9 +1,10 @@
-"""`ServedModel`: a model under its name, with the thread that owns it and the pool that compiles for it."""
+"""`ServedModel`: a model under its name, with the thread that owns it and the compiler of its constraints."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from constrained.automaton.cache import compile_cached
 from constrained.chat.tools import ToolFormat
@@ -12,12 +13,12 @@ from constrained.decoding.speculation import resolve_speculation, speculation_ob
 from constrained.errors import InvalidArgument
 from constrained.models import LanguageModel
 from constrained.sampling import Local
-from constrained.server.compile_pool import CompilePool, CompileThreads
+from constrained.server.compiler import Compiler, DraftSchedulers
 from constrained.server.read_request import named
 from constrained.server.request_constraint import first_constraints
 from constrained.server.scheduler import Scheduler
 from constrained.server.settings import ServerSettings
-from constrained.server.speculation import SpeculationCache
+from constrained.server.workers import Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +29,18 @@ class ServedModel:
         name: what requests call it.
         language_model: the model.
         scheduler: decodes its sequences.
-        compile_pool: compiles constraints for its vocabulary.
+        compiler: compiles constraints for its vocabulary.
     """
 
     name: str
     language_model: LanguageModel
     scheduler: Scheduler
-    compile_pool: CompilePool
+    compiler: Compiler
 
     def warm(self) -> None:
         """Loads modules and tables before the first request; on a device, captures passes and compiles kernels."""
-        self.compile_pool.warm()
         for constraint in first_constraints():
-            compile_cached(constraint, self.compile_pool.vocabulary)
+            compile_cached(constraint, self.compiler.vocabulary)
         self.scheduler.warm_up()
         if self.language_model.plans_draws:
             draw = Generator(self.language_model, {"type": "object"}, sampler=Local(weights=False))
@@ -53,7 +53,7 @@ class ServedModels:
 
     Attributes:
         by_name: in the order in which they were given; a model with several names is there several times.
-        threads: prepare the requests of all of them.
+        workers: compile constraints and prepare large requests for all of them.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ServedModels:
         settings: ServerSettings,
         format: ToolFormat | None,
     ) -> None:
-        """Each model gets a batch of its own; threads that compile are shared.
+        """Each model gets a batch of its own; workers are shared.
 
         Args:
             models: by name; or one model, whose name is that of the settings.
@@ -83,15 +83,14 @@ class ServedModels:
                     f"a {type(model).__name__} cannot be served",
                     action="pass what constrained.load(...) returns",
                 )
-        self.threads = CompileThreads(settings.compile_threads)
+        self.workers = Workers(named, settings, format)
         self.by_name: dict[str, ServedModel] = {}
         for name, model in named.items():
             same = next((one for one in self.distinct if one.language_model is model), None)
             if same is None:
-                scheduler, pool = _prepared(model, settings, format, self.threads)
+                self.by_name[name] = _served(name, model, settings, self.workers, format)
             else:
-                scheduler, pool = same.scheduler, same.compile_pool
-            self.by_name[name] = ServedModel(name, model, scheduler, pool)
+                self.by_name[name] = replace(same, name=name)
 
     @property
     def distinct(self) -> list[ServedModel]:
@@ -124,30 +123,31 @@ class ServedModels:
 
     def start(self) -> None:
         """Loads what the first requests need, and starts the threads that own the models."""
+        starting = threading.Thread(target=self.workers.start, name="workers")
+        starting.start()
         for one in self.distinct:
             one.warm()
             one.scheduler.start()
+        starting.join()
 
     def stop(self) -> None:
         """Ends all requests, then the threads."""
-        self.threads.close()
+        self.workers.close()
         for one in self.distinct:
-            one.compile_pool.close()
             one.scheduler.stop()
 
 
-def _prepared(
-    model: LanguageModel, settings: ServerSettings, format: ToolFormat | None, threads: CompileThreads
-) -> tuple[Scheduler, CompilePool]:
-    """A model's scheduler and the pool that compiles for it."""
+def _served(
+    name: str, model: LanguageModel, settings: ServerSettings, workers: Workers, format: ToolFormat | None
+) -> ServedModel:
+    """A model with its scheduler and its compiler."""
     speculation = resolve_speculation(settings.speculation)
     enabled = speculation is not None and speculation_obstacle(model) is None
-    drafts = SpeculationCache(speculation, model) if enabled and speculation else None
+    drafts = DraftSchedulers(speculation, model) if enabled and speculation else None
     scheduler = Scheduler(
         model,
         settings.max_batch,
         None if drafts is None else drafts.shared,
         speculation_max_batch=settings.speculation_max_batch,
-        draw_seconds=settings.draw_seconds,
     )
-    return scheduler, CompilePool(model, settings, threads, format, drafts)
+    return ServedModel(name, model, scheduler, Compiler(name, model, settings, workers, format, drafts))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect, Request
@@ -18,14 +16,20 @@ from constrained.chat.tools import ToolFormat
 from constrained.errors import ConstraintTooLarge
 from constrained.models import LanguageModel
 from constrained.server.admission import Admission
-from constrained.server.bodies import Bodies, parse
-from constrained.server.captured import answer_captures, told_pieces
+from constrained.server.captures import answer_captures, told_pieces
 from constrained.server.errors import ApiError, stopping_error, to_api_error
-from constrained.server.fair_pool import FairPool
-from constrained.server.large_requests import LargeRequests
 from constrained.server.memory import MemoryWatch
 from constrained.server.metrics import Metrics
-from constrained.server.read_request import Body, read_request
+from constrained.server.read_request import (
+    LARGE,
+    SMALL,
+    Body,
+    ReadRequest,
+    check_values,
+    parse,
+    read_request,
+    receive_body,
+)
 from constrained.server.request_lifecycle import CLIENT_GONE, RequestLifecycle, within
 from constrained.server.requests import ApiRequest, ChatRequest, CompletionRequest
 from constrained.server.responses import ResponseBuilder
@@ -36,15 +40,18 @@ from constrained.server.served_model import ServedModel, ServedModels
 from constrained.server.settings import ServerSettings
 from constrained.server.stream import ClientDisconnected, EventStream, cancel_on_disconnect
 from constrained.server.tokenization import (
-    Asked,
+    Answer,
     DetokenizeRequest,
-    Tell,
     TokenizeRequest,
+    TokensRequest,
     detokenize,
     tokenize,
 )
+from constrained.server.workers import CAPTURES, READ, TOKENS, Task, buffers
 
 _log = logging.getLogger(__name__)
+
+_Result = TypeVar("_Result")
 
 
 def _wants_logprobs(request: ApiRequest) -> bool:
@@ -79,11 +86,7 @@ class Service:
         self.memory = MemoryWatch(settings, self.models.shed)
         self.metrics = Metrics({one.name: one.scheduler for one in self.models.distinct}, self.memory)
         self.admission = Admission(settings, self.memory, len(self.models.distinct))
-        self.large = LargeRequests.of(
-            {name: one.language_model for name, one in self.models.by_name.items()}, settings, format
-        )
-        self._elsewhere = FairPool(1, "elsewhere")
-        self._bodies = Bodies(settings, self._elsewhere, lambda: self.admission.shared)
+        self._workers = self.models.workers
         self._started = False
         self._created = int(time.time())
 
@@ -94,22 +97,11 @@ class Service:
         self._started = True
         self.memory.start()
         self.models.start()
-        if self.large is not None:
-            threading.Thread(target=self.large.try_out, name="large", daemon=True).start()
 
     def close(self) -> None:
         """Ends all requests, then the threads."""
         self.memory.stop()
-        self._bodies.close()
-        self._elsewhere.close()
-        if self.large is not None:
-            self.large.close()
         self.models.stop()
-
-    @property
-    def _ready_process(self) -> LargeRequests | None:
-        """The process for large requests, if there is one and it has started."""
-        return self.large if self.large is not None and self.large.ready else None
 
     async def health(self) -> Response:
         """``GET /health``: status, running and waiting requests; 503 if the scheduler failed."""
@@ -159,19 +151,22 @@ class Service:
 
     async def tokenize(self, request: Request) -> Response:
         """``POST /tokenize``."""
-        return await self._told(request, TokenizeRequest, tokenize)
+        return await self._tokens(request, TokenizeRequest, tokenize)
 
     async def detokenize(self, request: Request) -> Response:
         """``POST /detokenize``."""
-        return await self._told(request, DetokenizeRequest, detokenize)
+        return await self._tokens(request, DetokenizeRequest, detokenize)
 
-    async def _told(self, request: Request, kind: type[Asked], tell: Tell[Asked]) -> Response:
+    async def _tokens(
+        self, request: Request, kind: type[TokensRequest], answer: Answer[TokensRequest]
+    ) -> Response:
         """The answer to a request that needs no forward pass."""
         client = self.admission.check_key(request)
         self.admission.check_room(client)
         self.admission.enter(client)
         try:
-            return await within(self.settings.request_seconds, self._tell(request, client, kind, tell))
+            answered = self._answered(request, client, kind, answer)
+            return await within(self.settings.request_seconds, answered)
         except (ClientDisconnected, ClientDisconnect):
             return Response(status_code=CLIENT_GONE)
         except Exception as error:
@@ -181,20 +176,54 @@ class Service:
         finally:
             self.admission.leave(client)
 
-    async def _tell(self, request: Request, client: str, kind: type[Asked], tell: Tell[Asked]) -> Response:
-        large = self._ready_process
-        understand: Callable[[bytes], Asked | bytes] = partial(parse, kind)
-        asked = await self._bodies.read(
-            request,
-            client,
-            understand,
-            None if large is None else partial(large.tell, kind, tell),
+    async def _answered(
+        self, request: Request, client: str, kind: type[TokensRequest], answer: Answer[TokensRequest]
+    ) -> Response:
+        read: TokensRequest | bytes = await self._read(
+            request, client, partial(parse, kind), TOKENS, kind, answer
         )
-        if isinstance(asked, bytes):
-            return Response(asked, media_type="application/json")
-        model = self.models.named(asked.model).language_model
-        work = self.models.threads.run(client, tell, asked, model)
+        if isinstance(read, bytes):
+            return Response(read, media_type="application/json")
+        model = self.models.named(read.model).language_model
+        work = self._workers.prepare_threads.run(client, answer, read, model)
         return JSONResponse(await cancel_on_disconnect(request.receive, work))
+
+    async def _read(
+        self,
+        request: Request,
+        client: str,
+        here: Callable[[bytes], _Result],
+        task: Task,
+        *arguments: Any,
+    ) -> _Result:
+        """Receives a body and reads it: a small one at once, a larger one in a thread or in a worker process.
+
+        Args:
+            request: whose body has not been received.
+            client: whose turn it takes.
+            here: reads a body in this process.
+            task: does it in a worker.
+            arguments: of the task, before the body.
+
+        Raises:
+            ApiError: the body exceeds a limit.
+            ClientDisconnected: the client disconnected.
+            Exception: of `here` or of the task.
+        """
+        parts = await receive_body(request, self.settings)
+        size = sum(map(len, parts))
+        if size <= SMALL:
+            return here(b"".join(parts))
+        if size > LARGE and self._workers.prepares:
+            work = self._workers.run(client, task, *arguments, buffers(parts))
+        else:
+            work = self._workers.prepare_threads.run(client, self._counted, parts, here)
+        return await cancel_on_disconnect(request.receive, work)
+
+    def _counted(self, parts: Sequence[bytes], read: Callable[[bytes], _Result]) -> _Result:
+        body = b"".join(parts)
+        check_values(body, self.settings.max_values)
+        return read(body)
 
     async def _answer(self, request: Request, kind: type[Body]) -> Response:
         endpoint = request.url.path
@@ -204,7 +233,7 @@ class Service:
         except ApiError as refused_at_once:
             self.metrics.requests.labels(endpoint, str(refused_at_once.status)).inc()
             raise
-        mine = RequestLifecycle(
+        lifecycle = RequestLifecycle(
             endpoint,
             client,
             settings=self.settings,
@@ -213,7 +242,7 @@ class Service:
         )
         status = 500
         try:
-            opened = self._opened(mine, request, kind)
+            opened = self._opened(lifecycle, request, kind)
             response = await within(self.settings.request_seconds, opened)
             status = response.status_code
             if isinstance(response, EventStream):
@@ -229,27 +258,27 @@ class Service:
             raise refusal from error
         finally:
             if status != 200 or not isinstance(response, EventStream):
-                mine.close(status)
+                lifecycle.close(status)
         return response
 
-    async def _opened(self, mine: RequestLifecycle, request: Request, kind: type[Body]) -> Response:
-        settings = self.settings
-        by_name, large = self.models.by_name, self._ready_process
-        read = await self._bodies.read(
+    async def _opened(self, lifecycle: RequestLifecycle, request: Request, kind: type[Body]) -> Response:
+        settings, by_name = self.settings, self.models.by_name
+        read: ReadRequest = await self._read(
             request,
-            mine.client,
+            lifecycle.client,
             lambda body: read_request(kind, body, by_name, settings),
-            None if large is None else partial(large.read, kind),
+            READ,
+            kind,
         )
-        asked, wanted = read.asked, read.wanted
-        mine.model = model = self.models.named(wanted.model)
-        prepared = model.compile_pool(wanted, mine.client, read.digest, read.prompts)
-        ready = await cancel_on_disconnect(request.receive, prepared)
-        self.metrics.compile.labels(model.name).observe(time.perf_counter() - mine.began)
+        body, wanted = read.body, read.request
+        lifecycle.model = model = self.models.named(wanted.model)
+        preparing = model.compiler(wanted, lifecycle.client, read.digest, read.prompts)
+        ready = await cancel_on_disconnect(request.receive, preparing)
+        self.metrics.compile.labels(model.name).observe(time.perf_counter() - lifecycle.began)
         self.metrics.prompt_tokens.labels(model.name).inc(ready.prompt_tokens)
         options = wanted.stream_options
-        make = partial(ResponsesBuilder, asked) if isinstance(asked, ResponsesRequest) else ResponseBuilder
-        wire = make(
+        make = partial(ResponsesBuilder, body) if isinstance(body, ResponsesRequest) else ResponseBuilder
+        builder = make(
             model.name,
             ready.constraint,
             sum(map(len, ready.groups)),
@@ -260,79 +289,88 @@ class Service:
             reasoning=not isinstance(wanted, ChatRequest) or wanted.include_reasoning is not False,
             tool_names=read.tool_names,
         )
-        streams = bool(wanted.stream) or wire.reasons
-        mine.captures = ready.has_captures
-        mine.jobs = [QueuedRequest(texts, mine.tell, mine.client, streams=streams) for texts in ready.groups]
+        streams = bool(wanted.stream) or builder.reasons
+        lifecycle.captures = ready.has_captures
+        lifecycle.jobs = [
+            QueuedRequest(texts, lifecycle.tell, lifecycle.client, streams=streams) for texts in ready.groups
+        ]
         try:
-            for job in mine.jobs:
+            for job in lifecycle.jobs:
                 model.scheduler.submit(job)
         except ServerStopped as error:
             raise _stopped(error) from None
         if wanted.stream:
             return EventStream(
-                self._chunks(mine, wire),
-                lambda gone: mine.close(CLIENT_GONE if gone else 200),
+                self._chunks(lifecycle, builder),
+                lambda gone: lifecycle.close(CLIENT_GONE if gone else 200),
                 settings.request_seconds + 1,
-                lambda: wire.error_chunk(stopping_error()),
+                lambda: builder.error_chunk(stopping_error()),
             )
-        return JSONResponse(await cancel_on_disconnect(request.receive, self._whole(mine, wire)))
+        return JSONResponse(await cancel_on_disconnect(request.receive, self._whole(lifecycle, builder)))
 
-    async def _pieces(self, mine: RequestLifecycle, wire: ResponseBuilder) -> AsyncIterator[SequenceDelta]:
+    async def _pieces(
+        self, lifecycle: RequestLifecycle, builder: ResponseBuilder
+    ) -> AsyncIterator[SequenceDelta]:
         """All pieces of a request, until each of its texts has ended.
 
         Raises:
             ApiError: one of them failed.
         """
-        assert mine.model is not None
-        left = len(wire.choices)
+        assert lifecycle.model is not None
+        left = len(builder.choices)
         began = False
         while left:
-            for piece in await mine.deltas.get():
+            for piece in await lifecycle.deltas.get():
                 if piece.error is not None:
                     if isinstance(piece.error, ServerStopped):
                         raise _stopped(piece.error)
                     raise piece.error
                 if not began and piece.count:
-                    self.metrics.first_token.labels(mine.model.name).observe(time.perf_counter() - mine.began)
+                    self.metrics.first_token.labels(lifecycle.model.name).observe(
+                        time.perf_counter() - lifecycle.began
+                    )
                     began = True
                 if piece.finish is not None:
-                    if mine.captures:
-                        piece.captures = await self._captures(mine, mine.text(piece.index))
+                    if lifecycle.captures:
+                        piece.captures = await self._captures(lifecycle, lifecycle.text(piece.index))
                     left -= 1
-                    self.metrics.tokens.labels(mine.model.name).inc(piece.count)
+                    self.metrics.tokens.labels(lifecycle.model.name).inc(piece.count)
                 yield piece
 
-    async def _captures(self, mine: RequestLifecycle, text: SequenceStream) -> dict[str, Any]:
-        """The captures of a finished sequence; finding them can take long: it is tried in a thread, and then done elsewhere."""
+    async def _captures(self, lifecycle: RequestLifecycle, text: SequenceStream) -> dict[str, Any]:
+        """The captures of a finished sequence: in a thread, and in a worker where that takes many steps."""
         automaton, tokens = text.sequence.params.automaton, tuple(text.sequence.tokens)
-        constraint, large, threads = automaton.constraint, self._ready_process, self.models.threads
+        constraint, client = automaton.constraint, lifecycle.client
+        threads, has_workers = self._workers.prepare_threads, self._workers.count > 0
         assert constraint is not None
-        pieces = await threads.run(mine.client, told_pieces, automaton, tokens, text.told_bytes)
+        pieces = await threads.run(client, told_pieces, automaton, tokens, text.told_bytes)
         try:
-            return await threads.run(mine.client, answer_captures, constraint, pieces, large is not None)
+            return await threads.run(client, answer_captures, constraint, pieces, has_workers)
         except ConstraintTooLarge:
-            if large is None:
+            if not has_workers:
                 raise
-        found = self._elsewhere.submit(mine.client, large.captures, constraint, pieces)
-        return await asyncio.wrap_future(found)
+        found: dict[str, Any] = await self._workers.run(client, CAPTURES, constraint, pieces)
+        return found
 
-    async def _whole(self, mine: RequestLifecycle, wire: ResponseBuilder) -> dict[str, Any]:
-        async for piece in self._pieces(mine, wire):
-            wire.add_delta(piece)
-        return wire.build_response()
+    async def _whole(self, lifecycle: RequestLifecycle, builder: ResponseBuilder) -> dict[str, Any]:
+        async for piece in self._pieces(lifecycle, builder):
+            builder.add_delta(piece)
+        return builder.build_response()
 
-    async def _chunks(self, mine: RequestLifecycle, wire: ResponseBuilder) -> AsyncIterator[dict[str, Any]]:
+    async def _chunks(
+        self, lifecycle: RequestLifecycle, builder: ResponseBuilder
+    ) -> AsyncIterator[dict[str, Any]]:
         """The chunks of a stream; an error after the first chunk is a chunk of its own."""
-        for chunk in wire.opening_chunks():
+        for chunk in builder.opening_chunks():
             yield chunk
         try:
-            async for piece in self._pieces(mine, wire):
-                for chunk in wire.chunks(piece):
+            async for piece in self._pieces(lifecycle, builder):
+                for chunk in builder.chunks(piece):
                     yield chunk
         except Exception as error:
             refusal = to_api_error(error)
             _log_failure("a stream failed", error, refusal)
-            yield wire.error_chunk(refusal)
+            yield builder.error_chunk(refusal)
             return
-        for chunk in wire.closing_chunks():
+        for chunk in builder.closing_chunks():
             yield chunk

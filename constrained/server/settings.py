@@ -12,7 +12,6 @@ _TIMES = (
     "header_seconds",
     "body_seconds",
     "request_seconds",
-    "mask_seconds",
     "draw_seconds",
     "compile_seconds",
 )
@@ -43,12 +42,12 @@ class ServerSettings:
         max_schema: bytes of JSON of the constraint or the tools of a request.
         max_tokens: greatest number of tokens of a completion; None: the model's context.
         max_digits: digits of a number that its schema does not bound, before its point and after it; None: no limit.
-        mask_seconds: processor time of a mask of a new constraint; a slower one in its trial refuses the constraint.
-        draw_seconds: time of all slow draws of a completion; the scheduler does not wait for them.
-        sandbox: new constraints are tried in a process with limits first, where processes fork; False: clients are trusted.
+        draw_seconds: processor time of the slow draws (0.1 s and more) of a completion together; then it ends with an error.
+        sandbox: new constraints and large requests go to processes with limits first, where processes fork; False: clients are
+            trusted.
         compile_seconds: processor time for compiling the constraint of a request, and how long it may wait for its turn.
-        compile_threads: number of compile threads, each with a sandbox process.
-        compile_memory: bytes that a sandbox may allocate for a constraint.
+        compile_threads: number of threads that compile new constraints, each with a process; a client gets all but one.
+        compile_memory: bytes that such a process may allocate for a constraint.
         speculation: ``"auto"`` or a `Speculation`, as for `Generator`; None: one token per pass. Completions do not change.
         speculation_max_batch: largest batch in which tokens are drafted.
         grace_seconds: time for running requests after SIGTERM.
@@ -77,8 +76,7 @@ class ServerSettings:
     request_seconds: float = 600.0
     min_free_memory: int = 256 << 20
     max_memory: int | None = None
-    mask_seconds: float = 1.0
-    draw_seconds: float = 30.0
+    draw_seconds: float = 5.0
     sandbox: bool = True
     compile_seconds: float = 10.0
     compile_threads: int = 2

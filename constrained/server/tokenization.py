@@ -38,8 +38,8 @@ class DetokenizeRequest(StrictModel):
     tokens: Items[int]
 
 
-Asked = TypeVar("Asked", TokenizeRequest, DetokenizeRequest)
-Tell = Callable[[Asked, LanguageModel], dict[str, Any]]
+TokensRequest = TypeVar("TokensRequest", TokenizeRequest, DetokenizeRequest)
+Answer = Callable[[TokensRequest, LanguageModel], dict[str, Any]]
 """Answers a request that needs no forward pass."""
 
 
@@ -96,6 +96,6 @@ def detokenize(request: DetokenizeRequest, model: LanguageModel) -> dict[str, An
     return {"prompt": text, "content": text}
 
 
-def told(answer: dict[str, Any]) -> bytes:
+def as_json(answer: dict[str, Any]) -> bytes:
     """An answer as JSON."""
     return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -121,47 +120,6 @@ def test_speculation_changes_the_speed_and_not_the_completions(kind: str) -> Non
         assert batch._step.cache is None
         passes.append(steps)
     assert passes[1] < passes[0], "and they were guessed"
-
-
-@pytest.mark.parametrize("drafted", [False, True])
-@pytest.mark.parametrize("kind", MODELS)
-def test_texts_that_sit_steps_out_are_what_they_are_alone(kind: str, drafted: bool) -> None:
-    """Some take part in each step, others sit it out; one is given up while it sits out."""
-    model = MODELS[kind]()
-    draft = Speculation(nodes=12, adapts=False, memory=DraftMemory()) if drafted else None
-    generators = [Generator(model, wanted, chat=False, speculation=draft) for wanted, _, _ in WISHES]
-    alone = [
-        Generator(model, wanted, chat=False, speculation=None)(
-            prompt, seed=7, max_tokens=limit, temperature=1.0
-        ).tokens
-        for wanted, prompt, limit in WISHES
-    ]
-    writers = [
-        Writer(generator, prompt, limit)
-        for generator, (_, prompt, limit) in zip(generators, WISHES, strict=True)
-    ]
-    gone = Writer(generators[0], "another prompt", 30, number=5)
-    batch: ContinuousBatch[Writer] = ContinuousBatch(model, generators[0]._drafting if drafted else None)
-    rng = random.Random(3)
-    batch.add([gone])
-    for writer in writers:
-        batch.add([writer])
-    batch.choose([writers[0], writers[2]])
-    assert (len(batch.sequences), batch.held) == (2, 3 - sum(one.finished for one in (gone, *writers)))
-    gone.cancelled = True
-    steps = 0
-    while not all(writer.finished for writer in writers):
-        left = [writer for writer in writers if not writer.finished]
-        batch.choose(rng.sample(left, rng.randint(1, len(left))))
-        taken = [writer.takes for writer in batch.sequences]
-        there = list(batch.sequences)
-        batch.step()
-        assert all(writer.takes > before for writer, before in zip(there, taken, strict=True))
-        steps += 1
-        assert steps < 500
-    batch.choose([])
-    assert [tuple(writer.sequence.tokens) for writer in writers] == alone
-    assert batch.held == 0
 
 
 def test_large_batches_run_without_draft_tokens(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,8 +44,8 @@ class Served:
         return self.service.models.named(None).scheduler
 
     @property
-    def compile_pool(self) -> Any:
-        return self.service.models.named(None).compile_pool
+    def workers(self) -> Any:
+        return self.service.models.workers
 
     def openai(self, **options: Any) -> OpenAI:
         return OpenAI(base_url=f"{self.url}/v1", max_retries=0, timeout=60, **{"api_key": "none", **options})

@@ -1,22 +1,20 @@
-"""Large bodies: counted before they are parsed, parsed beside the other requests, a few of one client at a time."""
+"""Bodies: counted before they are parsed, and parsed beside the other requests if they are large."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import random
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from constrained.grammars._core import count_json_values
-from constrained.server import bodies
-from constrained.server.bodies import parse
+from constrained.server.read_request import parse
 from constrained.server.requests import ChatRequest, CompletionRequest
 from constrained.testing import ScriptedModel
-from tests.server.serving import BYTES, MODEL, GatedModel, scripted, served, wait_until
+from tests.server.serving import BYTES, MODEL, scripted, served
 
 MANY = 1 << 40
 
@@ -124,26 +122,6 @@ def test_too_many_values_are_refused() -> None:
         assert server.chat(messages=[message] * 900).status_code == 200
         answer = server.post("/tokenize", {"messages": [message] * 1500})
         assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_many_values")
-
-
-def test_large_bodies_of_one_client_are_read_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "_LARGE", 1000)
-    model = GatedModel("hello")
-    model.gate.set()
-    with served(model, body_seconds=20) as server, ThreadPoolExecutor(6) as pool:
-        count = server.service._bodies._large
-        most = [0]
-        read = bodies._read
-
-        async def watched(*arguments: Any) -> Any:
-            most[0] = max(most[0], sum(count.values()))
-            return await read(*arguments)
-
-        monkeypatch.setattr(bodies, "_read", watched)
-        answers = list(pool.map(lambda _: server.chat("x" * 3000), range(12)))
-        assert {answer.status_code for answer in answers} == {200}
-        assert 1 <= most[0] <= 4
-        wait_until(lambda: not count)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from openai import BadRequestError, OpenAI
 
 import constrained
 from constrained import Vocabulary
-from constrained.sandbox import SandboxTimeout
-from constrained.server import captured
+from constrained.sandbox import Sandbox, SandboxTimeout
+from constrained.server import captures
 from constrained.testing import ScriptedModel
-from tests.server.serving import MODEL, Served, scripted, served, wait_until
+from tests.server.serving import MODEL, Served, scripted, served
 
 ORDER = r"""
     start: item ("," item)*
@@ -171,20 +171,22 @@ def test_a_stop_string_may_begin_inside_of_a_token() -> None:
 
 
 def test_what_takes_longer_to_find_is_found_in_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(captured, "FEW_STEPS", 3)
+    monkeypatch.setattr(captures, "FEW_STEPS", 3)
     with served(scripted(lambda prompt: TEXT), sandbox=True) as server, server.openai() as client:
-        wait_until(lambda: server.service.large.ready)
         called: list[str] = []
-        run = server.service.large.run
-        monkeypatch.setattr(
-            server.service.large, "run", lambda *all: called.append(all[0].__name__) or run(*all)
-        )
+        call = server.workers.call
+
+        def watched(task: Any, *arguments: Any, **named: Any) -> Any:
+            called.append(task.function.__name__)
+            return call(task, *arguments, **named)
+
+        monkeypatch.setattr(server.workers, "call", watched)
         for more in ({}, {"n": 2}, {"stream": True}):
             answer = client.completions.create(**under(ORDER, prompt="x", **more))
             choices = (answer if not more.get("stream") else [*answer][-1]).choices
             assert [one.model_extra for one in choices] == [{"captures": PARTS}] * len(choices)
-        assert called == ["_captures"] * 4
-        monkeypatch.setattr(server.service.large, "run", _timeout)
+        assert called == ["_compile"] + ["_captures"] * 4
+        monkeypatch.setattr(Sandbox, "run", _timeout)
         with pytest.raises(BadRequestError) as refused:
             client.completions.create(**under(ORDER, prompt="x"))
         assert (refused.value.code, refused.value.status_code) == ("constraint_too_large", 400)
@@ -210,7 +212,7 @@ def test_a_known_grammar_is_not_read_again(monkeypatch: pytest.MonkeyPatch, clie
 def test_parts_that_take_too_long_to_find_are_an_error(
     client: OpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(captured, "MAX_STEPS", 3)
+    monkeypatch.setattr(captures, "MAX_STEPS", 3)
     with pytest.raises(BadRequestError) as refused:
         client.completions.create(**under(ORDER, prompt="x"))
     assert refused.value.code == "constraint_too_large"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from constrained.server import prepare
-from constrained.server.fair_pool import FairPool
+from constrained.server.round_robin import ClientThreads
 from tests.server.serving import MODEL, Served, scripted, served, wait_until
 
 HI: dict[str, Any] = {"model": MODEL, "messages": [{"role": "user", "content": "hi"}], "temperature": 0}
@@ -20,7 +20,7 @@ CHAT = "/v1/chat/completions"
 
 
 @contextmanager
-def busy(pool: FairPool) -> Iterator[None]:
+def busy(pool: ClientThreads) -> Iterator[None]:
     """All threads of a pool wait, each in a job of a client that nobody else is."""
     gate, began = threading.Event(), threading.Semaphore(0)
 
@@ -37,8 +37,9 @@ def busy(pool: FairPool) -> Iterator[None]:
         gate.set()
 
 
-def waiting(pool: FairPool) -> int:
-    return sum(len(client.waiting) for client in pool._clients.values())
+def waiting(pool: ClientThreads) -> int:
+    with pool._changed:
+        return len(pool._waiting)
 
 
 def asked(server: Served, path: str, body: dict[str, Any]) -> socket.socket:
@@ -53,16 +54,15 @@ def asked(server: Served, path: str, body: dict[str, Any]) -> socket.socket:
 @pytest.mark.parametrize(
     ("path", "body", "which"),
     [
-        (CHAT, HI, "known"),
-        (CHAT, {**HI, "structured_outputs": {"regex": "a{17}"}}, "new"),
-        (CHAT, {**HI, "user": "x" * 20_000}, "bodies"),
-        ("/tokenize", {"prompt": "x"}, "known"),
+        (CHAT, HI, "prepare_threads"),
+        (CHAT, {**HI, "structured_outputs": {"regex": "a{17}"}}, "threads"),
+        (CHAT, {**HI, "user": "x" * 20_000}, "prepare_threads"),
+        ("/tokenize", {"prompt": "x"}, "prepare_threads"),
     ],
 )
 def test_a_request_that_waits_is_dropped(path: str, body: dict[str, Any], which: str) -> None:
     with served(scripted("hello"), compile_threads=1) as server:
-        threads = server.service.models.threads
-        pool = server.service._bodies._pool if which == "bodies" else getattr(threads, which)
+        pool = getattr(server.workers, which)
         with busy(pool):
             connection = asked(server, path, body)
             wait_until(lambda: waiting(pool) == 1)
@@ -80,20 +80,13 @@ def test_a_constraint_that_was_tried_is_not_compiled(monkeypatch: pytest.MonkeyP
         prepare, "prepare_request", lambda *given, **more: (prepared.append(given), make(*given, **more))[1]
     )
 
-    class Trial:
-        """A sandbox that takes as long as the test says."""
-
-        def __call__(self, *given: Any) -> float:
-            entered.set()
-            assert gate.wait(60)
-            return 0.0
-
-        def close(self) -> None:
-            """There is no process."""
+    def compiled(*given: Any, **named: Any) -> None:
+        entered.set()
+        assert gate.wait(60)
 
     with served(scripted("hello"), compile_threads=1) as server:
-        server.compile_pool._sandboxes.append(Trial())
-        server.compile_pool._free.put(Trial())
+        monkeypatch.setattr(server.workers, "count", 1)
+        monkeypatch.setattr(server.workers, "call", compiled)
         connection = asked(server, CHAT, {**HI, "structured_outputs": {"regex": "a{18}"}})
         assert entered.wait(60)
         connection.close()
@@ -105,7 +98,7 @@ def test_a_constraint_that_was_tried_is_not_compiled(monkeypatch: pytest.MonkeyP
 
 def test_texts_and_tokens_count_as_requests() -> None:
     with served(scripted("hello"), max_client_requests=1) as server:
-        with busy(server.service.models.threads.known):
+        with busy(server.workers.prepare_threads):
             connection = asked(server, "/tokenize", {"prompt": "x"})
             wait_until(lambda: server.service.admission.open == 1)
             answer = server.post("/detokenize", {"tokens": [65]})

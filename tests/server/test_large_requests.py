@@ -1,4 +1,4 @@
-"""Large requests are prepared in a process of their own, and answered as small ones are."""
+"""Large requests are prepared in worker processes, and answered as small ones are."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from constrained.models import LanguageModel
 from constrained.models.prompt_model import PromptModel
-from constrained.server import bodies, large_requests
+from constrained.sandbox import Sandbox
 from constrained.server.errors import ApiError
-from constrained.server.large_requests import LargeRequests
+from constrained.server.read_request import LARGE
 from constrained.server.requests import ChatRequest
 from constrained.server.settings import ServerSettings
+from constrained.server.workers import READ, Workers, buffers
 from constrained.testing import ScriptedModel
 from tests.server.serving import BYTES, MODEL, Served, scripted, served, wait_until
 
@@ -32,7 +32,7 @@ TOOL = {
         "parameters": {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]},
     },
 }
-PADDED = {"metadata": {"pad": "x" * bodies.ELSEWHERE}}
+PADDED = {"metadata": {"pad": "x" * LARGE}}
 """Makes a request large, and changes nothing about its answer."""
 
 
@@ -40,9 +40,9 @@ def reply(prompt: str) -> str:
     return CALL if "add" in prompt else f"{len(prompt)} bytes"
 
 
-def processes_of(large: LargeRequests) -> list[int]:
+def processes_of(sandbox: Sandbox) -> list[int]:
     """The process and its child."""
-    process = large._process
+    process = sandbox._process
     if process is None:
         return []
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
@@ -53,21 +53,22 @@ def processes_of(large: LargeRequests) -> list[int]:
 def server() -> Iterator[Served]:
     model = ScriptedModel(BYTES, reply, context=3000)
     with served({MODEL: model, "other": ScriptedModel(BYTES, "other")}, sandbox=True, max_batch=4) as running:
-        wait_until(lambda: running.service.large.ready)
+        assert running.workers.prepares
         yield running
 
 
 @pytest.fixture
 def elsewhere(server: Served, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The functions that are called in the process."""
+    """The functions that are called in the processes, but for those that compile."""
     called: list[str] = []
-    run = server.service.large.run
+    call = server.workers.call
 
-    def watched(function: Any, *arguments: Any) -> Any:
-        called.append(function.__name__)
-        return run(function, *arguments)
+    def watched(task: Any, *arguments: Any, **named: Any) -> Any:
+        if (name := task.function.__name__) != "_compile":
+            called.append(name)
+        return call(task, *arguments, **named)
 
-    monkeypatch.setattr(server.service.large, "run", watched)
+    monkeypatch.setattr(server.workers, "call", watched)
     return called
 
 
@@ -139,10 +140,10 @@ def test_a_large_request_is_answered_as_a_small_one(
 
 
 def test_a_large_body_that_is_no_json(server: Served, elsewhere: list[str]) -> None:
-    small, large = (server.http.post(CHAT, content=b"[" * size) for size in (100, 2 * bodies.ELSEWHERE))
+    small, large = (server.http.post(CHAT, content=b"[" * size) for size in (100, 2 * LARGE))
     assert small.json()["error"]["code"] == "invalid_json"
     assert large.json()["error"]["code"] in ("invalid_json", "too_many_values")
-    large = server.http.post(CHAT, content=b'{"model": ' + b" " * bodies.ELSEWHERE)
+    large = server.http.post(CHAT, content=b'{"model": ' + b" " * LARGE)
     assert (large.status_code, large.json()["error"]["code"]) == (400, "invalid_json")
     assert elsewhere == ["_read", "_read"]
 
@@ -154,7 +155,7 @@ def test_the_values_of_a_large_body_are_counted_before_it_is_parsed(
     for path, more in ((CHAT, {}), ("/tokenize", {"prompt": "x"})):
         answer = server.post(path, {**body, **more})
         assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_many_values")
-    assert elsewhere == ["_read", "_tell"]
+    assert elsewhere == ["_read", "_tokens"]
 
 
 @pytest.mark.parametrize(
@@ -174,10 +175,10 @@ def test_large_texts_are_tokenized_there_too(
     server: Served, elsewhere: list[str], path: str, body: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = server.post(path, body)
-    assert elsewhere == ["_tell"]
-    monkeypatch.setattr(server.service.large, "ready", False)
+    assert elsewhere == ["_tokens"]
+    monkeypatch.setattr(server.workers, "prepares", False)
     here = server.post(path, body)
-    assert elsewhere == ["_tell"]
+    assert elsewhere == ["_tokens"]
     assert (there.status_code, there.json()) == (here.status_code, here.json())
 
 
@@ -192,52 +193,51 @@ def test_streams_of_large_requests(server: Served, elsewhere: list[str]) -> None
 
 
 @pytest.mark.ci
-def test_a_process_that_ends_is_replaced(server: Served) -> None:
-    large = server.service.large
-    parent, child = processes_of(large)
-    os.kill(child, signal.SIGKILL)
-    wait_until(lambda: processes_of(large)[1:] not in ([], [child]))
-    assert server.chat(**PADDED).status_code == 200
-    os.killpg(parent, signal.SIGKILL)
-    answer = server.chat(**PADDED)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "prepare_failed")
-    assert answer.headers["Retry-After"]
-    assert server.chat(**PADDED).status_code == 200
-    assert processes_of(large)[0] != parent
+def test_a_process_that_ends_is_replaced() -> None:
+    with served(scripted("x"), sandbox=True, compile_threads=1) as server:
+        (sandbox,) = server.workers._sandboxes
+        parent, child = processes_of(sandbox)
+        os.kill(child, signal.SIGKILL)
+        wait_until(lambda: processes_of(sandbox)[1:] not in ([], [child]))
+        assert server.chat(**PADDED).status_code == 200
+        os.killpg(parent, signal.SIGKILL)
+        answer = server.chat(**PADDED)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "prepare_failed")
+        assert answer.headers["Retry-After"]
+        assert server.chat(**PADDED).status_code == 200
+        assert processes_of(sandbox)[0] != parent
 
 
 @pytest.mark.ci
-def test_its_limits_are_errors_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    models: dict[str, LanguageModel] = {MODEL: ScriptedModel(BYTES, "x")}
-    large = LargeRequests.of(models, ServerSettings(compile_seconds=0.5, compile_memory=64 << 20), None)
-    assert large is not None
+def test_its_limits_are_errors_of_the_request() -> None:
+    settings = ServerSettings(compile_seconds=0.5, compile_memory=64 << 20, compile_threads=1)
+    workers = Workers({MODEL: ScriptedModel(BYTES, "x")}, settings, None)
     try:
-        large.try_out()
-        assert large.ready
+        workers.start()
+        assert workers.prepares
         body = json.dumps({"model": MODEL, "messages": HELLO}).encode()
-        assert large.read(ChatRequest, [body]).prompts is not None
+        assert workers.call(READ, ChatRequest, buffers([body])).prompts is not None
         with pytest.raises(ApiError, match=r"within 0\.5 seconds") as refused:
-            large._call(_forever)
+            workers.call(READ._replace(function=_forever))
         assert (refused.value.status, refused.value.code) == (400, "prepare_timeout")
-        assert large.read(ChatRequest, [body]).prompts is not None
+        assert workers.call(READ, ChatRequest, buffers([body])).prompts is not None
         if sys.platform == "linux":
             with pytest.raises(ApiError) as refused:
-                large.read(ChatRequest, [b" " * (96 << 20), body])
+                workers.call(READ, ChatRequest, buffers([b" " * (96 << 20), body]))
             assert refused.value.status == 503
             assert refused.value.code in ("out_of_memory", "prepare_failed")
-            assert large.read(ChatRequest, [body]).prompts is not None
+            assert workers.call(READ, ChatRequest, buffers([body])).prompts is not None
     finally:
-        large.close()
+        workers.close()
     with pytest.raises(ApiError) as refused:
-        large.read(ChatRequest, [body])
+        workers.call(READ, ChatRequest, buffers([body]))
     assert (refused.value.status, refused.value.code) == (503, "stopping")
 
 
 def test_a_request_has_so_much_time_there_too(monkeypatch: pytest.MonkeyPatch) -> None:
     with served(scripted("x"), sandbox=True, request_seconds=0.5) as server:
-        wait_until(lambda: server.service.large.ready)
         gate = threading.Event()
-        monkeypatch.setattr(server.service.large, "run", lambda *all: gate.wait(60))
+        monkeypatch.setattr(server.workers, "call", lambda *all: gate.wait(60))
         try:
             for path, body in (
                 (CHAT, {"messages": HELLO, **PADDED}),
@@ -253,8 +253,9 @@ def test_a_request_has_so_much_time_there_too(monkeypatch: pytest.MonkeyPatch) -
 def test_an_unexpected_error_there_is_logged_with_its_place(
     server: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run = server.service.large.run
-    monkeypatch.setattr(server.service.large, "run", lambda function, kind, body: run(_mistaken, kind, body))
+    call = server.workers.call
+    mistaken = READ._replace(function=_mistaken)
+    monkeypatch.setattr(server.workers, "call", lambda task, kind, body: call(mistaken, kind, body))
     answer = server.chat(**PADDED)
     assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal_error")
     assert answer.json()["error"]["message"] == "the server failed: KeyError"
@@ -264,10 +265,7 @@ def test_an_unexpected_error_there_is_logged_with_its_place(
 
 
 def _mistaken(served: Any, kind: Any, parts: Any) -> Any:
-    try:
-        return {}["secret"]
-    except Exception as error:
-        return large_requests._refused(error)
+    return {}["secret"]
 
 
 def _forever(served: Any) -> None:
@@ -276,16 +274,15 @@ def _forever(served: Any) -> None:
 
 
 def test_a_client_that_hangs_up_leaves_its_place(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What waits for the process is dropped; what it has begun ends, and is answered by nobody."""
-    large, gate, begun = server.service.large, threading.Event(), []
-    run = large.run
+    """What waits for a process is dropped; what one has begun ends, and is answered by nobody."""
+    gate, begun, call = threading.Event(), [], server.workers.call
 
-    def held(function: Any, *arguments: Any) -> Any:
-        begun.append(function)
+    def held(*arguments: Any, **named: Any) -> Any:
+        begun.append(arguments)
         assert gate.wait(60)
-        return run(function, *arguments)
+        return call(*arguments, **named)
 
-    monkeypatch.setattr(large, "run", held)
+    monkeypatch.setattr(server.workers, "call", held)
     admission = server.service.admission
     with ThreadPoolExecutor(3) as pool:
         for _ in range(3):
@@ -297,10 +294,9 @@ def test_a_client_that_hangs_up_leaves_its_place(server: Served, monkeypatch: py
 
 
 @pytest.mark.ci
-def test_its_process_ends_with_the_server() -> None:
+def test_the_processes_end_with_the_server() -> None:
     with served(ScriptedModel(BYTES, "x"), sandbox=True) as server:
-        wait_until(lambda: server.service.large.ready)
-        pids = processes_of(server.service.large)
+        pids = processes_of(server.workers._sandboxes[-1])
         assert len(pids) == 2
     for pid in pids:
         wait_until(lambda pid=pid: not _lives(pid))
@@ -319,14 +315,12 @@ def test_models_that_cannot_be_sent_are_asked_in_threads(caplog: pytest.LogCaptu
         def prompt_model(self) -> Any:
             return PromptModel(self.vocabulary, lambda text: [], self.context)
 
-    with served(Own(BYTES, "x"), sandbox=True) as server:
-        assert server.service.large is None
-        assert server.chat(**PADDED).status_code == 200
-    with served(Stuck(BYTES, "x"), sandbox=True) as server:
-        wait_until(lambda: "prepared in threads" in caplog.text)
-        assert server.chat(**PADDED).status_code == 200
-    with served(ScriptedModel(BYTES, "x"), sandbox=False) as server:
-        assert server.service.large is None
+    for model, sandbox, workers in ((Own, True, 2), (Stuck, True, 2), (ScriptedModel, False, 0)):
+        with served(model(BYTES, "x"), sandbox=sandbox) as server:
+            assert (server.workers.count, server.workers.prepares) == (workers, False)
+            assert server.chat(**PADDED).status_code == 200
+            assert server.chat(structured_outputs={"regex": "x"}).status_code == 200
+    assert "prepared in threads" in caplog.text
 
 
 def _lives(pid: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import json
 import logging
@@ -115,10 +116,10 @@ def test_a_client_has_so_many_requests() -> None:
         assert ask("a").status_code == 200
 
 
-def test_trials_of_new_constraints_are_charged_to_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_constraints_are_compiled_in_turns_of_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     with served(scripted("hello"), api_key=("a", "b")) as server:
         charged: list[str] = []
-        pool = server.compile_pool._threads.new
+        pool = server.workers.threads
         submit = pool.submit
         monkeypatch.setattr(pool, "submit", lambda who, *job: (charged.append(who), submit(who, *job))[1])
         for key in ("a", "b", "a"):
@@ -256,7 +257,7 @@ def test_an_open_server_without_a_key_says_so(
 def test_settings_out_of_range_are_refused() -> None:
     for name in (
         "max_client_requests", "max_connections", "max_headers", "header_seconds", "body_seconds",
-        "request_seconds", "mask_seconds", "draw_seconds",
+        "request_seconds", "draw_seconds",
     ):  # fmt: skip
         with pytest.raises(InvalidArgument, match=name):
             ServerSettings(**{name: 0})
@@ -347,3 +348,14 @@ def test_responses_do_not_wait_for_receipts(monkeypatch: pytest.MonkeyPatch) -> 
         assert httpx.get(f"http://{host}:{port}/health").status_code == 200
     assert seen
     assert all(seen)
+
+
+def test_no_thread_keeps_the_others_from_running_while_the_server_serves() -> None:
+    from constrained.server import run
+
+    gc.unfreeze()  # what another library froze
+    settings = gc.get_freeze_count(), sys.getswitchinterval()
+    with run._prompt_threads():
+        assert gc.get_freeze_count() > 10_000
+        assert sys.getswitchinterval() < 0.001
+    assert (gc.get_freeze_count(), sys.getswitchinterval()) == settings

@@ -16,7 +16,7 @@ from constrained.automaton.cache import compile_cached
 from constrained.server import ServerSettings, memory
 from constrained.server.memory import MemoryWatch
 from constrained.testing import ScriptedModel
-from tests.server.serving import BYTES, MODEL, GatedModel, served, wait_until
+from tests.server.serving import BYTES, MODEL, GatedModel, scripted, served, wait_until
 from tests.support.paths import ROOT
 
 
@@ -192,3 +192,18 @@ def test_a_pass_without_memory_ends_its_requests_only() -> None:
         refused = server.chat("x" * 30)
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "out_of_memory")
         assert server.chat("x").status_code == 200
+
+
+def test_a_request_is_refused_while_memory_is_low(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = [1 << 40]
+    monkeypatch.setattr(memory, "free_bytes", lambda: free[0])
+    with served(scripted("hello")) as server:
+        assert server.chat().status_code == 200
+        free[0] = 200 << 20
+        wait_until(lambda: server.service.memory.low)
+        answer = server.chat()
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "low_memory")
+        assert answer.headers["retry-after"]
+        free[0] = 1 << 40
+        wait_until(lambda: not server.service.memory.low)
+        assert server.chat().status_code == 200

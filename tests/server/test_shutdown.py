@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from constrained.sandbox import SandboxFailed
-from constrained.server import bodies
+from constrained.server.errors import stopping_error
+from constrained.server.read_request import LARGE
 from constrained.testing import ScriptedModel
 from tests.server.serving import BYTES, MODEL, GatedModel, Served, served, wait_until
 
@@ -39,11 +39,10 @@ def test_what_is_not_finished_in_time_is_told_so(
     """A body that trickles in, a head that does, a large request in its process, an answer and streams that are not done."""
     model, held = GatedModel("hello"), threading.Event()
     with served(model, grace=1, sandbox=True) as server, ThreadPoolExecutor(8) as clients:
-        wait_until(lambda: server.service.large.ready)
-        monkeypatch.setattr(server.service.large, "run", lambda *all: _ended(held))
+        monkeypatch.setattr(server.workers, "call", lambda *all: _ended(held))
         body = slowly(server, f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{{".encode())
         head = slowly(server, f"POST {CHAT} HTT".encode())
-        large = clients.submit(server.post, CHAT, {**HELLO, "user": "x" * bodies.ELSEWHERE})
+        large = clients.submit(server.post, CHAT, {**HELLO, "user": "x" * LARGE})
         whole = clients.submit(server.post, CHAT, HELLO)
         stream = clients.submit(server.post, CHAT, {**HELLO, "stream": True})
         events = clients.submit(
@@ -114,4 +113,4 @@ def trickled(server: Served, head: bytes, more: bytes) -> bytes:
 
 def _ended(held: threading.Event) -> None:
     held.wait(60)
-    raise SandboxFailed(None)
+    raise stopping_error()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from constrained.server.read_request import with_plain_names
 from constrained.server.requests import ChatRequest
-from constrained.server.tool_names import with_plain_names
 from tests.server.serving import MODEL, scripted, served
 
 HI = [{"role": "user", "content": "hi"}]

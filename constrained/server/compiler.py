@@ -1,0 +1,182 @@
+"""Compiles the constraints of requests for one model, with a deadline, and prepares their sequences.
+
+A new constraint is compiled in a worker process first, which is killed at the deadline, and only if that succeeded in a thread of
+the server, which a hostile one so holds for a bounded time. Known ones have threads of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from dataclasses import replace
+
+from constrained.automaton import Automaton
+from constrained.automaton.cache import CACHE_SIZE, compile_cached
+from constrained.chat.detect import ReplyFormats
+from constrained.chat.tools import ToolFormat
+from constrained.constraint import Constraint
+from constrained.decoding.speculation import DraftScheduler, Speculation
+from constrained.lru_cache import LRUCache
+from constrained.models import LanguageModel
+from constrained.sandbox import WALL
+from constrained.server import prepare
+from constrained.server.errors import ApiError
+from constrained.server.prepare import EncodedPrompts, PreparedRequest
+from constrained.server.request_constraint import constraint_field
+from constrained.server.requests import ApiRequest
+from constrained.server.settings import ServerSettings
+from constrained.server.stream import ClientDisconnected
+from constrained.server.workers import COMPILE, Workers
+from constrained.spec.prior import new_memory
+
+_KNOWN = 4096
+"""Digests of constraints that a worker has compiled; the least recently used one is evicted."""
+
+_SHARDS = 16
+"""Automata of different shards never wait for each other: a slow mask holds those of its shard only."""
+
+_LOADING = 30.0
+"""Seconds that a worker process may take to start."""
+
+
+class DraftSchedulers:
+    """Draft schedulers of the constraints used last, with one memory. Safe to share between threads.
+
+    Attributes:
+        shared: sets the draft budget of the whole batch.
+
+    Args:
+        speculation: the configuration; its memory is used if it has one.
+        model: the language model.
+    """
+
+    def __init__(self, speculation: Speculation, model: LanguageModel) -> None:
+        self._chains = model.no_trees is not None
+        self._speculation = replace(speculation, memory=speculation.memory or new_memory(model.vocabulary))
+        self._schedulers: LRUCache[str, tuple[Automaton, DraftScheduler]] = LRUCache(CACHE_SIZE)
+        self.shared = self.for_constraint(*compile_cached({"type": "object"}, model.vocabulary))
+
+    def for_constraint(self, constraint: Constraint, automaton: Automaton) -> DraftScheduler:
+        """The draft scheduler of a constraint, from the cache if it is there."""
+        cached = self._schedulers.get(constraint.key)
+        if cached is not None and cached[0] is automaton:
+            return cached[1]
+        scheduler = DraftScheduler(self._speculation, automaton, constraint, chains=self._chains)
+        self._schedulers.put(constraint.key, (automaton, scheduler))
+        return scheduler
+
+
+class Compiler:
+    """Compiles the constraints of requests with a deadline.
+
+    Attributes:
+        vocabulary: the model's, with shards for constraints of many clients.
+
+    Args:
+        name: of the model.
+        model: encodes the prompts; constraints are compiled for its vocabulary.
+        settings: limits of time and memory.
+        workers: shared with other models.
+        format: format of tool calls; None: detected from the chat template.
+        drafts: draft tables; None: no speculation.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: LanguageModel,
+        settings: ServerSettings,
+        workers: Workers,
+        format: ToolFormat | None = None,
+        drafts: DraftSchedulers | None = None,
+    ) -> None:
+        self._name = name
+        self._model = model
+        self._drafts = drafts
+        self._settings = settings
+        self._format = format
+        self._workers = workers
+        self._known: LRUCache[bytes, bool] = LRUCache(_KNOWN)
+        self.vocabulary = model.vocabulary.with_shards(_SHARDS)
+
+    async def __call__(
+        self,
+        request: ApiRequest,
+        client: str,
+        digest: bytes | None,
+        prompts: EncodedPrompts | None = None,
+    ) -> PreparedRequest:
+        """Prepares a request for decoding.
+
+        If the caller is cancelled, because its client disconnected, a job that waits is dropped, and one that is in a worker
+        ends with it.
+
+        Args:
+            request: what the client wants.
+            client: whose turn it takes.
+            digest: of its constraint, see `constraint_digest`; None: free text.
+            prompts: where they are encoded already; the request has none then.
+
+        Raises:
+            ApiError: 400 if the constraint is refused or not compiled in time, 503 if the queue is too long.
+        """
+        gone = threading.Event()
+        if digest is None or self._known.get(digest):
+            future = self._workers.prepare_threads.submit(client, self._prepare, request, prompts)
+        else:  # others do not wait for it
+            future = self._workers.threads.submit(client, self._compile_first, request, digest, gone, prompts)
+        try:
+            return await self._result(future, constraint_field(request))
+        finally:
+            gone.set()
+            future.cancel()
+
+    async def _result(self, future: Future[PreparedRequest], param: str | None) -> PreparedRequest:
+        """What a job returns, within its time."""
+        seconds = self._settings.compile_seconds
+        waited = asyncio.wrap_future(future)
+        # Retrieves the error, since the caller may have stopped waiting.
+        waited.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.wait((waited,), timeout=seconds)
+        if not waited.done():
+            if future.cancel():
+                raise ApiError(
+                    503,
+                    "the compile queue is full; try again",
+                    code="compile_queue_full",
+                    headers={"Retry-After": str(max(1, round(seconds)))},
+                )
+            # The job has started: wait for the worker, whose time is bounded, and for one compile in this process.
+            await asyncio.wait((waited,), timeout=(WALL + 1) * seconds + _LOADING)
+        if not waited.done():
+            what = f"{COMPILE.late} within {seconds:g} seconds"
+            raise ApiError(400, what, code=COMPILE.late_code, param=param)
+        return waited.result()
+
+    def _compile_first(
+        self, request: ApiRequest, digest: bytes, gone: threading.Event, prompts: EncodedPrompts | None
+    ) -> PreparedRequest:
+        """Compiles a new constraint in a worker, and then here unless its client has `gone`."""
+        if self._workers.count:
+            short, formats = prepare.without_prompt(request), self._formats(request, prompts)
+            self._workers.call(COMPILE, self._name, short, formats, param=constraint_field(request))
+        if gone.is_set():
+            raise ClientDisconnected
+        prepared = self._prepare(request, prompts)
+        self._known.put(digest, True)
+        return prepared
+
+    def _prepare(self, request: ApiRequest, prompts: EncodedPrompts | None) -> PreparedRequest:
+        return prepare.prepare_request(
+            request,
+            self._model,
+            self._settings,
+            self._formats(request, prompts),
+            self._drafts,
+            vocabulary=self.vocabulary,
+            prompts=None if prompts is None else prompts.ids,
+        )
+
+    def _formats(self, request: ApiRequest, prompts: EncodedPrompts | None) -> ReplyFormats:
+        return prepare.formats_for(request, self._model, self._format) if prompts is None else prompts.formats
