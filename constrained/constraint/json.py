@@ -330,13 +330,13 @@ class _PythonTypeConstraint(_JsonConstraint):
             ) from error
 
     def standard_text(self, text: str) -> str:
-        if self.dates == "iso":
+        if self.dates == "iso" and self.repeats:
             return text
-        from constrained.grammars.types.generated import standard_dates
+        from constrained.grammars.types.generated import standard_value
 
         value = read_exact(text)
         root = json.loads(self._text)
-        standard = standard_dates(value, root, root)
+        standard = standard_value(value, root, root, repeats=self.repeats)
         separators = self.options.get("separators")
         return text if standard == value else write_exact(standard, tuple(separators or ONE_LINE))
 
@@ -386,7 +386,8 @@ def python_type(
         max_digits: digits that a number without bounds may have before its point and after it; None: no limit.
         dates: ``"written"``: a `date` without bounds may also be written as people do (``8 September 2001``; see
             `constrained.grammars.json_schema.text.python.times.written_dates`), and is of the years 1000 to 2999.
-        repeats: False: a list of strings, enumerated ones too, that may have one item has no item twice.
+        repeats: False: a value has no list with a string twice, where the list may have one item. A list of enumerated texts
+            cannot be written so; of other strings the first is kept.
 
     Raises:
         UnsupportedConstraint: part of the type cannot be written as JSON; names its place, such as `Order.items[].price`.

@@ -83,6 +83,7 @@ class Generator(Generic[ValueT]):
         sampler: draws the tokens.
         speculation: the configuration of speculation; None without it.
         automaton: the constraint, compiled for the model's vocabulary.
+        defaults: settings of calls that do not say otherwise.
     """
 
     constraint: Constraint
@@ -98,6 +99,7 @@ class Generator(Generic[ValueT]):
         speculation: str | Speculation | None = None,
         chat: bool = True,
         on_repeat: OnRepeat = None,
+        **defaults: Unpack[GenerationSettings],
     ) -> None: ...
 
     @overload
@@ -110,6 +112,7 @@ class Generator(Generic[ValueT]):
         speculation: str | Speculation | None = None,
         chat: bool = True,
         on_repeat: OnRepeat = None,
+        **defaults: Unpack[GenerationSettings],
     ) -> None: ...
 
     def __init__(
@@ -121,6 +124,7 @@ class Generator(Generic[ValueT]):
         speculation: str | Speculation | None = None,
         chat: bool = True,
         on_repeat: OnRepeat = None,
+        **defaults: Unpack[GenerationSettings],
     ) -> None:
         """Compiles the constraint.
 
@@ -138,6 +142,7 @@ class Generator(Generic[ValueT]):
             on_repeat: ``"close"``: a JSON value in which the model repeats itself is closed, and named in `Output.repairs`;
                 ``"error"``: then `Truncated` is raised. For the sampler ``"local"`` without weights alone: others draw from
                 the model's distribution, which this would change. See `constrained.decoding.repetition`.
+            defaults: settings of all calls that do not say otherwise, such as ``max_tokens=200``; see `GenerationSettings`.
 
         Raises:
             ConstraintError, ConstraintTooLarge: the constraint cannot be enforced.
@@ -151,6 +156,7 @@ class Generator(Generic[ValueT]):
         self.speculation = resolve_speculation(speculation)
         self.model: LanguageModel = load(model)
         self.chat = chat
+        self.defaults = _checked(defaults)
         self.on_repeat: OnRepeat = check_on_repeat(on_repeat)
         # Two types can share an automaton and parse its completions into different values: keep the constraint.
         self.constraint, self.automaton = compile_cached(constraint, self.model.vocabulary)
@@ -399,15 +405,19 @@ class Generator(Generic[ValueT]):
         seed: int | None,
         sampler: Sampler,
         /,
-        *,
-        max_tokens: int | None = None,
-        **warp: Any,
+        **settings: Any,
     ) -> list[DecodingRequest]:
-        limits.check_names(warp)
+        limits.check_names(settings)
+        warp = {**self.defaults, **settings}
+        max_tokens = warp.pop("max_tokens", None)
         warp = fit_settings(warp, self.automaton.vocabulary.size)
         guarded = self.on_repeat is not None and self.constraint.is_json and sampler == Local(weights=False)
         rules = DecodingParams(
-            self.automaton, sampler.warper(**warp), sampler.certain_ends, closes_repetitions=guarded
+            self.automaton,
+            sampler.warper(**warp),
+            sampler.certain_ends,
+            closes_repetitions=guarded,
+            distinct_items=guarded and not self.constraint.repeats,
         )
         if isinstance(prompts, str | bytes) or not isinstance(prompts, Sequence):
             raise InvalidArgument(
@@ -472,10 +482,28 @@ class Generator(Generic[ValueT]):
         )
         if self._no_speculation is not None:
             speculation = "auto"
-        return _restore, (self.model, self.constraint, self.sampler, speculation, self.chat, self.on_repeat)
+        return _restore, (
+            self.model,
+            self.constraint,
+            self.sampler,
+            speculation,
+            self.chat,
+            self.on_repeat,
+            self.defaults,
+        )
 
     def __repr__(self) -> str:
         return f"Generator({self.model!r}, {self.constraint!r}, sampler={self.sampler!r})"
+
+
+def _checked(defaults: GenerationSettings) -> GenerationSettings:
+    """Defaults of settings, whose values are checked with each call.
+
+    Raises:
+        InvalidArgument: names a setting that does not exist, or a seed, which belongs to a call.
+    """
+    limits.check_names(defaults)
+    return defaults
 
 
 def _restore(
@@ -485,9 +513,16 @@ def _restore(
     speculation: str | Speculation | None,
     chat: bool,
     on_repeat: OnRepeat,
+    defaults: GenerationSettings,
 ) -> Generator:
     return Generator(
-        model, constraint, sampler=sampler, speculation=speculation, chat=chat, on_repeat=on_repeat
+        model,
+        constraint,
+        sampler=sampler,
+        speculation=speculation,
+        chat=chat,
+        on_repeat=on_repeat,
+        **defaults,
     )
 
 

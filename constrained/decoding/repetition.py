@@ -96,24 +96,30 @@ class RepetitionGuard:
         repairs: what it closed.
     """
 
-    def __init__(self, vocabulary: Vocabulary, prompt: Sequence[int]) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, prompt: Sequence[int], *, distinct_items: bool = False
+    ) -> None:
         """A guard that has read nothing.
 
         Args:
             vocabulary: of the model.
             prompt: token ids; what stands in it may be repeated.
+            distinct_items: an array that has a string for the second time takes no further item.
         """
         self.repairs: list[Repair] = []
         self._vocabulary = vocabulary
         self._prompt = prompt
+        self._distinct_items = distinct_items
         self._last = np.full(_LONGEST, -1, dtype=np.int64)  # latest first
         self._runs = np.zeros(_LONGEST, dtype=np.int64)  # tokens that equal the one p before them, for each p
-        self._closing: JsonPlace | None = None
+        self._reader = JsonReader()
+        self._closing: int | None = None  # where the value begins that is to be closed, in bytes
 
     def copy(self) -> RepetitionGuard:
         """An independent copy."""
         twin = copy.copy(self)
         twin.repairs, twin._last, twin._runs = list(self.repairs), self._last.copy(), self._runs.copy()
+        twin._reader = self._reader.copy()
         return twin
 
     def commit(self, tokens: Sequence[int]) -> None:
@@ -122,21 +128,27 @@ class RepetitionGuard:
         self._runs = np.where(self._last == token, self._runs + 1, 0)
         self._last[1:] = self._last[:-1]
         self._last[0] = token
-        if self._closing is not None:
-            self._closing = self._closing.after(self._vocabulary.decode((token,)))
+        self._reader.read(self._vocabulary.decode((token,)))
+        if self._closing is not None and not self._reader.is_open(self._closing):
+            self._closing = None
+        if self._closing is None and self._distinct_items and self._reader.repeated_item:
+            self._close(self._reader.open[-1].start, self._reader.last_item, len(tokens))
         if self._closing is None and int(self._runs.max()) >= _FEWEST // 2:
             self._look(tokens)
 
     def candidates(self, automaton: Automaton, state: int, budget: int) -> AutomatonCandidates:
         """The candidates of a state, without those that go on with a value that is to be closed."""
-        if self._closing is None:
+        closing = self._closing
+        if closing is None and self._distinct_items and self._reader.repeats_item:
+            closing = self._reader.open[-1].start  # if the string ends here, it is the last item
+        if closing is None:
             return AutomatonCandidates(automaton, state, budget)
-        return _ClosingCandidates(automaton, state, budget, self._closing)
+        return _ClosingCandidates(automaton, state, budget, self._reader.copy(), closing)
 
     def _look(self, tokens: Sequence[int]) -> None:
         """Finds a piece that has come too often, and the value that is to be closed."""
-        zones = self._runs + np.arange(1, _LONGEST + 1)
         periods = np.arange(1, _LONGEST + 1)
+        zones = self._runs + periods
         enough = (self._runs > 0) & (zones >= np.maximum(_FEWEST, 4 * periods - 2))
         for index in np.flatnonzero(enough):
             period, zone = int(periods[index]), int(zones[index])
@@ -145,125 +157,134 @@ class RepetitionGuard:
             if zone < max(least, _FEWEST):
                 continue
             repeated = self._vocabulary.decode(tokens[-zone:])
-            if repeated in self._read_prompt:
-                continue
-            text = self._vocabulary.decode(tokens)
-            self._closing = open_place(text, len(text) - len(repeated))
-            if self._closing is not None:
-                pointer = open_pointer(text[: self._closing.start].decode("utf-8", "replace"))
-                self.repairs.append(Repair(pointer, piece.decode("utf-8", "replace"), len(tokens)))
+            start = self._reader.value_around(len(repeated))
+            if start is not None and repeated not in self._read_prompt:
+                self._close(start, piece, len(tokens))
             return
+
+    def _close(self, start: int, piece: bytes, position: int) -> None:
+        self._closing = start
+        pointer = open_pointer(self._reader.text[:start].decode("utf-8", "replace"))
+        self.repairs.append(Repair(pointer, piece.decode("utf-8", "replace"), position))
 
     @cached_property
     def _read_prompt(self) -> bytes:
         return self._vocabulary.decode(self._prompt)
 
 
-@dataclass(frozen=True, slots=True)
-class JsonPlace:
-    """A place in a JSON text, and the value around it that is to be closed.
-
-    Attributes:
-        start: where the value begins, in bytes.
-        depth: containers that are open inside of it; of a string None.
-        in_string, escaped: whether the place is in a string, and behind a backslash.
-    """
+@dataclass(slots=True)
+class _Container:
+    """An open array or object: where it begins, and the strings that an array has as items, in their quotes."""
 
     start: int
-    depth: int | None
-    in_string: bool
-    escaped: bool = False
-
-    def after(self, token: bytes) -> JsonPlace | None:
-        """The place behind a token; None: the value is closed."""
-        return self._read(token)[0]
-
-    def closes(self, token: bytes) -> bool:
-        """Whether a token does not go on with the value: it ends the string, or begins no further item or member."""
-        return token.startswith(b'"') if self.depth is None else not self._read(token)[1]
-
-    def _read(self, token: bytes) -> tuple[JsonPlace | None, bool]:
-        """The place behind a token, and whether the value goes on in it."""
-        depth, in_string, escaped = self.depth, self.in_string, self.escaped
-        goes_on = False
-        for byte in token:
-            if in_string:
-                if escaped:
-                    escaped = False
-                elif byte == 0x5C:
-                    escaped = True
-                elif byte == 0x22:
-                    in_string = False
-                    if depth is None:
-                        return None, goes_on
-            elif byte == 0x22:
-                in_string = True
-            elif byte in b"[{":
-                assert depth is not None
-                depth += 1
-            elif byte in b"]}":
-                assert depth is not None
-                if depth == 0:
-                    return None, goes_on
-                depth -= 1
-            elif byte == 0x2C and depth == 0:
-                goes_on = True
-        return JsonPlace(self.start, depth, in_string, escaped), goes_on
+    is_array: bool
+    items: frozenset[bytes] = frozenset()
 
 
-def open_place(text: bytes, zone: int) -> JsonPlace | None:
-    """The end of a JSON text, and the innermost value that was open at `zone` and still is.
+class JsonReader:
+    """Reads a JSON text piece by piece: what is open at its end.
 
-    Args:
-        text: a prefix of a JSON text.
-        zone: bytes before what is repeated.
-
-    Returns:
-        None if no string, array or object began before `zone`.
+    Attributes:
+        text: that was read.
+        open: arrays and objects, outermost first.
+        string: where the open string begins, in bytes; None outside of strings.
+        last_item: the last string that was an item of an array, in its quotes.
+        repeated_item: whether it stands at the end of the text, and was an item of its array before.
+        went_on: the starts of arrays and objects that have begun another item or member in the last piece.
     """
-    opened: list[int] = []
-    string, escaped = -1, False
-    for at, byte in enumerate(text):
-        if string >= 0:
-            if escaped:
-                escaped = False
-            elif byte == 0x5C:
-                escaped = True
+
+    def __init__(self) -> None:
+        self.text = bytearray()
+        self.open: list[_Container] = []
+        self.string: int | None = None
+        self.last_item = b""
+        self.repeated_item = False
+        self.went_on: set[int] = set()
+        self._escaped = False
+
+    def copy(self) -> JsonReader:
+        """An independent copy."""
+        twin = copy.copy(self)
+        twin.text, twin.open = bytearray(self.text), [copy.copy(one) for one in self.open]
+        return twin
+
+    def read(self, piece: bytes) -> None:
+        """Reads on."""
+        self.went_on = set()
+        for byte in piece:
+            self.text.append(byte)
+            if self.string is not None:
+                if self._escaped:
+                    self._escaped = False
+                elif byte == 0x5C:
+                    self._escaped = True
+                elif byte == 0x22:
+                    self._end_string(self.string)
             elif byte == 0x22:
-                string = -1
-        elif byte == 0x22:
-            string = at
-        elif byte in b"[{":
-            opened.append(at)
-        elif byte in b"]}" and opened:
-            opened.pop()
-    if 0 <= string <= zone:
-        return JsonPlace(string, None, True, escaped)
-    before = [at for at in opened if at <= zone]
-    if not before:
-        return None
-    return JsonPlace(before[-1], len(opened) - len(before), string >= 0, escaped)
+                self.string = len(self.text) - 1
+            elif byte in b"[{":
+                self.open.append(_Container(len(self.text) - 1, byte == 0x5B))
+            elif byte in b"]}":
+                self.repeated_item = False
+                if self.open:
+                    self.open.pop()
+            elif byte == 0x2C and self.open:
+                self.repeated_item = False
+                self.went_on.add(self.open[-1].start)
+
+    def _end_string(self, start: int) -> None:
+        self.string = None
+        if self.open and self.open[-1].is_array:
+            array, self.last_item = self.open[-1], bytes(self.text[start:])
+            self.repeated_item = self.last_item in array.items
+            array.items = array.items | {self.last_item}
+
+    @property
+    def repeats_item(self) -> bool:
+        """Whether the open string, if it ended here, would be an item that its array has."""
+        if self.string is None or not self.open or not self.open[-1].is_array or not self.open[-1].items:
+            return False
+        return bytes(self.text[self.string :]) + b'"' in self.open[-1].items
+
+    def is_open(self, start: int) -> bool:
+        """Whether the value that begins there is not complete."""
+        return start == self.string or any(one.start == start for one in self.open)
+
+    def value_around(self, size: int) -> int | None:
+        """Where the innermost open string, array or object begins that the last `size` bytes lie in; None without one."""
+        zone = len(self.text) - size
+        starts = [one.start for one in self.open] + ([] if self.string is None else [self.string])
+        return max((start for start in starts if start <= zone), default=None)
 
 
 class _ClosingCandidates(AutomatonCandidates):
-    """The tokens of a state that close a value; all tokens of the state where none of them does."""
+    """The tokens of a state that do not go on with a value; all tokens of the state where none of them does that."""
 
-    def __init__(self, automaton: Automaton, state: int, budget: int, place: JsonPlace) -> None:
+    def __init__(self, automaton: Automaton, state: int, budget: int, reader: JsonReader, start: int) -> None:
         super().__init__(automaton, state, budget)
-        self._place = place
+        self._reader = reader
+        self._start = start
         self._kept: NDArray[np.intp] | None = None
 
     @property
     def ids(self) -> NDArray[np.intp]:
         """All allowed ids, ascending."""
         if self._kept is None:
-            vocabulary, eos = self.automaton.vocabulary, set(self.eos_ids)
             allowed = super().ids
-            kept = [
-                one for one in allowed.tolist() if one in eos or self._place.closes(vocabulary.decode((one,)))
-            ]
+            kept = [one for one in allowed.tolist() if one in self.eos_ids or self._ends(one)]
             self._kept = np.asarray(kept, dtype=np.intp) if kept else allowed
         return self._kept
+
+    def _ends(self, token: int) -> bool:
+        """Whether a token ends the string, or begins no further item or member of the container."""
+        piece = self.automaton.vocabulary.decode((token,))
+        if self._start == self._reader.string:
+            return piece.startswith(b'"')
+        if b"," not in piece:
+            return True
+        after = self._reader.copy()
+        after.read(piece)
+        return self._start not in after.went_on
 
     def permits(self, token: int) -> bool:
         """Whether one token is allowed."""
@@ -271,4 +292,4 @@ class _ClosingCandidates(AutomatonCandidates):
 
     def without_limit(self) -> AutomatonCandidates:
         """The candidates of the state without a budget."""
-        return _ClosingCandidates(self.automaton, self.state, NO_LIMIT, self._place)
+        return _ClosingCandidates(self.automaton, self.state, NO_LIMIT, self._reader, self._start)

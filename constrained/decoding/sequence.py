@@ -41,6 +41,7 @@ class DecodingParams:
             drawn, and counts, everywhere. See `constrained.sampling.ends`.
         reasoning: limits the reasoning before a reply; None: there is none, or it has no limit.
         closes_repetitions: a JSON value in which the model repeats itself is closed, see `constrained.decoding.repetition`.
+        distinct_items: so is an array that has a string for the second time.
     """
 
     automaton: Automaton
@@ -48,6 +49,7 @@ class DecodingParams:
     certain_ends: bool
     reasoning: ReasoningBudget | None = None
     closes_repetitions: bool = False
+    distinct_items: bool = False
 
 
 @dataclass(slots=True)
@@ -133,7 +135,9 @@ class TokenSequence:
         self.candidates: Candidates
         self.stats = Stats(prompt_tokens=len(prompt))
         self.guard = (
-            RepetitionGuard(params.automaton.vocabulary, prompt) if params.closes_repetitions else None
+            RepetitionGuard(params.automaton.vocabulary, prompt, distinct_items=params.distinct_items)
+            if params.closes_repetitions
+            else None
         )
         self._thought: bytes | None = None if params.reasoning is None else b""
         self._look()

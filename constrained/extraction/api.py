@@ -51,8 +51,7 @@ def extract(model: Any, text: str, constraint: Any, **options: Any) -> Any:
     """
     # Before the constraint is compiled: nobody should wait for a compilation to hear of an empty file.
     check_text(text)
-    own, settings = split_options(options)
-    return Extractor(model, constraint, **own)(text, **settings).value
+    return Extractor(model, constraint, **options)(text).value
 
 
 @overload
@@ -81,9 +80,8 @@ async def aextract(model: Any, text: str, constraint: Any, **options: Any) -> An
         ConstrainedError: as `extract`.
     """
     check_text(text)
-    own, settings = split_options(options)
-    extractor: Extractor[Any] = await asyncio.to_thread(lambda: Extractor(model, constraint, **own))
-    return (await extractor.aextract(text, **settings)).value
+    extractor: Extractor[Any] = await asyncio.to_thread(lambda: Extractor(model, constraint, **options))
+    return (await extractor.aextract(text)).value
 
 
 @overload

@@ -36,14 +36,15 @@ class Extractor(ExtractionPlan[ValueT]):
             ConstrainedError: as the call of `Generator`.
         """
         check_text(text)
-        result: Extraction[ValueT] = extract_one(self, Document(None, text), settings)
+        result: Extraction[ValueT] = extract_one(self, Document(None, text), {**self.settings, **settings})
         if result.error is not None:
             raise result.error
         return result
 
     def many(self, documents: Iterable[Any], **options: Unpack[BatchOptions]) -> Iterator[Extraction[ValueT]]:
         """Reads many documents in one continuous batch; arguments, results and errors as of `extract_many`."""
-        return extract_documents(self, documents, **options)
+        settings: Any = {**self.settings, **options}
+        return extract_documents(self, documents, **settings)
 
     async def aextract(self, text: str, **settings: Unpack[CallOptions]) -> Extraction[ValueT]:
         """Reads one text; concurrent calls for one model share a batch, in a thread that lives while there is work.
@@ -51,7 +52,9 @@ class Extractor(ExtractionPlan[ValueT]):
         Arguments, results and errors are those of a call. Cancelling frees the document's place in the batch.
         """
         check_text(text)
-        result: Extraction[ValueT] = await extract_in_background(self, Document(None, text), settings)
+        result: Extraction[ValueT] = await extract_in_background(
+            self, Document(None, text), {**self.settings, **settings}
+        )
         if result.error is not None:
             raise result.error
         return result
@@ -63,7 +66,7 @@ class Extractor(ExtractionPlan[ValueT]):
         """
         prompt = self.prompt(text)
         generator = self.bound(self.generator, text)
-        return stream_partials(generator, prompt, text, settings, self.on_limit)
+        return stream_partials(generator, prompt, text, {**self.settings, **settings}, self.on_limit)
 
     def stream_items(self, text: str, **settings: Unpack[CallOptions]) -> Iterator[Any]:
         """Reads one text into an array, and yields each item when it is complete: an instance, if `constraint` is a `list[T]`.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from constrained.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from constrained.decoding import Speculation
@@ -70,6 +73,23 @@ class ExtractManyOptions(ExtractorOptions, BatchOptions, total=False):
 
 
 EXTRACTOR_OPTIONS = tuple(ExtractorOptions.__annotations__)
+CALL_OPTIONS = tuple(CallOptions.__annotations__)
+
+
+def check_call_names(settings: Mapping[str, Any]) -> None:
+    """Refuses settings of a call that do not exist.
+
+    Raises:
+        InvalidArgument: names the first of them, and the most similar option of `extract`.
+    """
+    known = (*CALL_OPTIONS, *EXTRACTOR_OPTIONS)
+    for name in settings:
+        if name not in CALL_OPTIONS:
+            similar = difflib.get_close_matches(name, known, 1, cutoff=0.7)
+            raise InvalidArgument(
+                f"there is no option {name!r}" + (f": did you mean {similar[0]!r}?" if similar else ""),
+                action=f"use some of: {', '.join(known)}",
+            )
 
 
 def split_options(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

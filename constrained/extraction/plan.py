@@ -16,6 +16,7 @@ from constrained.decoding.repetition import OnRepeat
 from constrained.errors import InvalidArgument, UnsupportedConstraint
 from constrained.extraction.binding import bound_generator
 from constrained.extraction.examples import check_examples
+from constrained.extraction.options import check_call_names
 from constrained.extraction.prompt import Messages, PromptParts, PromptTemplate, extraction_prompt
 from constrained.sampling import AWRS, Local
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from constrained.constraint import Constraint
     from constrained.decoding import Speculation
-    from constrained.extraction.options import ExtractorOptions
+    from constrained.extraction.options import CallOptions, ExtractOptions
     from constrained.sampling import Sampler
 
 
@@ -40,11 +41,11 @@ class ExtractionPlan(Generic[ValueT]):
     generator: Generator[ValueT]
 
     @overload
-    def __init__(self, model: Any, constraint: type[ValueT], **options: Unpack[ExtractorOptions]) -> None: ...
+    def __init__(self, model: Any, constraint: type[ValueT], **options: Unpack[ExtractOptions]) -> None: ...
 
     @overload
     def __init__(
-        self: ExtractionPlan[Any], model: Any, constraint: Any, **options: Unpack[ExtractorOptions]
+        self: ExtractionPlan[Any], model: Any, constraint: Any, **options: Unpack[ExtractOptions]
     ) -> None: ...
 
     def __init__(
@@ -69,6 +70,7 @@ class ExtractionPlan(Generic[ValueT]):
         closed: bool = True,
         allow_repeats: bool = False,
         on_repeat: OnRepeat = "close",
+        **settings: Unpack[CallOptions],
     ) -> None:
         """Loads the model, compiles the constraint, and checks the examples.
 
@@ -104,12 +106,15 @@ class ExtractionPlan(Generic[ValueT]):
             allow_repeats: lists of strings and of enumerated values in a Python type may have an item twice.
             on_repeat: a JSON value in which the model repeats itself is closed (``"close"``, and named in `Output.repairs`),
                 an error (``"error"``), or left to the token limit (None).
+            settings: of all calls that do not say otherwise, such as ``max_tokens=200``; see `GenerationSettings`.
 
         Raises:
             InvalidArgument: an argument is out of range, or an example does not satisfy the constraint.
             ConstrainedError: as `Generator`.
         """
         self.parts = PromptParts(instructions, context, (), system, prompt)
+        check_call_names(settings)
+        self.settings: CallOptions = settings
         self.on_limit: OnLimit = check_on_limit(on_limit)
         self.retries = limits.nonnegative_int("retries", retries)
         self.long = _one_of("long", long, ("error", "split"))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_origin
 
 from constrained.constraint import Constraint
 from constrained.constraint.free_text import marker_and_content
 from constrained.errors import InvalidArgument, PromptError, RejectedValue
 from constrained.extraction.examples import PromptExample
 from constrained.grammars.text.quantities import ungroup_numbers
+from constrained.models.base import LanguageModel
 from constrained.prompting import schema_text as prompts
 
 Messages = list[dict[str, str]]
@@ -170,8 +172,11 @@ def check_text(text: object) -> None:
         PromptError: the text is empty, or no text.
     """
     if not isinstance(text, str):
+        order = isinstance(text, type | Mapping | Constraint | LanguageModel) or get_origin(text) is not None
+        read = "path.read_text()" if isinstance(text, os.PathLike) else "read or decode the file first"
         raise PromptError(
-            f"the text is of type {type(text).__name__}", action="pass a str: read or decode the file first"
+            f"the text is of type {type(text).__name__}",
+            action="the order is extract(model, text, type)" if order else f"pass a str: {read}",
         )
     if not text.strip():
         raise PromptError(

@@ -16,7 +16,11 @@ def with_written_dates(schema: Any) -> Any:
 
 
 def without_repeats(schema: Any) -> Any:
-    """The enforced schema of a type, whose lists of strings, enumerated ones too, have no item twice."""
+    """The enforced schema of a type, whose lists of enumerated texts have no item twice.
+
+    Lists of other strings are left: where a string may not come again, a model writes another one that the text does not
+    have. They end at the first repeat (`constrained.decoding.repetition`), which `standard_value` leaves out.
+    """
     return copied(schema, lambda part: _forbid_repeats(part, schema))
 
 
@@ -26,14 +30,18 @@ def _forbid_repeats(part: dict[str, Any], root: Mapping[str, Any]) -> dict[str, 
         part.get("type") != "array"
         or not isinstance(items, dict)
         or "uniqueItems" in part
-        or part.get("minItems", 0) > 1
+        or not _may_end(part)
     ):
         return part
     if isinstance(reference := items.get("$ref"), str):
         items = root.get("$defs", {}).get(reference.removeprefix("#/$defs/"), {})
-    values = items.get("enum", [items["const"]] if "const" in items else None)
-    is_text = items.get("type") == "string" if values is None else all(isinstance(one, str) for one in values)
-    return {**part, "uniqueItems": True} if is_text else part
+    values = items.get("enum", [items["const"]] if "const" in items else [None])
+    return {**part, "uniqueItems": True} if all(isinstance(one, str) for one in values) else part
+
+
+def _may_end(array: Mapping[str, Any]) -> bool:
+    """Whether an array may have one item."""
+    return bool(array.get("minItems", 0) <= 1)
 
 
 def _allow_written(part: dict[str, Any]) -> dict[str, Any]:
@@ -43,8 +51,8 @@ def _allow_written(part: dict[str, Any]) -> dict[str, Any]:
     return part
 
 
-def standard_dates(value: Any, schema: Any, root: Mapping[str, Any]) -> Any:
-    """A JSON value with its dates as ISO 8601 writes them.
+def standard_value(value: Any, schema: Any, root: Mapping[str, Any], *, repeats: bool) -> Any:
+    """A JSON value with its dates as ISO 8601 writes them, and its lists of strings without repeats.
 
     A string that may be a date or any other text stays as it is.
 
@@ -52,29 +60,38 @@ def standard_dates(value: Any, schema: Any, root: Mapping[str, Any]) -> Any:
         value: JSON of the schema.
         schema: as `with_written_dates` made it; or a part of it.
         root: the whole, for references.
+        repeats: lists are left as they are.
     """
     if not isinstance(schema, Mapping):
         return value
     if isinstance(reference := schema.get("$ref"), str):
-        value = standard_dates(value, root.get("$defs", {}).get(reference.removeprefix("#/$defs/")), root)
+        value = standard_value(
+            value, root.get("$defs", {}).get(reference.removeprefix("#/$defs/")), root, repeats=repeats
+        )
     for part in schema.get("allOf", ()):
-        value = standard_dates(value, part, root)
+        value = standard_value(value, part, root, repeats=repeats)
     alternatives = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
     if not (isinstance(value, str) and any(map(_is_any_text, alternatives))):
         for part in alternatives:
-            value = standard_dates(value, part, root)
+            value = standard_value(value, part, root, repeats=repeats)
     if isinstance(value, str):
         content = schema.get(CONTENT_KEYWORD)
         day = read_date(value) if isinstance(content, Mapping) and "date" in content else None
         return value if day is None else day.isoformat()
     if isinstance(value, dict):
         members, others = schema.get("properties", {}), schema.get("additionalProperties")
-        return {name: standard_dates(one, members.get(name, others), root) for name, one in value.items()}
+        return {
+            name: standard_value(one, members.get(name, others), root, repeats=repeats)
+            for name, one in value.items()
+        }
     if isinstance(value, list):
         first, others = schema.get("prefixItems", []), schema.get("items")
-        return [
-            standard_dates(one, first[i] if i < len(first) else others, root) for i, one in enumerate(value)
+        read = [
+            standard_value(one, first[i] if i < len(first) else others, root, repeats=repeats)
+            for i, one in enumerate(value)
         ]
+        texts = not repeats and _may_end(schema) and all(isinstance(one, str) for one in read)
+        return list(dict.fromkeys(read)) if texts else read
     return value
 
 

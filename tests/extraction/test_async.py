@@ -68,7 +68,7 @@ def test_an_error_ends_its_own_call_only() -> None:
 
 
 def test_settings_are_checked_before_the_document_is_queued() -> None:
-    with pytest.raises(constrained.InvalidArgument, match="no setting 'speed'"):
+    with pytest.raises(constrained.InvalidArgument, match="no option 'speed'"):
         asyncio.run(aextract(CountingModel(last_word), "x", Word, speed=1))  # type: ignore[call-overload]
 
 
