@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -119,6 +120,25 @@ def result_console(file: IO[str] | None = None) -> Console:
     return ResultConsole(file=file)
 
 
+_ARGUMENTS = re.compile(
+    r"\b(max_tokens|max_batch_tokens|batch_size|on_limit|on_repeat|long|temperature|retries|seed|speculation|require_grounding)\b"
+    r"(?:=(\"[a-z]+\"|[\w.]+))?"
+)
+
+
+def in_options(message: str) -> str:
+    """The next step of an error in options of the command line: ``--max-tokens`` for ``max_tokens``."""
+    head, arrow, action = message.partition("\n  -> ")
+    return head + arrow + _ARGUMENTS.sub(_option, action)
+
+
+def _option(match: re.Match[str]) -> str:
+    name, value = match.groups()
+    if name == "long":
+        return "--split" if value else "long"
+    return f"--{name.replace('_', '-')} {(value or '').strip(chr(34))}".rstrip()
+
+
 @contextlib.contextmanager
 def report_errors(*, traceback: bool) -> Iterator[None]:
     """Turns the exceptions of a command into a message on standard error and an exit code.
@@ -143,7 +163,7 @@ def report_errors(*, traceback: bool) -> Iterator[None]:
     except (ConstrainedError, MissingExtra) as error:
         if traceback:
             raise
-        _print_error(f"error: {error}")
+        _print_error(f"error: {in_options(str(error))}")
         code = exit_code_for(error) if isinstance(error, ConstrainedError) else BAD_INPUT
         raise SystemExit(code) from None
     except Exception as error:

@@ -7,6 +7,7 @@ excluded the very token that would have been drawn, the completion is valid, but
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -87,18 +88,32 @@ def truncated_error(text: str, cut: Cut) -> Truncated:
         cut: where.
     """
     before = text[: cut.offset]
+    repeats = _repeated(before)
     tail = before if len(before) <= _SHOWN else "..." + before[-_SHOWN:]
     reason = "the constraint allows more here" if cut.token is None else f"{cut.token_text!r} would follow"
     place = f"after {cut.position} tokens" + (f", in {cut.pointer}" if cut.pointer else "")
     return Truncated(
-        f"the token limit of {cut.limit} cut the completion",
+        f"the token limit of {cut.limit} cut the completion" + (", which repeats itself" if repeats else ""),
         Problem(place, reason, tail),
-        action='raise max_tokens (if the model\'s context is the limit: shorten the prompt), or pass on_limit="close" '
-        "for what was closed in time",
+        action=(
+            "bound the value (maxLength, maxItems, an enumeration), or ground it in the text; a larger max_tokens gives more of the same"
+            if repeats
+            else 'raise max_tokens (if the model\'s context is the limit: shorten the prompt), or pass on_limit="close" '
+            "for what was closed in time"
+        ),
         text=before,
         value=None if cut.pointer is None else partial_json(before),
         cut=cut,
     )
+
+
+_REPEATED = re.compile(r"(.{1,80}?)\1{3,}\Z", re.DOTALL)
+
+
+def _repeated(text: str) -> bool:
+    """Whether a text ends with the same piece, four times in a row and of 24 characters or more."""
+    found = _REPEATED.search(text[-400:])
+    return found is not None and len(found[0]) >= 24
 
 
 def check_on_limit(on_limit: Any) -> OnLimit:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from constrained.cli.exit_status import in_options
 from constrained.cli.inputs import TEXT_LIMIT
 from tests.cli.test_cli import ADA, Cli, cli
 
@@ -232,3 +233,22 @@ def test_a_mistake_of_the_program_is_admitted(cli: Cli) -> None:
     assert (ended.code, ended.out) == (70, "")
     assert "unexpected LookupError: two lines" in ended.err
     assert "--traceback" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        (
+            'a\n  -> raise max_tokens, or pass on_limit="close"',
+            "a\n  -> raise --max-tokens, or pass --on-limit close",
+        ),
+        (
+            'max_tokens\n  -> pass long="split" to read it in parts',
+            "max_tokens\n  -> pass --split to read it in parts",
+        ),
+        ("a\n  -> pass max_tokens=12 or more", "a\n  -> pass --max-tokens 12 or more"),
+        ("a\n  -> use a model with a longer context", "a\n  -> use a model with a longer context"),
+    ],
+)
+def test_the_next_step_is_said_in_options(message: str, shown: str) -> None:
+    assert in_options(message) == shown

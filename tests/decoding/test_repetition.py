@@ -62,6 +62,15 @@ def test_without_the_guard_the_limit_ends_it() -> None:
     assert (out.finish, out.repairs) == ("limit", ())
 
 
+def test_without_it_the_error_of_the_limit_says_that_more_tokens_do_not_help() -> None:
+    out = written('{"note": "' + "no no " * 100, on_repeat=None)
+    with pytest.raises(Truncated, match=r"cut the completion, which repeats itself(.|\n)*bound the value"):
+        out.raise_if_cut()
+    out = written('{"note": "' + "".join(map(str, range(300))), on_repeat=None)
+    with pytest.raises(Truncated, match=r"cut the completion\n(.|\n)*raise max_tokens"):
+        out.raise_if_cut()
+
+
 def test_as_an_error_it_names_place_and_piece() -> None:
     with pytest.raises(
         Truncated, match=r"repeats itself in /note.*\n.*was repeated(.|\n)*maxLength"

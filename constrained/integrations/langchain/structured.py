@@ -23,7 +23,7 @@ from langchain_core.utils.function_calling import convert_to_json_schema, conver
 from langchain_core.utils.pydantic import is_basemodel_subclass
 
 from constrained.constraint import json_schema, python_type
-from constrained.constraint.json import MAX_DIGITS
+from constrained.constraint.json import MAX_DIGITS, ONE_LINE
 from constrained.errors import InvalidArgument, Truncated
 
 if TYPE_CHECKING:
@@ -264,6 +264,8 @@ def content_constraint(
             action="pass {'type': 'json_schema', 'json_schema': {'name': ..., 'schema': ...}}",
         )
     closed = closed or (isinstance(inner, Mapping) and inner.get("strict") is True)
-    constraint = json_schema(schema, additional_properties_default=not closed, max_digits=max_digits)
+    constraint = json_schema(
+        schema, separators=ONE_LINE, additional_properties_default=not closed, max_digits=max_digits
+    )
     _ = constraint.grammar
     return constraint, schema if response_format.get("shown", True) else None
