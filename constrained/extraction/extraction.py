@@ -20,7 +20,7 @@ from constrained.extraction.values.document_view import (
     render_fields,
     render_html,
 )
-from constrained.extraction.values.fields import FieldProbability, score_fields
+from constrained.extraction.values.fields import FieldProbability, by_doubt, score_fields
 from constrained.extraction.values.grounding import NO_SPAN, SpanMatch, find_spans, json_value
 
 if TYPE_CHECKING:
@@ -171,6 +171,14 @@ class Extraction(Generic[ValueT]):
             for pointer, (part, place) in self.origins.items()
             if place in scored[part]  # and not an empty array or object
         }
+
+    def doubts(self) -> list[tuple[str, FieldProbability]]:
+        """`fields`, first those that the model would least have written by itself.
+
+        Raises:
+            ConstrainedError: as `fields`.
+        """
+        return by_doubt(self.fields)
 
     @property
     def views(self) -> list[FieldView]:

@@ -126,13 +126,13 @@ def test_probabilities_are_products_over_the_tokens_of_a_value(text, seed):
             behind_quote = start + (pointer == "/name")
             choices = [i for i in inside if len(steps[i][0]) > 1 and stops[i] > behind_quote]
             if not choices:
-                assert (field.choice, field.mass, field.alternatives) == ("", 0, ())
+                assert (field.choice, field.others, field.alternatives) == ("", 0, ())
                 continue
             first = choices[0]
             probabilities = dict(steps[first][1])
             own = probabilities.pop(tokens[first])
             assert field.choice == vocabulary.tokens[tokens[first]].decode()
-            assert field.mass == pytest.approx(1 - own, abs=1e-6)
+            assert field.others == pytest.approx(1 - own, abs=1e-6)
             best = sorted(probabilities.items(), key=lambda item: -item[1])[:5]
             assert [name for name, _ in field.alternatives] == [
                 vocabulary.tokens[token].decode() for token, _ in best
@@ -231,11 +231,11 @@ def test_what_the_model_excludes_has_probability_zero():
 
     model = Refusing(vocabulary)
     (some,) = score_fields(model, compile(regex("a|c"), vocabulary), [0], [0], is_json=False).values()
-    assert (some.logprob, some.mass) == (-math.inf, 1)
+    assert (some.logprob, some.others) == (-math.inf, 1)
     (none,) = score_fields(model, compile(regex("a|b"), vocabulary), [0], [0], is_json=False).values()
     assert none.logprob == -math.inf  # the model excludes all that is allowed
     (only,) = score_fields(model, compile(regex("ab"), vocabulary), [0], [0, 1], is_json=False).values()
-    assert (only.logprob, only.choice, only.mass) == (0, "", 0)  # nothing else was allowed
+    assert (only.logprob, only.choice, only.others) == (0, "", 0)  # nothing else was allowed
 
 
 def test_fields_of_empty_and_nested_values():
@@ -251,7 +251,7 @@ def test_fields_of_empty_and_nested_values():
         "/e/1": -1500.0,
         "/e/2": True,
     }
-    doubted = [field.logprob for _, field in by_doubt(found)]
+    doubted = [field.logprob + math.log(field.allowed) for _, field in by_doubt(found)]
     assert doubted == sorted(doubted)
     assert score_fields(model, automaton, PROMPT, vocabulary.encode("[]")) == {}
     digits = "7" * 5000
@@ -327,3 +327,17 @@ def test_fields_that_cannot_be_computed_say_why():
     copy = pickle.loads(pickle.dumps(found))
     with pytest.raises(constrained.InvalidArgument, match="in the process that generated it"):
         _ = copy.fields
+
+
+def test_a_value_that_the_model_did_not_want_is_derailed() -> None:
+    """It wants to write a name, and has to write a number."""
+    vocabulary = byte_vocabulary()
+    automaton = compile(
+        json_schema({"properties": {"a": {"type": "integer"}, "b": {"type": "string"}}}), vocabulary
+    )
+    model = ScriptedModel(vocabulary, '{"a": Ana", "b": "Ben"}')
+    text = '{"a": 12, "b": "Ben"}'
+    found = score_fields(model, automaton, PROMPT, vocabulary.encode(text))
+    assert found["/a"].derailed
+    wanted = score_fields(ScriptedModel(vocabulary, text), automaton, PROMPT, vocabulary.encode(text))
+    assert not any(field.derailed for field in wanted.values())

@@ -249,6 +249,24 @@ def test_documents_that_failed_can_be_tried_again(name: str) -> None:
     assert [(row["id"], row["error"] is None) for row in rows] == [("1", True), ("2", True), ("3", False)]
 
 
+def test_what_failed_is_tried_again_with_other_limits() -> None:
+    """The remedies that errors name; the settings of each run stand beside the results."""
+    fill("a.jsonl", good(1), bad(2))
+    longer = {**SETTINGS, "max_tokens": 900, "temperature": 0.0}
+    with pytest.raises(DocumentError, match="--retry-errors takes other limits"):
+        ResultFile("a.jsonl", longer, resume=True)
+    with pytest.raises(DocumentError, match="other settings"):
+        ResultFile("a.jsonl", {**longer, "model": "other"}, resume=True, retry_errors=True)
+    with ResultFile("a.jsonl", longer, resume=True, retry_errors=True) as file:
+        assert file.done == {"1"}
+        file.write(good(2))
+    told = json.loads(Path("a.jsonl.run.json").read_text())
+    assert (told["settings"], told["retried_with"]) == ({**SETTINGS}, [longer])
+    for settings in (SETTINGS, longer):
+        with ResultFile("a.jsonl", settings, resume=True) as file:
+            assert file.done == {"1", "2"}
+
+
 # ---------------------------------------------------------------- refusals
 
 

@@ -148,7 +148,9 @@ def _detail(detail: SpanMatch | FieldProbability) -> dict[str, Any]:
         return {"start": detail.start, "end": detail.end, "how": detail.how}
     return {
         "logprob": detail.logprob if math.isfinite(detail.logprob) else None,
-        "mass": detail.mass,
+        "probability": detail.probability,
+        "others": detail.others,
+        "allowed": detail.allowed,
         "choice": detail.choice,
         "alternatives": [list(one) for one in detail.alternatives],
     }
@@ -197,7 +199,7 @@ class ResultFile:
             settings: what the values depend on, by name, as JSON values.
             errors: file of JSON lines for the documents that failed; None: they are rows of the file itself.
             resume: go on with the file if it is there.
-            retry_errors: when it is, documents that failed have no result.
+            retry_errors: when it is, documents that failed have no result, and `RETRIED` settings may be others.
             details: further columns of the rows, see `DETAILS`.
 
         Raises:
@@ -217,7 +219,7 @@ class ResultFile:
             raise DocumentError(
                 f"{there} exists already", action="pass --resume to go on with it, or name another file"
             )
-        self._run = open_run(f"{name}.run.json", settings, fresh=fresh)
+        self._run = open_run(f"{name}.run.json", settings, fresh=fresh, retry_errors=retry_errors)
         self.done: set[str] = set()
         self.failed = 0
         self._finished = False
@@ -333,13 +335,14 @@ def _drop_errors(name: str) -> None:
             rewrite_lines(name, (line.rstrip("\n") for line in file if json.loads(line)["error"] is None))
 
 
-def open_run(name: str, settings: Mapping[str, Any], *, fresh: bool) -> IO[str]:
+def open_run(name: str, settings: Mapping[str, Any], *, fresh: bool, retry_errors: bool = False) -> IO[str]:
     """Opens and locks the file of a run's settings; writes it for a new run, compares it for another one.
 
     Args:
         name: the file.
         settings: as of `ResultFile`.
         fresh: it is a new run.
+        retry_errors: `RETRIED` settings may differ; the file then has those of each run.
 
     Returns:
         The file; the lock ends when it is closed.
@@ -354,39 +357,59 @@ def open_run(name: str, settings: Mapping[str, Any], *, fresh: bool) -> IO[str]:
     try:
         if not lock(file.fileno()):
             raise DocumentError(f"another process writes to the results of {name}", action="wait for its end")
-        if fresh:
-            facts = {"version": constrained.__version__, "settings": dict(settings)}
+        facts = {"version": constrained.__version__, "settings": dict(settings)} if fresh else None
+        if facts is None:
+            facts = _compare(name, file, settings, retry_errors=retry_errors)
+        if facts is not None:
             file.truncate(0)
             file.write(json.dumps(facts, indent=1, ensure_ascii=True) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        else:
-            _compare(name, file, settings)
     except BaseException:
         file.close()
         raise
     return file
 
 
-def _compare(name: str, file: IO[str], settings: Mapping[str, Any]) -> None:
+RETRIED = frozenset({"max_tokens", "on_limit", "on_repeat", "retries", "temperature", "seed"})
+"""Settings that may be others for documents that failed: the remedies that errors name."""
+
+
+def _compare(
+    name: str, file: IO[str], settings: Mapping[str, Any], *, retry_errors: bool
+) -> dict[str, Any] | None:
+    """Refuses settings with which a run cannot go on; returns what the file is to hold, if it changes."""
     file.seek(0)
     there: Any = None
+    facts: dict[str, Any] = {}
     with contextlib.suppress(ValueError, KeyError, TypeError):
-        there = json.load(file)["settings"]
+        facts = json.load(file)
+        there = facts["settings"]
     if not isinstance(there, dict):
         raise DocumentError(
             f"{name} does not tell what the results were made with",
             action="name another file for the results",
         )
     asked = json.loads(json.dumps(dict(settings)))
+    later = facts.get("retried_with", [])
+    if asked in (there, *later):
+        return None
+    if retry_errors and {**asked, **dict.fromkeys(RETRIED)} == {**there, **dict.fromkeys(RETRIED)}:
+        return {**facts, "retried_with": [*later, asked]}
     problems = [
         Problem(key, f"was {json.dumps(there.get(key))}", asked.get(key))
         for key in sorted({*there, *asked})
         if there.get(key) != asked.get(key)
     ]
-    if problems:
-        raise DocumentError(
-            "the results were made with other settings, so the run cannot go on with these",
-            problems,
-            action="give the settings of that run, or name another file with --out",
-        )
+    if not problems:
+        return None
+    more = (
+        "; --retry-errors takes other limits for those that failed"
+        if {one.place for one in problems} <= RETRIED
+        else ""
+    )
+    raise DocumentError(
+        "the results were made with other settings, so the run cannot go on with these",
+        problems,
+        action=f"give the settings of that run, or name another file with --out{more}",
+    )

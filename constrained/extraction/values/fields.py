@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from constrained.automaton.bitmask import unpack_ids
 from constrained.extraction.values.json_places import scalar_places
+from constrained.spec.scores import log_sum_exp
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 _CHUNK = 128
 """Tokens of one pass: the attention mask of a draft tree grows with their number times the context."""
 _ALTERNATIVES = 5
+DERAILED = 0.05
+"""Probability of the allowed tokens under which a value is no longer the model's."""
+_BEGINNING = 3
+"""Tokens of a value that say whether it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +43,23 @@ class FieldProbability:
             temperature 1. Tokens that follow by the constraint alone count 0. A token that also writes a part of a
             neighbour counts for both; the token that ends a number is part of it.
         choice: the text of the first of these tokens for which the constraint left a choice; "" if there was none.
-        mass: probability of all other tokens there, 0 to 1.
+        others: probability of all other tokens there, 0 to 1.
+        allowed: probability, without the constraint, of all tokens that it allowed where the value begins: the least of the first
+            three tokens that write it. A small one says that the model wanted to write something else.
         alternatives: the most likely of the others: text and probability. Another token need not lead to another value.
     """
 
     value: Any
     logprob: float
     choice: str
-    mass: float
+    others: float
     alternatives: tuple[tuple[str, float], ...]
+    allowed: float = 1.0
+
+    @property
+    def derailed(self) -> bool:
+        """Whether the constraint left the model little of what it wanted to write: `allowed` is under `DERAILED`."""
+        return self.allowed < DERAILED
 
     @property
     def probability(self) -> float:
@@ -106,6 +119,7 @@ def score_fields(
             ()
             if choice is None
             else tuple((_text(token, automaton), probability) for token, probability in choice.others),
+            min((draw.mass for draw in chosen[:_BEGINNING]), default=1.0),
         )
     return found
 
@@ -116,6 +130,7 @@ class _Draw:
     logprob: float
     allowed: int
     others: tuple[tuple[int, float], ...]
+    mass: float = 1.0
 
 
 def _draws(
@@ -136,7 +151,9 @@ def _draws(
         else:
             automaton.fill_mask(state, mask)
             allowed = unpack_ids(mask)
-        draws.append(_draw(row[allowed].astype(np.float64), allowed, same))
+        scores = row.astype(np.float64)
+        mass = math.exp(min(0.0, log_sum_exp(scores[allowed]) - log_sum_exp(scores)))
+        draws.append(replace(_draw(scores[allowed], allowed, same), mass=mass))
         if len(draws) < len(drawn):
             state = automaton.next(state, same[0])
     return draws
@@ -186,5 +203,5 @@ def _text(token: int, automaton: Automaton) -> str:
 
 
 def by_doubt(fields: Mapping[str, FieldProbability]) -> list[tuple[str, FieldProbability]]:
-    """The fields, the least likely first."""
-    return sorted(fields.items(), key=lambda item: item[1].logprob)
+    """The fields, first those that the model would least have written by itself."""
+    return sorted(fields.items(), key=lambda item: item[1].logprob + math.log(max(item[1].allowed, 1e-30)))
