@@ -58,6 +58,10 @@ class AttentionLayout:
         """The kinds with a bounded window."""
         return {kind: sight for kind, sight in self.windows.items() if sight.bound is not None}
 
+    def hidden(self, place: int) -> dict[str, int]:
+        """By kind: how many first columns no query from a position on sees; nothing where all are seen."""
+        return {kind: first for kind, sight in self.bounds.items() if (first := sight.first(place)) > 0}
+
     @cached_property
     def layer_windows(self) -> tuple[int | None, ...] | None:
         """By layer: number of tokens that a query sees, 0 for all, None for keys of another layer; None for chunks."""
@@ -95,7 +99,12 @@ def ancestor_words(
 
 
 def tree_masks(
-    layout: AttentionLayout, lengths: torch.Tensor, depths: torch.Tensor, words: torch.Tensor, columns: int
+    layout: AttentionLayout,
+    lengths: torch.Tensor,
+    depths: torch.Tensor,
+    words: torch.Tensor,
+    columns: int,
+    hidden: Mapping[str, int],
 ) -> Any:
     """Masks of trees that stand behind rows without holes, to be added to attention scores.
 
@@ -105,9 +114,10 @@ def tree_masks(
         depths: see `ancestor_words`.
         words: see `ancestor_words`.
         columns: number of columns.
+        hidden: by kind: first columns that are left out.
 
     Returns:
-        float32 [rows, 1, tokens, columns], or a mapping from each kind of layer to such a tensor.
+        float32 [rows, 1, tokens, columns that are not hidden], or a mapping from each kind of layer to such a tensor.
     """
     import torch
 
@@ -128,6 +138,9 @@ def tree_masks(
     least = torch.finfo(torch.float16).min
     masks = {}
     for kind, sight in layout.windows.items():
-        part = seen if sight.bound is None else seen & (places >= sight.first(queries))
+        begin = hidden.get(kind, 0)
+        part = seen[:, :, begin:]
+        if sight.bound is not None:
+            part = part & (places[:, :, begin:] >= sight.first(queries))
         masks[kind] = torch.zeros(part.shape, device=part.device).masked_fill_(~part, least).unsqueeze(1)
     return masks if len(masks) > 1 else next(iter(masks.values()))

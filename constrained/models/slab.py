@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -27,6 +27,7 @@ class PassTarget:
         shown: number of first columns that its queries may see, without the slab's prefix.
         columns: the columns it writes, where they are the same in all its slots; None: `places`.
         places: the slot and the column of each token, int64 [slots, 1] and [slots, tokens].
+        hidden: by kind of layer: first columns that none of its queries sees.
         before: number of columns that transformers is told were read before, where it makes the masks.
     """
 
@@ -34,13 +35,20 @@ class PassTarget:
     shown: int = 0
     columns: tuple[int, int] | None = None
     places: tuple[torch.Tensor, ...] = ()
+    hidden: Mapping[str, int] = field(default_factory=dict)
     before: int = 0
     _copies: dict[torch.device, tuple[torch.Tensor, ...]] = field(default_factory=dict)
 
-    def write(self, slots: tuple[int, int], places: tuple[torch.Tensor, ...], shown: int) -> None:
+    def write(
+        self,
+        slots: tuple[int, int],
+        places: tuple[torch.Tensor, ...],
+        shown: int,
+        hidden: Mapping[str, int],
+    ) -> None:
         """Sets what a pass with places writes."""
         self.slots, self.shown, self.columns, self.before = slots, shown, None, 0
-        self.places = places
+        self.places, self.hidden = places, hidden
         if self._copies:
             self._copies = {}
 
@@ -59,18 +67,25 @@ class SlabLayer(cache_utils.CacheLayerMixin):  # type: ignore[no-untyped-call]
     is_sliding = False
 
     def __init__(
-        self, target: PassTarget, slots: int, columns: int, prefix: tuple[torch.Tensor, ...] = ()
+        self,
+        target: PassTarget,
+        kind: str,
+        slots: int,
+        columns: int,
+        prefix: tuple[torch.Tensor, ...] = (),
     ) -> None:
         """Memory is taken at the first pass, which knows heads and sizes.
 
         Args:
             target: of the slab.
+            kind: of the layer, see `AttentionLayout`.
             slots: of the slab.
             columns: of each slot.
             prefix: keys and values of the columns before those, [1, heads, columns, size]; all slots have them in common.
         """
         super().__init__()  # type: ignore[no-untyped-call]
-        self._target, self._slots, self._columns, self._prefix = target, slots, columns, prefix
+        self._target, self._kind, self._slots, self._columns = target, kind, slots, columns
+        self._prefix = prefix
         self.stores: tuple[torch.Tensor, ...] = ()
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
@@ -90,6 +105,8 @@ class SlabLayer(cache_utils.CacheLayerMixin):  # type: ignore[no-untyped-call]
             self.lazy_initialization(key_states, value_states)
         target = self._target
         first, end = target.slots
+        hidden, prefix = target.hidden.get(self._kind, 0), self._prefix
+        begin = max(0, hidden - prefix[0].shape[2]) if prefix else hidden
         shown = []
         for i, (store, new) in enumerate(zip(self.stores, (key_states, value_states), strict=True)):
             if target.columns is not None:
@@ -97,9 +114,10 @@ class SlabLayer(cache_utils.CacheLayerMixin):  # type: ignore[no-untyped-call]
             else:
                 slots, columns = target.places_on(store.device)
                 store[slots, :, columns] = new.transpose(1, 2)
-            part = store[first:end, :, : target.shown]
-            if self._prefix:
-                part = torch.cat([self._prefix[i].expand(end - first, -1, -1, -1), part], dim=2)
+            part = store[first:end, :, begin : target.shown]
+            if prefix:
+                common = prefix[i][:, :, hidden:]
+                part = torch.cat([common.expand(end - first, -1, -1, -1), part], dim=2)
             shown.append(part)
         return shown[0], shown[1]
 
@@ -141,7 +159,9 @@ class Slab:
             stores = () if base is None or kind is None else base.cache.layers[i].stores
             common = tuple(store[:1, :, :prefix] for store in stores)
             layers.append(
-                EMPTY_LAYER() if kind is None else SlabLayer(self.target, slots, columns - prefix, common)
+                EMPTY_LAYER()
+                if kind is None
+                else SlabLayer(self.target, kind, slots, columns - prefix, common)
             )
         self._by_device: dict[torch.device, LayerCaches] = {}
 

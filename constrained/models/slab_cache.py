@@ -168,7 +168,7 @@ class SlabCache(HuggingFaceCache):
         if self._steps is not None:
             parents = [range(-1, len(ids) - 1) for ids in tokens]
             logits = self._steps_of(run, tokens, parents, [len(ids) - 1 for ids in tokens], upload)
-        elif len(tokens) == 1 or not any(self.lengths):
+        elif self._unmasked:
             self._settle(upload)
             logits = torch.cat([self._read(run, row, ids, upload) for row, ids in enumerate(tokens)])
         else:
@@ -193,11 +193,10 @@ class SlabCache(HuggingFaceCache):
 
         self._reserve(len(tokens), self._longest(tokens))
         wanted = [range(start, len(ids)) for start, ids in zip(skip, tokens, strict=True)]
-        alone = len(tokens) == 1 or not any(self.lengths)
         if self._steps is not None:
             together = self._steps_of(run, tokens, parents, skip, upload)
             logits = list(torch.split(together, [len(places) for places in wanted]))
-        elif alone and all(map(is_chain, parents)):
+        elif self._unmasked and all(map(is_chain, parents)):
             self._settle(upload)
             logits = [
                 self._read(run, row, ids, upload, every=len(wanted[row])) for row, ids in enumerate(tokens)
@@ -229,6 +228,11 @@ class SlabCache(HuggingFaceCache):
                 path=tuple(place - placed for place in path[placed:]),
                 used=end if placed == len(path) else row.used,
             )
+
+    @property
+    def _unmasked(self) -> bool:
+        """Whether rows are read one by one, without a mask: at their beginning, and a single one that no window hides a part of."""
+        return not any(self.lengths) or (len(self._rows) == 1 and not self._layout.hidden(self.lengths[0]))
 
     def _longest(self, tokens: Sequence[Sequence[int]]) -> int:
         """Columns that a pass needs: rows are padded to equal numbers of tokens, and in fixed steps to their size."""
@@ -311,7 +315,7 @@ class SlabCache(HuggingFaceCache):
         slot, begin = self._rows[row].slot, self._rows[row].length
         target, first = self._slab.target, begin - self._slab.prefix
         target.slots, target.shown, target.before = (slot, slot + 1), first + len(ids), begin
-        target.columns = (first, first + len(ids))
+        target.columns, target.hidden = (first, first + len(ids)), {}
         return forward_row(run, ids, self._slab.cache, begin, upload, every=every)
 
     def _steps_of(
@@ -396,7 +400,9 @@ class SlabCache(HuggingFaceCache):
         if self._steps is not None:
             logits = self._steps(self._slab, inputs, behind, deep, seen, every=bool(picked))
         else:
-            shown = int(lengths.max()) + width
-            logits = tree_pass(run, self._layout, self._slab, first, shown, inputs, behind, deep, seen)
+            shown, hidden = int(lengths.max()) + width, self._layout.hidden(int(lengths.min()))
+            logits = tree_pass(
+                run, self._layout, self._slab, first, shown, inputs, behind, deep, seen, hidden=hidden
+            )
         logits = logits.flatten(0, 1)
         return logits[: len(picked)] if all_in_order else logits.index_select(0, index)

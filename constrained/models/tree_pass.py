@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ def tree_pass(
     every: bool = True,
     supports_tree_attention: bool = False,
     masked: bool = True,
+    hidden: Mapping[str, int] | None = None,
 ) -> torch.Tensor:
     """Logits [slots, tokens, V], or [slots, 1, V] of the last tokens.
 
@@ -41,16 +43,18 @@ def tree_pass(
         every: logits of all tokens.
         supports_tree_attention: the model's attention implementation is `constrained.models.tree_attention`.
         masked: some of its layers need the mask even so.
+        hidden: see `AttentionLayout.hidden`; None: nothing.
     """
     slots, width = ids.shape
+    hidden = hidden or {}
     ends = lengths.unsqueeze(1)
     here = torch.arange(first, first + slots, device=ids.device).unsqueeze(1)
     behind = torch.arange(-slab.prefix, width - slab.prefix, device=ids.device)
-    slab.target.write((first, first + slots), (here, ends + behind), shown - slab.prefix)
+    slab.target.write((first, first + slots), (here, ends + behind), shown - slab.prefix, hidden)
     passes_tree = supports_tree_attention and words.shape[2] == 1
     tree = {"tree": (lengths, words[:, :, 0], depths, layout.layer_windows)} if passes_tree else {}
     if masked or not passes_tree:
-        mask = tree_masks(layout, lengths, depths, words, shown)
+        mask = tree_masks(layout, lengths, depths, words, shown, hidden)
     else:
         mask = _placeholder_masks(layout, ids.device)
     logits: torch.Tensor = run(
