@@ -15,21 +15,21 @@ MAX_STEPS = 500_000
 """Greatest number of steps for the captures of one completion: a few seconds of one thread."""
 
 FEW_STEPS = 5_000
-"""Steps that are made in the server's own process: hundredths of a second. What needs more is done in another one, if there is one."""
+"""Steps that are made in the server's own process: hundredths of a second. What needs more is done in a worker, if there is one."""
 
 Piece = tuple[bytes, bytes]
 """A token as the grammar reads it, and as it is shown."""
 
 
-def told_pieces(automaton: Automaton, tokens: Sequence[int], length: int) -> list[Piece]:
-    """A finished completion as it is told.
+def emitted_pieces(automaton: Automaton, tokens: Sequence[int], length: int) -> list[Piece]:
+    """The tokens of a finished completion, as far as they are in the answer.
 
     Args:
         automaton: of its constraint.
         tokens: of the completion.
-        length: bytes that are told: fewer than the tokens have where a stop string ends the completion.
+        length: bytes of the answer: fewer than the tokens have where a stop string ends the completion.
     """
-    return list(_told(automaton, tokens, length))
+    return list(_emitted(automaton, tokens, length))
 
 
 def answer_captures(constraint: Constraint, pieces: Sequence[Piece], few: bool = False) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def answer_captures(constraint: Constraint, pieces: Sequence[Piece], few: bool =
 
     Args:
         constraint: one that has captures.
-        pieces: see `told_pieces`.
+        pieces: see `emitted_pieces`.
         few: give up after `FEW_STEPS`.
 
     Raises:
@@ -49,7 +49,7 @@ def answer_captures(constraint: Constraint, pieces: Sequence[Piece], few: bool =
     return {name: [_part(one) for one in parts] for name, parts in found.items()}
 
 
-def _told(automaton: Automaton, tokens: Sequence[int], left: int) -> Iterator[Piece]:
+def _emitted(automaton: Automaton, tokens: Sequence[int], left: int) -> Iterator[Piece]:
     """Special tokens are whole or not there."""
     vocabulary = automaton.vocabulary
     for token in tokens:

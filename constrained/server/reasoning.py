@@ -1,4 +1,4 @@
-"""The fields of a chat request about reasoning: whether there is any, how long, and what the chat template is told of it."""
+"""The fields of a chat request about reasoning: whether there is any, how long, and the variables of the chat template about it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _switches(request: ChatRequest) -> dict[str, bool]:
 
 
 def template_variables(request: ChatRequest, model: LanguageModel) -> dict[str, Any]:
-    """What the chat template is told.
+    """The variables of the chat template.
 
     Raises:
         ApiError: the template does not read a variable, so that it would be lost in silence.

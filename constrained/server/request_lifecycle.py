@@ -45,8 +45,8 @@ class RequestLifecycle:
 
     Attributes:
         began: as `time.perf_counter` has it.
-        client: whom it is counted for.
-        deltas: what the scheduler has told.
+        client: whose limit it counts towards.
+        deltas: queue of what the scheduler sends.
         captures: whether its answer has captures.
         jobs: its sequences, in the order of its prompts.
         model: that it names; None before the body is read.
@@ -76,7 +76,7 @@ class RequestLifecycle:
         self._admission = admission
         admission.enter(client)
 
-    def tell(self, pieces: list[SequenceDelta]) -> None:
+    def send(self, pieces: list[SequenceDelta]) -> None:
         """Queues deltas; called by the scheduler thread."""
         with contextlib.suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(self.deltas.put_nowait, pieces)
@@ -102,7 +102,6 @@ class RequestLifecycle:
         self._metrics.requests.labels(self._endpoint, str(status)).inc()
         if status == CLIENT_GONE:
             self._metrics.disconnects.inc()
-        elif status == 200:
-            if self.model is not None:
-                self._metrics.seconds.labels(self.model.name).observe(seconds)
+        elif status == 200 and self.model is not None:
+            self._metrics.seconds.labels(self.model.name).observe(seconds)
             self._admission.answered(seconds)

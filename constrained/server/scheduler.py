@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from constrained.decoding.continuous_batch import ContinuousBatch
 from constrained.decoding.speculation import DraftScheduler
 from constrained.models import LanguageModel
+from constrained.server.errors import ApiError, stopping_error
 from constrained.server.round_robin import RoundRobin
 from constrained.server.sequence_stream import SequenceDelta, SequenceStream
 
@@ -36,22 +37,27 @@ class QueuedRequest:
         client: whose turn they take.
 
     Args:
-        texts: its sequences.
-        tell: receives their deltas.
+        sequences: see above.
+        send: receives their deltas.
         client: see above.
         streams: pass each new delta on; False: of each sequence the first one, and when it ends the rest, which is less work
             for the event loop.
     """
 
     def __init__(
-        self, texts: Sequence[SequenceStream], tell: DeltaCallback, client: str = "", *, streams: bool = True
+        self,
+        sequences: Sequence[SequenceStream],
+        send: DeltaCallback,
+        client: str = "",
+        *,
+        streams: bool = True,
     ) -> None:
-        self.sequences = list(texts)
+        self.sequences = list(sequences)
         self.client = client
         self.cancelled = False
-        self._tell = tell
+        self._send = send
         self._streams = streams
-        self._begun: set[int] = set()  # indices of sequences whose first delta has been told
+        self._begun: set[int] = set()  # indices of sequences whose first delta has been sent
 
     @property
     def finished(self) -> bool:
@@ -66,7 +72,7 @@ class QueuedRequest:
         pieces = [piece for text in ready if (piece := text.pop_delta()) is not None]
         self._begun.update(piece.index for piece in pieces)
         if pieces and not self.cancelled:
-            self._tell(pieces)
+            self._send(pieces)
 
     def fail(self, error: Exception) -> None:
         """Ends all unfinished sequences with an error."""
@@ -74,18 +80,6 @@ class QueuedRequest:
             if not text.finished:
                 text.fail(error)
         self.deliver()
-
-
-class ServerStopped(RuntimeError):
-    """The server stopped before a sequence was finished.
-
-    Attributes:
-        dead: the scheduler's thread failed; it was not stopped on purpose.
-    """
-
-    def __init__(self, message: str, *, dead: bool = False) -> None:
-        super().__init__(message)
-        self.dead = dead
 
 
 class Scheduler:
@@ -142,13 +136,13 @@ class Scheduler:
         """Puts a job at the end of the queue.
 
         Raises:
-            ServerStopped: the scheduler accepts no more jobs.
+            ApiError: 503, the scheduler accepts no more jobs.
         """
         with self._changed:
             if self.failure is not None:
                 raise self._dead()
             if self._stopping:
-                raise ServerStopped("the server is stopping")
+                raise stopping_error()
             self._waiting.put(job.client, job)
             self._changed.notify()
 
@@ -195,12 +189,11 @@ class Scheduler:
             self._fail(self._dead())
             self.on_failure()
 
-    def _dead(self) -> ServerStopped:
-        return ServerStopped(
-            f"the scheduler failed and the server cannot continue: {self.failure}", dead=True
-        )
+    def _dead(self) -> ApiError:
+        what = f"the scheduler failed and the server cannot continue: {self.failure}"
+        return ApiError(503, what, code="dead", headers={"Retry-After": "1"})
 
-    def _fail(self, error: ServerStopped) -> None:
+    def _fail(self, error: ApiError) -> None:
         """Ends all jobs."""
         with self._changed:
             jobs = [*self._running, *self._waiting]
@@ -227,7 +220,7 @@ class Scheduler:
                 job.deliver()
             self._running = [job for job in self._running if not job.finished]
         batch.clear()
-        self._fail(ServerStopped("the server was stopped"))
+        self._fail(stopping_error())
 
     def _end_one(self) -> None:
         self._shedding = False

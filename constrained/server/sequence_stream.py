@@ -93,7 +93,7 @@ class SequenceStream:
 
     Attributes:
         cancelled: nobody waits for it any more, or it failed.
-        told_bytes: of the completion, in the deltas so far.
+        emitted_bytes: of the completion, in the deltas so far.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class SequenceStream:
         self.index = index
         self.sequence = sequence
         self.cancelled = False
-        self.told_bytes = 0
+        self.emitted_bytes = 0
         self.pending_delta: SequenceDelta | None = None
         self._sampler = sampler
         self._top = top
@@ -125,7 +125,7 @@ class SequenceStream:
             "replace"
         )  # tokens by number may be halves of characters
         if sequence.finish:
-            self._tell()
+            self._emit()
 
     @property
     def top_count(self) -> int:
@@ -150,7 +150,7 @@ class SequenceStream:
             likely = None
             if self._top is not None and len(self.sequence.tokens) > start:
                 likely = self._likely(position, self.sequence.tokens[-1], self._top)
-            self._tell(start, likely)
+            self._emit(start, likely)
             self._check_time(time.thread_time() - began)
         except Exception as error:
             self.fail(error)
@@ -183,32 +183,32 @@ class SequenceStream:
         piece, self.pending_delta = self.pending_delta, None
         return piece
 
-    def _tell(self, start: int = 0, likely: TokenLogprob | None = None) -> None:
+    def _emit(self, start: int = 0, likely: TokenLogprob | None = None) -> None:
         sequence = self.sequence
         if sequence.finish == "dead":
             raise RuntimeError("the constraint led to a dead end")
         piece = self.pending_delta or SequenceDelta(self.index)
         new = self._certain(sequence.params.automaton.vocabulary.decode(sequence.tokens[start:]))
-        self.told_bytes += len(new)
+        self.emitted_bytes += len(new)
         piece.delta += self._decoder.decode(new, final=bool(sequence.finish))
         if likely is not None:
             self._emitted.add(likely)
         if self._top is not None:
-            piece.tokens += self._emitted.take(self._told_end())
+            piece.tokens += self._emitted.take(self._emitted_end())
         piece.count = len(sequence.tokens)
         if self.sequence.finish:
             piece.finish = self._finish_reason()
         self.pending_delta = piece
 
-    def _told_end(self) -> float:
-        """Where the tokens begin that are not told, or not yet, in bytes of the completion."""
+    def _emitted_end(self) -> float:
+        """Where the tokens begin that are not emitted, or not yet, in bytes of the completion."""
         if not self.sequence.finish or (self._stops is not None and self._stops.found is not None):
-            return self.told_bytes
+            return self.emitted_bytes
         constraint = self.sequence.params.automaton.constraint
         if self._grammar_stops is not None and isinstance(constraint, ReplyConstraint):
             stop = constraint.parse(self.sequence.content.decode("utf-8", "replace")).stop
             if stop is not None:
-                return self.told_bytes - len(stop.encode())
+                return self.emitted_bytes - len(stop.encode())
         return float("inf")
 
     def _certain(self, new: bytes) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ from constrained.chat.tools import ToolFormat
 from constrained.errors import ConstraintTooLarge
 from constrained.models import LanguageModel
 from constrained.server.admission import Admission
-from constrained.server.captures import answer_captures, told_pieces
+from constrained.server.captures import answer_captures, emitted_pieces
 from constrained.server.errors import ApiError, stopping_error, to_api_error
 from constrained.server.memory import MemoryWatch
 from constrained.server.metrics import Metrics
@@ -34,7 +34,7 @@ from constrained.server.request_lifecycle import CLIENT_GONE, RequestLifecycle, 
 from constrained.server.requests import ApiRequest, ChatRequest, CompletionRequest
 from constrained.server.responses import ResponseBuilder
 from constrained.server.responses_api import ResponsesBuilder, ResponsesRequest, in_responses
-from constrained.server.scheduler import QueuedRequest, ServerStopped
+from constrained.server.scheduler import QueuedRequest
 from constrained.server.sequence_stream import SequenceDelta, SequenceStream
 from constrained.server.served_model import ServedModel, ServedModels
 from constrained.server.settings import ServerSettings
@@ -58,10 +58,6 @@ def _wants_logprobs(request: ApiRequest) -> bool:
     if isinstance(request, ChatRequest):
         return bool(request.logprobs)
     return isinstance(request, CompletionRequest) and request.logprobs is not None
-
-
-def _stopped(error: ServerStopped) -> ApiError:
-    return ApiError(503, str(error), code="dead" if error.dead else "stopping", headers={"Retry-After": "1"})
 
 
 def _log_failure(what: str, error: Exception, refusal: ApiError) -> None:
@@ -139,46 +135,81 @@ class Service:
 
     async def chat(self, request: Request) -> Response:
         """``POST /v1/chat/completions``."""
-        return await self._answer(request, ChatRequest)
+        return await self._answer(request, partial(self._generate, ChatRequest))
 
     async def completions(self, request: Request) -> Response:
         """``POST /v1/completions``."""
-        return await self._answer(request, CompletionRequest)
+        return await self._answer(request, partial(self._generate, CompletionRequest))
 
     async def responses(self, request: Request) -> Response:
         """``POST /v1/responses``."""
-        return await self._answer(request, ResponsesRequest)
+        return await self._answer(request, partial(self._generate, ResponsesRequest), in_responses)
 
     async def tokenize(self, request: Request) -> Response:
         """``POST /tokenize``."""
-        return await self._tokens(request, TokenizeRequest, tokenize)
+        return await self._answer(request, partial(self._tokens, TokenizeRequest, tokenize))
 
     async def detokenize(self, request: Request) -> Response:
         """``POST /detokenize``."""
-        return await self._tokens(request, DetokenizeRequest, detokenize)
+        return await self._answer(request, partial(self._tokens, DetokenizeRequest, detokenize))
 
-    async def _tokens(
-        self, request: Request, kind: type[TokensRequest], answer: Answer[TokensRequest]
+    async def _answer(
+        self,
+        request: Request,
+        respond: Callable[[RequestLifecycle, Request], Awaitable[Response]],
+        in_api: Callable[[ApiError], ApiError] = lambda error: error,
     ) -> Response:
-        """The answer to a request that needs no forward pass."""
-        client = self.admission.check_key(request)
-        self.admission.check_room(client)
-        self.admission.enter(client)
+        """The response to a request, if it is let in and within its time.
+
+        Args:
+            request: whose body has not been received.
+            respond: makes the response.
+            in_api: names the fields of an error as the endpoint has them.
+
+        Raises:
+            ApiError: what is wrong with the request.
+        """
+        endpoint = request.url.path
         try:
-            answered = self._answered(request, client, kind, answer)
-            return await within(self.settings.request_seconds, answered)
+            client = self.admission.check_key(request)
+            self.admission.check_room(client)
+        except ApiError as refused_at_once:
+            self.metrics.requests.labels(endpoint, str(refused_at_once.status)).inc()
+            raise
+        lifecycle = RequestLifecycle(
+            endpoint,
+            client,
+            settings=self.settings,
+            admission=self.admission,
+            metrics=self.metrics,
+        )
+        status = 500
+        try:
+            response = await within(self.settings.request_seconds, respond(lifecycle, request))
+            status = response.status_code
+            if isinstance(response, EventStream):
+                return response  # closes the lifecycle at its end
         except (ClientDisconnected, ClientDisconnect):
-            return Response(status_code=CLIENT_GONE)
+            status, response = CLIENT_GONE, Response(status_code=CLIENT_GONE)
         except Exception as error:
-            refusal = to_api_error(error)
+            refusal = in_api(to_api_error(error))
+            status = refusal.status
             _log_failure("a request failed", error, refusal)
             raise refusal from error
         finally:
-            self.admission.leave(client)
+            if status != 200 or not isinstance(response, EventStream):
+                lifecycle.close(status)
+        return response
 
-    async def _answered(
-        self, request: Request, client: str, kind: type[TokensRequest], answer: Answer[TokensRequest]
+    async def _tokens(
+        self,
+        kind: type[TokensRequest],
+        answer: Answer[TokensRequest],
+        lifecycle: RequestLifecycle,
+        request: Request,
     ) -> Response:
+        """The answer to a request that needs no forward pass."""
+        client = lifecycle.client
         read: TokensRequest | bytes = await self._read(
             request, client, partial(parse, kind), TOKENS, kind, answer
         )
@@ -225,43 +256,8 @@ class Service:
         check_values(body, self.settings.max_values)
         return read(body)
 
-    async def _answer(self, request: Request, kind: type[Body]) -> Response:
-        endpoint = request.url.path
-        try:
-            client = self.admission.check_key(request)
-            self.admission.check_room(client)
-        except ApiError as refused_at_once:
-            self.metrics.requests.labels(endpoint, str(refused_at_once.status)).inc()
-            raise
-        lifecycle = RequestLifecycle(
-            endpoint,
-            client,
-            settings=self.settings,
-            admission=self.admission,
-            metrics=self.metrics,
-        )
-        status = 500
-        try:
-            opened = self._opened(lifecycle, request, kind)
-            response = await within(self.settings.request_seconds, opened)
-            status = response.status_code
-            if isinstance(response, EventStream):
-                return response  # closes the lifecycle at its end
-        except (ClientDisconnected, ClientDisconnect):
-            status, response = CLIENT_GONE, Response(status_code=CLIENT_GONE)
-        except Exception as error:
-            refusal = to_api_error(error)
-            if kind is ResponsesRequest:
-                refusal = in_responses(refusal)
-            status = refusal.status
-            _log_failure("a request failed", error, refusal)
-            raise refusal from error
-        finally:
-            if status != 200 or not isinstance(response, EventStream):
-                lifecycle.close(status)
-        return response
-
-    async def _opened(self, lifecycle: RequestLifecycle, request: Request, kind: type[Body]) -> Response:
+    async def _generate(self, kind: type[Body], lifecycle: RequestLifecycle, request: Request) -> Response:
+        """The completions that a request asks for, or their stream."""
         settings, by_name = self.settings, self.models.by_name
         read: ReadRequest = await self._read(
             request,
@@ -292,13 +288,10 @@ class Service:
         streams = bool(wanted.stream) or builder.reasons
         lifecycle.captures = ready.has_captures
         lifecycle.jobs = [
-            QueuedRequest(texts, lifecycle.tell, lifecycle.client, streams=streams) for texts in ready.groups
+            QueuedRequest(texts, lifecycle.send, lifecycle.client, streams=streams) for texts in ready.groups
         ]
-        try:
-            for job in lifecycle.jobs:
-                model.scheduler.submit(job)
-        except ServerStopped as error:
-            raise _stopped(error) from None
+        for job in lifecycle.jobs:
+            model.scheduler.submit(job)
         if wanted.stream:
             return EventStream(
                 self._chunks(lifecycle, builder),
@@ -322,8 +315,6 @@ class Service:
         while left:
             for piece in await lifecycle.deltas.get():
                 if piece.error is not None:
-                    if isinstance(piece.error, ServerStopped):
-                        raise _stopped(piece.error)
                     raise piece.error
                 if not began and piece.count:
                     self.metrics.first_token.labels(lifecycle.model.name).observe(
@@ -343,7 +334,7 @@ class Service:
         constraint, client = automaton.constraint, lifecycle.client
         threads, has_workers = self._workers.prepare_threads, self._workers.count > 0
         assert constraint is not None
-        pieces = await threads.run(client, told_pieces, automaton, tokens, text.told_bytes)
+        pieces = await threads.run(client, emitted_pieces, automaton, tokens, text.emitted_bytes)
         try:
             return await threads.run(client, answer_captures, constraint, pieces, has_workers)
         except ConstraintTooLarge:

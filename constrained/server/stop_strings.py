@@ -101,7 +101,7 @@ class StopStrings:
 class GrammarStops:
     """Holds the text back with which a stop string may begin that the grammar has: the parser of the reply takes it off.
 
-    Only where tokens are told beside the text: those of a stop string are not to be.
+    Only where tokens are in the answer beside the text: those of a stop string are not.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:

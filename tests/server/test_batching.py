@@ -33,13 +33,13 @@ def text(answer: httpx.Response) -> str:
 def test_a_whole_answer_is_told_in_two_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has what the deltas of a stream add up to."""
     told = [0]
-    tell = RequestLifecycle.tell
+    send = RequestLifecycle.send
 
     def counted(self: RequestLifecycle, pieces: Any) -> None:
         told[0] += 1
-        tell(self, pieces)
+        send(self, pieces)
 
-    monkeypatch.setattr(RequestLifecycle, "tell", counted)
+    monkeypatch.setattr(RequestLifecycle, "send", counted)
     asked: dict[str, Any] = {"n": 3, "seed": 5, "temperature": 0, "logprobs": True, "top_logprobs": 2}
     with served(scripted("some words, and some more of them")) as server:
         whole = server.chat(**asked).json()
