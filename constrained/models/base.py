@@ -47,10 +47,6 @@ class Cache(ABC):
         twin.keep(rows)
         return twin
 
-    def set_aside(self, rows: Sequence[int]) -> Cache:
-        """As `fork`, for rows that are not read for a while, and then with others as a rule."""
-        return self.fork(rows)
-
     def branch(self, count: int) -> Cache:
         """Copies of the only row, which go on each for itself and may store it once; joined to other branches of this cache only."""
         return self.fork([0] * count)

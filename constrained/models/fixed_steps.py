@@ -85,19 +85,13 @@ class FixedSteps:
         """Tokens of the pass that reads this many."""
         return next((size for size in SIZES if size >= tokens), -(-tokens // SIZES[-1]) * SIZES[-1])
 
-    def slab(self, slots: int, columns: int, *, passes: bool = True) -> Slab:
-        """A slab with at least so many slots and columns; tokens of earlier caches may be in it.
-
-        Args:
-            slots: see above.
-            columns: see above.
-            passes: rather one whose passes have been captured; False: rather another one, because rows are only kept in it.
-        """
+    def slab(self, slots: int, columns: int) -> Slab:
+        """A slab with at least so many slots and columns, rather one with graphs; tokens of earlier caches may be in it."""
         slots, columns = self._shape(slots, columns)
         with self._lock:
-            found = sorted(self._kept(slots, columns), key=lambda slab: len(slab.graphs))
+            found = self._kept(slots, columns)
             if found:
-                return self._given(found[-1 if passes else 0])
+                return self._given(max(found, key=lambda slab: len(slab.graphs)))
             self._trim(slots * columns)
         return Slab(self._layout, slots, columns)
 

@@ -106,11 +106,13 @@ class SlabCache(HuggingFaceCache):
 
     def fork(self, rows: Sequence[int]) -> Cache:
         """An independent cache of these rows."""
-        return self._copied(rows, passes=True)
-
-    def set_aside(self, rows: Sequence[int]) -> Cache:
-        """As `fork`, in a slab without graphs if there is one."""
-        return self._copied(rows, passes=False)
+        twin = copy.copy(self)
+        twin._slab, twin._rows = None, [replace(self._rows[row], slot=i) for i, row in enumerate(rows)]
+        if self._slab is not None and rows:
+            twin._slab = self._make(len(rows), max(row.used for row in twin._rows) + _ROOM)
+            copies = [(self._rows[row].slot, i, self._rows[row].used) for i, row in enumerate(rows)]
+            twin._slab.take(self._slab, copies)
+        return twin
 
     def branch(self, count: int) -> Cache:
         """Rows that go on from the only one here; in passes of any size its columns are stored once, as their prefix."""
@@ -123,15 +125,6 @@ class SlabCache(HuggingFaceCache):
         twin = copy.copy(self)
         twin._rows = [replace(row, slot=slot) for slot in range(count)]
         twin._slab = Slab(self._layout, count, row.length + _ROOM, self._slab, row.length)
-        return twin
-
-    def _copied(self, rows: Sequence[int], *, passes: bool) -> Cache:
-        twin = copy.copy(self)
-        twin._slab, twin._rows = None, [replace(self._rows[row], slot=i) for i, row in enumerate(rows)]
-        if self._slab is not None and rows:
-            twin._slab = self._make(len(rows), max(row.used for row in twin._rows) + _ROOM, passes=passes)
-            copies = [(self._rows[row].slot, i, self._rows[row].used) for i, row in enumerate(rows)]
-            twin._slab.take(self._slab, copies)
         return twin
 
     def join(self, *others: Cache) -> None:
@@ -254,11 +247,11 @@ class SlabCache(HuggingFaceCache):
         columns = slab.columns if columns <= slab.columns else max(columns + _ROOM, 5 * slab.columns // 4)
         self._replace(slots, columns)
 
-    def _make(self, slots: int, columns: int, *, passes: bool = True) -> Slab:
+    def _make(self, slots: int, columns: int) -> Slab:
         from constrained.models.slab import Slab
 
         if self._steps is not None:
-            return self._steps.slab(slots, columns, passes=passes)
+            return self._steps.slab(slots, columns)
         base, prefix = (None, 0) if self._slab is None else (self._slab.base, self._slab.prefix)
         return Slab(self._layout, slots, columns, base, prefix)
 

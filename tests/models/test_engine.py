@@ -312,8 +312,8 @@ def test_slabs_are_used_again_with_what_is_left_in_them() -> None:
     check(1, "static")
 
 
-def test_a_pass_is_made_where_it_has_been_captured_and_rows_are_kept_elsewhere() -> None:
-    """A row that sits steps out needs no graphs; when it is read again alone, it is copied to where they are."""
+def test_a_pass_is_made_where_it_has_been_captured() -> None:
+    """A row that was copied while the slab with graphs was in use is copied to it once it is free."""
     model = constrained.load(random_llama(), small_bpe_tokenizer(), engine="static")
     steps = model._steps
     assert isinstance(steps, fixed_steps.FixedSteps)
@@ -326,7 +326,7 @@ def test_a_pass_is_made_where_it_has_been_captured_and_rows_are_kept_elsewhere()
     assert cache._slab is not first  # too small for a pass over a chunk
     model.forward([ids[2:]], cache)
     assert cache._slab is second
-    twin = cache.set_aside([0])
+    twin = cache.fork([0])
     assert twin._slab is not second
     del cache
     found = model.forward([[7]], twin)
