@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pydantic_core import from_json
 from starlette.requests import Request
 
 from constrained.chat.plain_names import plain_names, renamed
@@ -21,7 +20,7 @@ from constrained.server import prepare
 from constrained.server.errors import ApiError
 from constrained.server.prepare import EncodedPrompts
 from constrained.server.request_constraint import constraint_digest
-from constrained.server.requests import ApiRequest, ChatRequest, CompletionRequest, ModelT, checked
+from constrained.server.requests import ApiRequest, ChatRequest, CompletionRequest
 from constrained.server.responses_api import ResponsesRequest, as_chat
 from constrained.server.settings import ServerSettings
 
@@ -112,21 +111,6 @@ def check_values(body: bytes, most: int) -> None:
         raise ApiError(413, f"the body has more than {most} values", code="too_many_values")
 
 
-def parse(kind: type[ModelT], body: bytes) -> ModelT:
-    """A request out of its body.
-
-    Raises:
-        ValidationError: it is none.
-    """
-    if len(body) <= SMALL:
-        return kind.model_validate_json(body)
-    try:
-        value = from_json(body, allow_inf_nan=True, cache_strings="keys")
-    except ValueError:
-        return kind.model_validate_json(body)  # raises it as an error of the body
-    return checked(kind, value)
-
-
 def read_request(
     kind: type[Body], body: bytes, models: Mapping[str, object], settings: ServerSettings
 ) -> ReadRequest:
@@ -142,7 +126,7 @@ def read_request(
         ValidationError: it is no such request.
         ApiError: there is no such model; a field is invalid or not supported.
     """
-    parsed = parse(kind, body)
+    parsed = kind.model_validate_json(body)
     request: ApiRequest = as_chat(parsed) if isinstance(parsed, ResponsesRequest) else parsed
     named(models, request.model)
     prepare.check_request(request, settings)

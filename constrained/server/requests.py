@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-ModelT = TypeVar("ModelT", bound=BaseModel)
 _Item = TypeVar("_Item")
 Items = Annotated[list[_Item], Field(fail_fast=True)]
 """A list whose check ends at its first error: one of all would take a second for a body of half a MiB."""
@@ -159,15 +158,9 @@ class ChatMessage(LenientModel):
     reasoning: str | None = None
 
 
-_MESSAGES = TypeAdapter(list[ChatMessage])
-_AT_ONCE = 128
-"""Messages that are written at a time: pydantic keeps the GIL until it is done."""
-
-
 def as_dicts(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
     """Messages as JSON values, without what they do not have."""
-    parts = (messages[i : i + _AT_ONCE] for i in range(0, len(messages), _AT_ONCE))
-    return [one for part in parts for one in _MESSAGES.dump_python(list(part), exclude_none=True)]
+    return [message.model_dump(exclude_none=True) for message in messages]
 
 
 class ChatRequest(ApiRequest):
@@ -200,22 +193,3 @@ class CompletionRequest(ApiRequest):
     echo: bool | None = None
     best_of: int | None = None
     suffix: str | None = None
-
-
-def checked(kind: type[ModelT], value: Any) -> ModelT:
-    """``kind.model_validate(value)``, but messages are checked one by one: a check keeps the GIL.
-
-    Raises:
-        ValidationError: the value is no `kind`; of bad messages only the first is named.
-    """
-    messages = value.get("messages") if isinstance(value, dict) else None
-    if not isinstance(messages, list):
-        return kind.model_validate(value)
-    good: list[Any] = []
-    for message in messages:
-        try:
-            good.append(ChatMessage.model_validate(message))
-        except ValidationError:
-            good.append(message)
-            break
-    return kind.model_validate({**value, "messages": good})

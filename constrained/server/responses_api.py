@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from constrained.chat.reply_parser import ReplyDelta as Part
 from constrained.server.errors import ApiError, invalid_field_error, unsupported_field_error
-from constrained.server.requests import ChatRequest, Items, LenientModel, StrictModel, checked
+from constrained.server.requests import ChatRequest, Items, LenientModel, StrictModel
 from constrained.server.responses import Json, ResponseBuilder, chat_tokens
 from constrained.server.sequence_stream import SequenceDelta, TokenLogprob
 
@@ -124,7 +124,7 @@ def as_chat(request: ResponsesRequest) -> ChatRequest:
     if request.tools:
         body["tools"] = [_tool(tool, index) for index, tool in enumerate(request.tools)]
         body["tool_choice"] = request.tool_choice
-    return checked(ChatRequest, body)
+    return ChatRequest.model_validate(body)
 
 
 def _check_repeated(request: ResponsesRequest) -> None:

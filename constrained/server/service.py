@@ -26,7 +26,6 @@ from constrained.server.read_request import (
     Body,
     ReadRequest,
     check_values,
-    parse,
     read_request,
     receive_body,
 )
@@ -211,7 +210,7 @@ class Service:
         """The answer to a request that needs no forward pass."""
         client = lifecycle.client
         read: TokensRequest | bytes = await self._read(
-            request, client, partial(parse, kind), TOKENS, kind, answer
+            request, client, kind.model_validate_json, TOKENS, kind, answer
         )
         if isinstance(read, bytes):
             return Response(read, media_type="application/json")

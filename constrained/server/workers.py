@@ -25,7 +25,7 @@ from constrained.server import prepare
 from constrained.server.captures import Piece, answer_captures
 from constrained.server.errors import ApiError, stopping_error, to_api_error
 from constrained.server.prepare import EncodedPrompts
-from constrained.server.read_request import Body, ReadRequest, check_values, named, parse, read_request
+from constrained.server.read_request import Body, ReadRequest, check_values, named, read_request
 from constrained.server.request_constraint import callable_tools, compile_constraint, first_constraints
 from constrained.server.requests import ApiRequest
 from constrained.server.responses_api import ResponsesRequest
@@ -251,7 +251,7 @@ def _read(served: _Served, kind: type[Body], parts: Sequence[bytes]) -> ReadRequ
 def _tokens(
     served: _Served, kind: type[TokensRequest], answer: Answer[TokensRequest], parts: Sequence[bytes]
 ) -> bytes:
-    request = parse(kind, _joined(parts, served.settings))
+    request = kind.model_validate_json(_joined(parts, served.settings))
     return as_json(answer(request, named(served.readers, request.model)))
 
 

@@ -11,8 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from constrained.grammars._core import count_json_values
-from constrained.server.read_request import parse
-from constrained.server.requests import ChatRequest, CompletionRequest
+from constrained.server.requests import CompletionRequest
 from constrained.testing import ScriptedModel
 from tests.server.serving import BYTES, MODEL, scripted, served
 
@@ -64,55 +63,6 @@ def test_counting_ends_where_there_are_too_many() -> None:
     assert 50_000 < count_json_values(text, 4, 50_000) < 50_100
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"messages": [{"role": "user", "content": "x"}] * 900 + [{"role": "nobody", "content": "x"}]},
-        {"messages": []},
-        {"messages": "x"},
-        {"messages": [{"role": "user", "content": "x"}] * 900, "temperature": "hot"},
-        {},
-    ],
-)
-def test_a_large_body_is_checked_as_a_small_one(wrong: dict[str, Any]) -> None:
-    text = json.dumps({"model": MODEL, **wrong, "pad": "x" * 20_000}).encode()
-    with pytest.raises(ValidationError) as at_once:
-        ChatRequest.model_validate_json(text)
-    with pytest.raises(ValidationError) as in_parts:
-        parse(ChatRequest, text)
-    first, found = at_once.value.errors()[0], in_parts.value.errors()[0]
-    assert (found["loc"], found["type"]) == (first["loc"], first["type"])
-
-
-@pytest.mark.parametrize(
-    "text", [b"[" * 30_000, b'{"model": "\\ud800"' + b" " * 20_000 + b"}", b"\xff" * 20_000, b"x" * 20_000]
-)
-def test_a_large_body_that_is_no_json(text: bytes) -> None:
-    with pytest.raises(ValidationError) as raised:
-        parse(ChatRequest, text)
-    assert raised.value.errors()[0]["type"] == "json_invalid"
-
-
-def test_a_large_body_is_understood_as_a_small_one() -> None:
-    tools = [
-        {"type": "function", "function": {"name": f"f{i}", "parameters": {"a": [1.5, None, {}]}}}
-        for i in range(900)
-    ]
-    body = {
-        "model": MODEL,
-        "messages": [{"role": "user", "content": [{"type": "text", "text": "äö\u2028"}]}] * 70,
-        "tools": tools,
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "x", "schema": {"enum": [10**40]}},
-        },
-        "temperature": 1,
-    }
-    text = json.dumps(body).encode()
-    assert len(text) > 40_000
-    assert parse(ChatRequest, text) == ChatRequest.model_validate_json(text)
-
-
 def test_too_many_values_are_refused() -> None:
     message = {"role": "user", "content": "x"}
     with served(scripted("hello"), max_values=5000) as server:
@@ -148,7 +98,7 @@ def test_a_list_has_one_error() -> None:
     """All errors of a list of 25,000 would be told with the GIL held, a second of them."""
     text = json.dumps({"model": MODEL, "prompt": ["a"] * 25_000 + [1] * 25_000}).encode()
     with pytest.raises(ValidationError) as raised:
-        parse(CompletionRequest, text)
+        CompletionRequest.model_validate_json(text)
     assert raised.value.error_count() < 10
 
 
