@@ -6,7 +6,7 @@ Must not know: LangChain, servers, models.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,9 @@ from constrained.errors import InvalidArgument, InvalidConstraint
 from constrained.vocabulary import encode_with_special
 
 if TYPE_CHECKING:
+    from constrained.decoding.repetition import Guard
     from constrained.grammars import ir
+    from constrained.vocabulary import Vocabulary
 
 __all__ = ["Reply", "ReplyConstraint", "ReplyDelta", "ReplyParser", "ToolCall", "reply_constraint"]
 
@@ -209,6 +211,14 @@ class ReplyConstraint(Constraint):
         reader.feed(text)
         reader.finish()
         return reader.reply
+
+    def repetition_guard(self, vocabulary: Vocabulary) -> Callable[[Sequence[int]], Guard] | None:
+        """See `Constraint`."""
+        from constrained.chat.repeated_calls import RepeatedCallGuard
+
+        if not self.callable_tools or not self.allows_more_calls:
+            return None
+        return lambda prompt: RepeatedCallGuard(self, vocabulary)
 
     def has_whole_calls(self, text: str, offset: int) -> bool:
         """Whether a completion has calls, and all of them are closed within its first `offset` characters.

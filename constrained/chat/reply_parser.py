@@ -117,7 +117,7 @@ class ReplyParser:
     @property
     def reply(self) -> Reply:
         """See above."""
-        calls = tuple(ToolCall(name, "".join(parts)) for name, parts in self._calls)
+        calls = tuple(dict.fromkeys(self.calls))
         thought = None if self.constraint.frame.reasoning is None else "".join(self._reasoning)
         return Reply("".join(self._content), calls, self._stop, thought)
 
@@ -125,6 +125,16 @@ class ReplyParser:
     def in_reasoning(self) -> bool:
         """Whether the reasoning has not ended yet."""
         return self._read in (self._think, self._thought)
+
+    @property
+    def in_call(self) -> bool:
+        """Whether a call has begun and is not closed."""
+        return self._read in (self._head, self._arguments, self._markup)
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The calls that have begun; a reply has those alone that differ."""
+        return [ToolCall(name, "".join(parts)) for name, parts in self._calls]
 
     def feed(self, delta: str) -> list[ReplyDelta]:
         """Reads the next characters."""

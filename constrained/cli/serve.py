@@ -157,7 +157,10 @@ def serve(
     compile_threads: Annotated[
         int,
         typer.Option(
-            "--compile-threads", metavar="N", min=1, help="Constraints that are compiled in parallel."
+            "--compile-threads",
+            metavar="N",
+            min=1,
+            help="Worker processes, for new constraints and large requests; a client gets all but one.",
         ),
     ] = 2,
     compile_memory: Annotated[

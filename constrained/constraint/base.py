@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from constrained.errors import UnsupportedConstraint
@@ -105,6 +106,10 @@ class Constraint:
             RejectedValue: the completion has no value.
         """
         raise NotImplementedError
+
+    def repetition_guard(self, vocabulary: Any) -> Callable[[Sequence[int]], Any] | None:
+        """Makes what ends a completion that repeats itself, where that is no JSON value; see `constrained.decoding.repetition.Guard`."""
+        return None
 
     def standard_text(self, text: str) -> str:
         """A completion without what the constraint lets a model write otherwise: of a Python type, dates as in ISO 8601."""

@@ -81,7 +81,7 @@ def check_names(settings: Iterable[str]) -> None:
         InvalidArgument: names the first unknown setting, and the most similar known one.
     """
     for name in settings:
-        if name not in WARPER_SETTINGS:
+        if name not in ("max_tokens", *WARPER_SETTINGS):
             known = ("max_tokens", "seed", "sequence", *WARPER_SETTINGS)
             similar = difflib.get_close_matches(name, known, 1)
             raise InvalidArgument(

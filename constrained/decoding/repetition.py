@@ -18,7 +18,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +87,25 @@ def repetition_error(text: str, repair: Repair) -> Truncated:
         text=text,
         value=partial_json(text),
     )
+
+
+class Guard(Protocol):
+    """Reads a completion and says what may follow.
+
+    Attributes:
+        repairs: what it ended.
+    """
+
+    repairs: list[Repair]
+
+    def copy(self) -> Guard:
+        """An independent copy."""
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        """Reads the last one of the completion's tokens."""
+
+    def candidates(self, automaton: Automaton, state: int, budget: int) -> AutomatonCandidates:
+        """The candidates of a state with this budget of tokens."""
 
 
 class RepetitionGuard:

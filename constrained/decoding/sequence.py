@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.output import Finish, Stats
 from constrained.decoding.reasoning import ReasoningBudget
-from constrained.decoding.repetition import RepetitionGuard
+from constrained.decoding.repetition import Guard
 from constrained.decoding.tree_logits import TreeLogits
 from constrained.sampling import (
     CandidateList,
@@ -40,16 +40,14 @@ class DecodingParams:
         certain_ends: an end has probability 1 where only the end can follow, and at the token limit; otherwise it is
             drawn, and counts, everywhere. See `constrained.sampling.ends`.
         reasoning: limits the reasoning before a reply; None: there is none, or it has no limit.
-        closes_repetitions: a JSON value in which the model repeats itself is closed, see `constrained.decoding.repetition`.
-        distinct_items: so is an array that has a string for the second time.
+        guard: makes what ends a completion that repeats itself, for a prompt; None: nothing does.
     """
 
     automaton: Automaton
     warp: LogitsWarper
     certain_ends: bool
     reasoning: ReasoningBudget | None = None
-    closes_repetitions: bool = False
-    distinct_items: bool = False
+    guard: Callable[[Sequence[int]], Guard] | None = None
 
 
 @dataclass(slots=True)
@@ -134,11 +132,7 @@ class TokenSequence:
         self.drafter = drafter
         self.candidates: Candidates
         self.stats = Stats(prompt_tokens=len(prompt))
-        self.guard = (
-            RepetitionGuard(params.automaton.vocabulary, prompt, distinct_items=params.distinct_items)
-            if params.closes_repetitions
-            else None
-        )
+        self.guard = None if params.guard is None else params.guard(prompt)
         self._thought: bytes | None = None if params.reasoning is None else b""
         self._look()
 

@@ -90,7 +90,7 @@ def test_literals_are_allowed_and_read_back_in_pieces(name: str, vocabulary: Voc
         for char in text:
             parser.feed(char)
         parser.finish()
-        assert [call.arguments for call in parser.reply.calls] == [value, value]
+        assert [call.arguments for call in parser.calls] == [value, value]
         assert parser.reply == constraint.parse(text)
 
 

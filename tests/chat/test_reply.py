@@ -248,7 +248,7 @@ def test_a_call_cannot_be_required_without_tools():
 @given(st.data())
 def test_a_reply_does_not_depend_on_how_it_is_split(data):
     text = data.draw(st.sampled_from(["", "Well < <tool", "Two: ", "<tool_cal"]))
-    cities = data.draw(st.lists(st.text(max_size=12), max_size=3))
+    cities = data.draw(st.lists(st.text(max_size=12), max_size=3, unique=True))
     text += "\n".join(call("weather", city=city) for city in cities)
     text += data.draw(st.sampled_from(["", "END and more"])) if not cities else ""
     constraint = reply_constraint([WEATHER, ADD], stop=["END"])

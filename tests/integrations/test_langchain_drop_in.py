@@ -377,7 +377,7 @@ def test_numbers_without_bounds_end() -> None:
     loose = scripted({"": f'{{"euros": {digits}'}, describe=False).with_structured_output(Cost)
     assert len(str(loose.invoke("hi", max_tokens=400).euros)) == 24
     for limit, written in ((3, 3), (None, 300)):
-        chat = scripted({"": f'{{"euros": {digits}'}, describe=False, max_digits=limit)
+        chat = scripted({"": f'{{"euros": {digits}}}'}, describe=False, max_digits=limit)
         assert len(str(chat.with_structured_output(Cost).invoke("hi", max_tokens=400).euros)) == written
         chat = scripted({"": call("Cost", f'{{"euros": {digits}')}, max_digits=limit)
         bound = chat.bind_tools([Cost], tool_choice="Cost", parallel_tool_calls=False)

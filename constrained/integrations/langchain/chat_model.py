@@ -52,6 +52,7 @@ from constrained.integrations.langchain.structured import (
     structured_output,
 )
 from constrained.models import LanguageModel, load
+from constrained.sampling import Local
 
 if TYPE_CHECKING:
     from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
@@ -94,14 +95,15 @@ class ChatConstrained(BaseChatModel):
         stop: strings that end free text; tool calls and structured outputs are not cut.
         timeout: seconds after which a call raises `TimeoutError`.
         max_retries: accepted for compatibility and ignored: a retry cannot change the result.
-        sampler: as in `Generator`.
+        sampler: as in `Generator`; by default ``Local(weights=False)``.
         format: the tool-call format; None: detected from the chat template, see `detect_tool_format`.
         closed: objects have no members that their schema does not declare, unless it allows them explicitly.
         max_digits: digits of a number without bounds, in arguments and structured outputs; None: no limit.
         describe: show the schema of a structured output (``json_schema``) to the model, after the last message.
         template: further variables of the chat template. With ``{"enable_thinking": True}`` the model reasons first:
             ``additional_kwargs["reasoning_content"]`` of the message, as LangChain has it.
-        options: further arguments of `Generator`.
+        options: further arguments of `Generator`; by default ``{"speculation": "auto", "on_repeat": "close"}``: where it saves time
+            draft tokens are verified, and a reply ends behind a call that it has made before, which is left out.
         api_key: accepted for compatibility and ignored.
     """
 
@@ -377,7 +379,9 @@ class ChatConstrained(BaseChatModel):
         if shown is not None and self.describe:
             chat = with_schema_instruction(chat, shown)
         prompt = chat_prompt(model, chat, constraint.callable_tools, format=formats.tools, **self.template)
-        generator = Generator(model, constraint, sampler=self.sampler, **self.options)
+        sampler = Local(weights=False) if self.sampler is None else self.sampler
+        options: dict[str, Any] = {"speculation": "auto", "on_repeat": "close", **self.options}
+        generator = Generator(model, constraint, sampler=sampler, **options)
         deadline = None if timeout is None else time.monotonic() + timeout
         if logprobs is False and top:
             raise InvalidArgument("top_logprobs needs logprobs", action="pass logprobs=True")
