@@ -31,7 +31,7 @@ def replied(format: Any, *cities: str, on_repeat: Any = "close", **options: Any)
 JSON_FORMATS = [
     name
     for name, format in FORMATS.items()
-    if format.parameters is None and not format.single and not format.id_length
+    if format.parameters is None and not format.single and not format.special
 ]
 
 
