@@ -18,7 +18,7 @@ from constrained.sampling import Distribution, Position, TokenSampler
 from constrained.server.errors import ApiError
 from constrained.server.stop_strings import GrammarStops, StopStrings
 
-SLOW_DRAW = 0.1
+SLOW_DRAW = 0.2
 """Processor seconds beyond which a draw counts as slow: no sampler takes as long, so the time is that of the mask."""
 
 

@@ -42,7 +42,7 @@ class ServerSettings:
         max_schema: bytes of JSON of the constraint or the tools of a request.
         max_tokens: greatest number of tokens of a completion; None: the model's context.
         max_digits: digits of a number that its schema does not bound, before its point and after it; None: no limit.
-        draw_seconds: processor time of the slow draws (0.1 s and more) of a completion together; then it ends with an error.
+        draw_seconds: processor time of the slow draws (0.2 s and more) of a completion together; then it ends with an error.
         sandbox: new constraints and large requests go to processes with limits first, where processes fork; False: clients are
             trusted.
         compile_seconds: processor time for compiling the constraint of a request, and how long it may wait for its turn.
