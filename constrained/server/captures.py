@@ -15,7 +15,7 @@ MAX_STEPS = 500_000
 """Greatest number of steps for the captures of one completion: a few seconds of one thread."""
 
 FEW_STEPS = 5_000
-"""Steps that are made in the server's own process: hundredths of a second. What needs more is done in a worker, if there is one."""
+"""Steps that are made in the server's own process: hundredths of a second. A worker makes more."""
 
 Piece = tuple[bytes, bytes]
 """A token as the grammar reads it, and as it is shown."""

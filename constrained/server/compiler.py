@@ -1,7 +1,7 @@
 """Compiles the constraints of requests for one model, with a deadline, and prepares their sequences.
 
-A new constraint is compiled in a worker process first, which is killed at the deadline, and only if that succeeded in a thread of
-the server, which a hostile one so holds for a bounded time. Known ones have threads of their own.
+A new constraint is compiled in a worker process first, which is killed at the deadline, and only if that succeeded
+in a thread of the server. So a hostile one holds a thread for a bounded time. Known ones have threads of their own.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class Compiler:
     ) -> PreparedRequest:
         """Prepares a request for decoding.
 
-        If the caller is cancelled, because its client disconnected, a job that waits is dropped, and one that is in a worker
-        ends with it.
+        If the caller is cancelled, because its client disconnected, a job that waits is dropped, and one that is in a
+        worker ends with it.
 
         Args:
             request: what the client wants.

@@ -130,11 +130,7 @@ class DataLimit:
         self._before: tuple[int, int] | None = None
 
     def set(self, left: int) -> None:
-        """Lets the process grow by so many bytes, and by some hundred MiB that are not written to.
-
-        Args:
-            left: what it may still use up.
-        """
+        """Lets the process grow by `left` bytes, and by `_SLACK` that are not written to."""
         with contextlib.suppress(ImportError, OSError, ValueError):
             import resource
 

@@ -1,7 +1,7 @@
-"""A request out of its body: the body is received within limits, parsed, and checked as far as that needs no model.
+"""A request out of its body, which is received within limits, parsed, and checked without a model.
 
-A parser keeps the GIL until it is done, which costs by the number of values and hardly by their size: 2 s for 8 MiB of small
-messages. So values are counted first, without the GIL.
+A parser keeps the GIL until it is done. Its time depends on the number of values, hardly on their size: 2 s for 8 MiB
+of small messages. So values are counted first, without the GIL.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Body = ChatRequest | CompletionRequest | ResponsesRequest
 _Model = TypeVar("_Model")
 
 SMALL = 16 << 10
-"""Bytes of a body that is parsed in the event loop: some milliseconds at most. A larger one is parsed in a thread."""
+"""Bytes of a body that is parsed in the event loop, within milliseconds. A larger one is parsed in a thread."""
 
 LARGE = 64 << 10
 """Bytes of a body above which its request is prepared in a worker process, if there are any."""
@@ -82,8 +82,8 @@ async def receive_body(request: Request, settings: ServerSettings) -> list[bytes
 async def _receive(request: Request, limit: int) -> list[bytes] | None:
     """The parts of a body; None if it is longer than the limit, at once if its head announces twice as much.
 
-    Of a longer body as much again is read and dropped: a connection that is closed while its client still writes is reset,
-    and the client does not see the refusal.
+    Of a longer body as much again is read and dropped: a connection that is closed while its client still writes is
+    reset, and the client does not see the refusal.
     """
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length[:20]) > 2 * limit:

@@ -1,4 +1,4 @@
-"""Clients in turn: a queue that each client puts into and that serves them one by one, and threads that take their jobs from it."""
+"""Clients in turn (round robin): a queue with a part for each client, and threads that take jobs from it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 class RoundRobin(Generic[T]):
     """A queue with a part for each client. Not thread-safe.
 
-    The next item is the oldest one of the client whose turn it is; then that client goes to the end of the line.
+    The next item is the oldest one of the client whose turn it is, which then goes behind the other clients.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class RoundRobin(Generic[T]):
 
 
 class ClientThreads:
-    """A thread pool whose next job is that of the next client. No client has all threads, if there are several.
+    """A thread pool that runs jobs in turns of clients. No client has all threads, if there are several.
 
     Args:
         threads: how many jobs run at a time.
@@ -75,7 +75,7 @@ class ClientThreads:
         self._closed = False
 
     def submit(self, client: str, function: Callable[..., T], *arguments: Any) -> Future[T]:
-        """Calls ``function(*arguments)`` in a thread; a job whose future is cancelled before is dropped with its arguments.
+        """Calls ``function(*arguments)`` in a thread; a cancelled job that waits is dropped with its arguments.
 
         Raises:
             RuntimeError: the pool is closed.

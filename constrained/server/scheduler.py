@@ -40,8 +40,8 @@ class QueuedRequest:
         sequences: see above.
         send: receives their deltas.
         client: see above.
-        streams: pass each new delta on; False: of each sequence the first one, and when it ends the rest, which is less work
-            for the event loop.
+        streams: send each new delta; False: of each sequence the first one, and when it ends the rest, which is
+            less work for the event loop.
     """
 
     def __init__(

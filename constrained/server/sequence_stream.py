@@ -19,7 +19,7 @@ from constrained.server.errors import ApiError
 from constrained.server.stop_strings import GrammarStops, StopStrings
 
 SLOW_DRAW = 0.2
-"""Processor seconds beyond which a draw counts as slow: no sampler takes as long, so the time is that of the mask."""
+"""Processor seconds beyond which a draw counts as slow: no sampler takes as long, so a mask did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class TokenLogprob:
 
 
 class EmittedTokens:
-    """Buffers tokens with log-probabilities until their text is emitted: a stop string and its tokens never are."""
+    """Buffers tokens with log-probabilities until their text is emitted; that of a stop string never is."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, TokenLogprob]] = deque()  # each with the number of bytes before it

@@ -60,7 +60,7 @@ def _wants_logprobs(request: ApiRequest) -> bool:
 
 
 def _log_failure(what: str, error: Exception, refusal: ApiError) -> None:
-    """Logs an error that is no fault of the client; one of another process, or of a thread, comes as a refusal already."""
+    """Logs an error that is no fault of the client; one of a worker or a thread comes as an `ApiError` already."""
     if refusal.status >= 500 and not isinstance(error, ApiError):
         _log.exception(what, exc_info=error)
     elif refusal.code == "internal_error":

@@ -1,7 +1,8 @@
-"""Worker processes with limits of time and memory: they compile new constraints, prepare large requests, and find captures.
+"""Worker processes with limits of time and memory: for new constraints, large requests and captures.
 
-A hostile constraint or request costs its process, which is killed at its limit, and not the server. And what a large request
-costs is Python (checking, rendering and encoding its messages), so in a thread it would compete with the batch for the GIL.
+A hostile constraint or request costs its process, which is killed at a limit, and not the server. What a large
+request costs is Python (checking, rendering and encoding its messages), so in a thread it would compete with the
+batch for the GIL.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class _Served(NamedTuple):
 
     Attributes:
         vocabularies: of the models, by name.
-        readers: what encodes prompts, see `LanguageModel.prompt_model`; empty: large requests are not prepared there.
+        readers: what encodes prompts, see `LanguageModel.prompt_model`; empty: the processes encode none.
         settings: limits.
         format: format of tool calls; None: detected.
     """
@@ -178,7 +179,7 @@ def _readers(models: Mapping[str, LanguageModel]) -> dict[str, LanguageModel]:
 
 
 def buffers(parts: Sequence[bytes]) -> list[PickleBuffer]:
-    """The parts of a body as an argument of a task: they are neither joined nor copied into a pickle, which would hold the GIL."""
+    """The parts of a body as an argument of a task: not copied into a pickle, which would hold the GIL."""
     return [PickleBuffer(part) for part in parts]
 
 
