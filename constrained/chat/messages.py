@@ -17,6 +17,7 @@ from constrained.chat.tools import HERMES, Tool, ToolFormat
 from constrained.errors import PromptError
 from constrained.models import LanguageModel, Prompt
 from constrained.prompting.chat_template import apply_template, encode_text
+from constrained.prompting.schema_text import schema_to_text
 from constrained.prompting.user_texts import mark, mark_messages
 
 Message = Mapping[str, Any]
@@ -218,3 +219,13 @@ def _plain(chat: list[dict[str, str]], tokenizer: Any, context: int | None) -> P
         return chat
     lines = [f"{message['role'].capitalize()}: {message['content']}" for message in chat]
     return encode_text("\n\n".join([*lines, "Assistant:"]), tokenizer, context=context)
+
+
+def with_schema_instruction(chat: list[dict[str, Any]], schema: Any) -> list[dict[str, Any]]:
+    """The chat, its last text of the user followed by a request for the schema."""
+    request = f"Answer with JSON only, of this type:\n{schema_to_text(schema)}"
+    for place in range(len(chat) - 1, -1, -1):
+        if chat[place]["role"] == "user" and isinstance(chat[place]["content"], str):
+            instructed = {**chat[place], "content": f"{chat[place]['content']}\n\n{request}"}
+            return [*chat[:place], instructed, *chat[place + 1 :]]
+    return [*chat, {"role": "user", "content": request}]

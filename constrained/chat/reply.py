@@ -215,10 +215,12 @@ class ReplyConstraint(Constraint):
     def repetition_guard(self, vocabulary: Vocabulary) -> Callable[[Sequence[int]], Guard] | None:
         """See `Constraint`."""
         from constrained.chat.repeated_calls import RepeatedCallGuard
+        from constrained.decoding.repetition import repetition_guard
 
-        if not self.callable_tools or not self.allows_more_calls:
-            return None
-        return lambda prompt: RepeatedCallGuard(self, vocabulary)
+        if self.callable_tools:
+            return (lambda prompt: RepeatedCallGuard(self, vocabulary)) if self.allows_more_calls else None
+        bare = self.content is not None and self.frame.reasoning is None
+        return repetition_guard(self.content, vocabulary) if bare and self.content is not None else None
 
     def has_whole_calls(self, text: str, offset: int) -> bool:
         """Whether a completion has calls, and all of them are closed within its first `offset` characters.

@@ -116,7 +116,7 @@ def run_generation(
         automaton = compile(constraint, model.vocabulary)
         compile_seconds = time.perf_counter() - start
         speculation = resolve_speculation_option(options.speculation)
-        generator = value_generator(model, automaton, sampler, speculation)
+        generator = value_generator(model, automaton, sampler, speculation, options.repeat_policy())
         show_status("reading the prompt")
         output = None
         tokens = 0

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from constrained.decoding.repetition import OnRepeat
     from constrained.decoding.speculation import Speculation
 
 
@@ -24,6 +25,14 @@ class WhitespaceOption(str, Enum):
     none = "none"
     any = "any"
     indent = "indent"
+
+
+class OnRepeatOption(str, Enum):
+    """Values of `--on-repeat`."""
+
+    close = "close"
+    error = "error"
+    off = "off"
 
 
 class PropertyOrderOption(str, Enum):
@@ -215,6 +224,13 @@ class DecodingOptions:
             help="Where the token limit cuts the result: an error, or what was closed in time.",
         ),
     ] = OnLimitOption.fail
+    on_repeat: Annotated[
+        OnRepeatOption,
+        typer.Option(
+            "--on-repeat",
+            help="A value in which the model repeats itself is closed, an error, or goes on to the token limit.",
+        ),
+    ] = OnRepeatOption.close
     temperature: Annotated[
         float | None, typer.Option("--temperature", metavar="T", help="0 is greedy, and the default.")
     ] = None
@@ -251,7 +267,12 @@ class DecodingOptions:
             "sampler": self.sampler,
             "speculation": resolve_speculation_option(self.speculation),
             "on_limit": self.on_limit.value,
+            "on_repeat": self.repeat_policy(),
         }
+
+    def repeat_policy(self) -> OnRepeat:
+        """The argument `on_repeat`."""
+        return None if self.on_repeat is OnRepeatOption.off else self.on_repeat.value
 
     def settings(self) -> dict[str, Any]:
         """The settings of a call of `constrained.Generator`."""

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from constrained.cli.exit_status import BadInput
-from constrained.cli.options import Device, resolve_speculation_option, speculation_option
+from constrained.cli.options import Device, OnRepeatOption, resolve_speculation_option, speculation_option
 
 
 def serve(
@@ -116,6 +116,27 @@ def serve(
             help="Digits of a number that its schema does not bound; 0: no limit.",
         ),
     ] = 24,
+    closed: Annotated[
+        bool,
+        typer.Option(
+            "--closed/--open",
+            help="Whether objects have the members alone that their schema declares, where it has no additionalProperties.",
+        ),
+    ] = True,
+    show_schema: Annotated[
+        bool,
+        typer.Option(
+            "--show-schema/--hide-schema",
+            help="Show the schema of an answer to the model where the messages do not describe it.",
+        ),
+    ] = True,
+    on_repeat: Annotated[
+        OnRepeatOption,
+        typer.Option(
+            "--on-repeat",
+            help="A value in which the model repeats itself is closed, or goes on to the token limit.",
+        ),
+    ] = OnRepeatOption.close,
     max_body: Annotated[
         float, typer.Option("--max-body", metavar="MIB", min=0.001, help="Size limit of a request.")
     ] = 8.0,
@@ -199,6 +220,9 @@ def serve(
         max_queue=max_queue,
         max_tokens=max_tokens,
         max_digits=max_digits or None,
+        closed=closed,
+        show_schema=show_schema,
+        on_repeat="close" if on_repeat is OnRepeatOption.close else None,
         max_client_requests=max_client_requests,
         max_connections=max_connections,
         request_seconds=request_time,

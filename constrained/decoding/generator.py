@@ -7,9 +7,8 @@ import contextlib
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, overload
 
 from constrained.automaton.cache import compile_cached
@@ -19,11 +18,10 @@ from constrained.decoding.cut import locate_cut
 from constrained.decoding.output import Chunk, Output, ValueT
 from constrained.decoding.partial_json import partial_json
 from constrained.decoding.repetition import (
-    Guard,
     OnRepeat,
-    RepetitionGuard,
     check_on_repeat,
     repetition_error,
+    repetition_guard,
 )
 from constrained.decoding.request import DecodingRequest, dead_end_error, restart_decode
 from constrained.decoding.samples import Samples
@@ -423,7 +421,7 @@ class Generator(Generic[ValueT]):
             self.automaton,
             sampler.warper(**warp),
             sampler.certain_ends,
-            guard=self._guard() if guarded else None,
+            guard=repetition_guard(self.constraint, self.automaton.vocabulary) if guarded else None,
         )
         if isinstance(prompts, str | bytes) or not isinstance(prompts, Sequence):
             raise InvalidArgument(
@@ -447,13 +445,6 @@ class Generator(Generic[ValueT]):
             noise = limits.make_noise(keys.seed, sequence, greedy=rules.warp.greedy)
             tasks.append(DecodingRequest(rules, tokens, limit, noise.seed, noise.sequence, self._drafting))
         return tasks
-
-    def _guard(self) -> Callable[[Sequence[int]], Guard] | None:
-        """Makes what ends a completion that repeats itself; None where the constraint has no such thing."""
-        constraint, vocabulary = self.constraint, self.automaton.vocabulary
-        if constraint.is_json:
-            return partial(RepetitionGuard, vocabulary, distinct_items=not constraint.repeats)
-        return constraint.repetition_guard(vocabulary)
 
     def _output(self, answer: TokenSequence) -> Output[ValueT]:
         assert answer.finish

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -30,6 +30,7 @@ from constrained.errors import InvalidArgument, Problem, Truncated
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
+    from constrained.constraint import Constraint
     from constrained.vocabulary import Vocabulary
 
 OnRepeat = Literal["close", "error"] | None
@@ -189,6 +190,15 @@ class RepetitionGuard:
     @cached_property
     def _read_prompt(self) -> bytes:
         return self._vocabulary.decode(self._prompt)
+
+
+def repetition_guard(
+    constraint: Constraint, vocabulary: Vocabulary
+) -> Callable[[Sequence[int]], Guard] | None:
+    """Makes what ends a completion of a constraint that repeats itself, from the prompt; None where there is no such thing."""
+    if constraint.is_json:
+        return partial(RepetitionGuard, vocabulary, distinct_items=not constraint.repeats)
+    return constraint.repetition_guard(vocabulary)
 
 
 @dataclass(slots=True)

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from constrained.chat.detect import ReplyFormats, detect_formats
-from constrained.chat.messages import chat_prompt
+from constrained.chat.messages import chat_prompt, with_schema_instruction
 from constrained.chat.reply import ReplyConstraint
 from constrained.chat.tools import Tool, ToolFormat
 from constrained.constraint import Constraint
 from constrained.decoding import limits
+from constrained.decoding.repetition import repetition_guard
 from constrained.decoding.request import DecodingRequest
 from constrained.decoding.sequence import DecodingParams
 from constrained.errors import InvalidArgument
@@ -23,7 +24,12 @@ from constrained.sampling.warpers import fit_settings
 from constrained.server.errors import ApiError, invalid_field_error, to_api_error, unsupported_field_error
 from constrained.server.other_servers import CONSTRAINT_FIELDS, check_other_fields, one_of, repetition
 from constrained.server.reasoning import is_thinking, reasoning_budget, template_variables, thinking_field
-from constrained.server.request_constraint import compile_constraint, shown_tools, stop_strings
+from constrained.server.request_constraint import (
+    compile_constraint,
+    shown_schema,
+    shown_tools,
+    stop_strings,
+)
 from constrained.server.requests import ApiRequest, ChatRequest, CompletionRequest, as_dicts
 from constrained.server.sequence_stream import SequenceStream
 from constrained.server.settings import ServerSettings
@@ -138,7 +144,7 @@ def prepare_request(
                 "stop_token_ids", f"{token} does not end sequences of this model; use stop for texts"
             )
     constraint, automaton = compile_constraint(
-        request, vocabulary or model.vocabulary, formats, settings.max_digits
+        request, vocabulary or model.vocabulary, formats, settings.json_form
     )
     if prompts is None:
         prompts = encode_prompts(request, model, settings, formats, shown_tools(constraint))
@@ -149,7 +155,8 @@ def prepare_request(
         sampler = Local(weights=False)
         warp = _warp(request, automaton.vocabulary.size)
         budget = reasoning_budget(request, formats.frame)
-        rules = DecodingParams(automaton, warp, sampler.certain_ends, budget)
+        guard = None if settings.on_repeat is None else repetition_guard(constraint, automaton.vocabulary)
+        rules = DecodingParams(automaton, warp, sampler.certain_ends, budget, guard)
         seed = None if request.seed is None else request.seed % 2**64
         seed = limits.make_noise(seed, 0, greedy=rules.warp.greedy).seed
         wanted = max_tokens(request, settings)
@@ -241,6 +248,8 @@ def encode_prompts(
         if isinstance(request, ChatRequest):
             _check_count(1, request, settings)
             messages, variables = as_dicts(request.messages), template_variables(request, model)
+            if settings.show_schema and (schema := shown_schema(request)) is not None:
+                messages = with_schema_instruction(messages, schema)
             return [model.encode(chat_prompt(model, messages, tools, format=formats.tools, **variables))]
         assert isinstance(request, CompletionRequest)
         prompt = request.prompt

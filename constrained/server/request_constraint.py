@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from constrained.automaton.cache import compile_cached
@@ -13,7 +15,8 @@ from constrained.chat.reply import ReplyConstraint, reply_constraint
 from constrained.chat.reply_frame import PLAIN
 from constrained.chat.tools import Tool
 from constrained.constraint import Constraint, choice, gbnf, json_schema, lark, regex, structural_tag
-from constrained.constraint.json import MAX_DIGITS
+from constrained.constraint.json import MAX_DIGITS, ONE_LINE
+from constrained.grammars.json_schema.view import local_view, target_of
 from constrained.server.errors import invalid_field_error, to_api_error, unsupported_field_error
 from constrained.server.other_servers import CONSTRAINT_FIELDS
 from constrained.server.reasoning import REASONING_FIELDS
@@ -38,6 +41,57 @@ _NO_FORMATS = ReplyFormats()
 _CONSTRAINT_KINDS = ("json", "regex", "choice", "grammar", "structural_tag", "json_object")
 
 
+@dataclass(frozen=True, slots=True)
+class JsonForm:
+    """How JSON is written that a schema of a request leaves open.
+
+    Attributes:
+        max_digits, closed: as in `ServerSettings`.
+    """
+
+    max_digits: int | None = MAX_DIGITS
+    closed: bool = True
+
+    def constraint(self, schema: Any, *, closed: bool | None = None, bare: bool = False) -> Constraint:
+        """The constraint of a schema.
+
+        Args:
+            schema: of the request.
+            closed: as the request says; None: as the server does.
+            bare: without any white space.
+        """
+        return json_schema(
+            schema,
+            whitespace="none" if bare else "bounded",
+            separators=None if bare else ONE_LINE,
+            additional_properties_default=not (self.closed if closed is None else closed),
+            max_digits=self.max_digits,
+        )
+
+
+def shown_schema(request: ApiRequest) -> Any:
+    """The schema of a chat's answer that its messages do not describe: they lack a name of its members. None: there is none."""
+    if not isinstance(request, ChatRequest):
+        return None
+    form, outputs = request.response_format, request.structured_outputs
+    schema: Any = None
+    if form is not None and form.type == "json_schema" and form.json_schema is not None:
+        schema = form.json_schema.schema_
+    elif outputs is not None:
+        schema = outputs.json_
+    if isinstance(schema, str):
+        with contextlib.suppress(ValueError, RecursionError):
+            schema = json.loads(schema)
+    if not isinstance(schema, dict):
+        return None
+    view = schema if "$ref" not in schema else local_view(schema)
+    root = target_of(view, view["$ref"]) if isinstance(view.get("$ref"), str) else view
+    members = root.get("properties") if isinstance(root, dict) else None
+    names = list(members) if isinstance(members, dict) else []
+    said = json.dumps([message.content for message in request.messages], default=str, ensure_ascii=False)
+    return None if names and all(name in said for name in names) else schema
+
+
 def first_constraints() -> tuple[Constraint, ...]:
     """One of each notation: what the first of a process loads and makes, that of Lark's syntax for most of a second, is there then."""
     return (
@@ -50,7 +104,7 @@ def first_constraints() -> tuple[Constraint, ...]:
 
 
 def compile_constraint(
-    request: ApiRequest, vocabulary: Vocabulary, formats: ReplyFormats, max_digits: int | None
+    request: ApiRequest, vocabulary: Vocabulary, formats: ReplyFormats, form: JsonForm
 ) -> tuple[Constraint, Automaton]:
     """The constraint on all completions of a request, and its automaton.
 
@@ -58,13 +112,13 @@ def compile_constraint(
         request: what the client wants.
         vocabulary: of the model.
         formats: how replies are written.
-        max_digits: as in `ServerSettings`.
+        form: of JSON.
 
     Raises:
         ApiError: the constraint is invalid or cannot be enforced; names the field and the places in it.
         MemoryError: out of memory.
     """
-    param, make = _constraint(request, formats, max_digits)
+    param, make = _constraint(request, formats, form)
     try:
         return compile_cached(make(), vocabulary)
     except MemoryError:
@@ -73,7 +127,7 @@ def compile_constraint(
         raise to_api_error(error, param) from error
 
 
-def callable_tools(request: ApiRequest, formats: ReplyFormats, max_digits: int | None) -> tuple[Tool, ...]:
+def callable_tools(request: ApiRequest, formats: ReplyFormats, form: JsonForm) -> tuple[Tool, ...]:
     """The tools that a reply may call: those that the prompt shows. The constraint is made for it, and not compiled.
 
     Raises:
@@ -81,7 +135,7 @@ def callable_tools(request: ApiRequest, formats: ReplyFormats, max_digits: int |
     """
     if not isinstance(request, ChatRequest) or not request.tools:
         return ()
-    param, make = _constraint(request, formats, max_digits)
+    param, make = _constraint(request, formats, form)
     try:
         return shown_tools(make())
     except Exception as error:
@@ -105,10 +159,10 @@ def constraint_digest(request: ApiRequest) -> bytes | None:
 
 
 def _constraint(
-    request: ApiRequest, formats: ReplyFormats, max_digits: int | None = MAX_DIGITS
+    request: ApiRequest, formats: ReplyFormats, form: JsonForm = JsonForm()
 ) -> tuple[str | None, Callable[[], Constraint]]:
     """The field that contains the constraint, and a function that creates it."""
-    param, content = _content(request, max_digits)
+    param, content = _content(request, form)
     stop = stop_strings(request) if content is None else ()
     framed = formats.frame != PLAIN and not _is_tag(param)
     if isinstance(request, ChatRequest) and (request.tools or framed):
@@ -119,7 +173,7 @@ def _constraint(
             parallel=parallel is not False,
             stop=stop,
             content=content and content(),
-            max_digits=max_digits,
+            max_digits=form.max_digits,
             format=formats.tools,
             frame=formats.frame,
         )
@@ -147,9 +201,7 @@ def _is_tag(param: str | None) -> bool:
     return param in ("response_format", "structured_outputs.structural_tag")
 
 
-def _content(
-    request: ApiRequest, max_digits: int | None
-) -> tuple[str | None, Callable[[], Constraint] | None]:
+def _content(request: ApiRequest, json_form: JsonForm) -> tuple[str | None, Callable[[], Constraint] | None]:
     """The field with the constraint on the content, and a function that creates it; (None, None) for free text."""
     form = request.response_format if isinstance(request, ChatRequest) else None
     formatted = form is not None and form.type != "text"
@@ -159,33 +211,33 @@ def _content(
     if len(given) > 1:
         raise invalid_field_error(given[-1], f"cannot be combined with {given[0]}")
     if request.structured_outputs is not None:
-        return _structured(request.structured_outputs, max_digits)
+        return _structured(request.structured_outputs, json_form)
     if formatted and form is not None:
-        return _formatted(form, max_digits)
+        return _formatted(form, json_form)
     if not given:
         return None, None
     name, value = given[0], getattr(request, given[0])
-    return name, lambda: _makers(max_digits)[CONSTRAINT_FIELDS[name]](value)
+    return name, lambda: _makers(json_form)[CONSTRAINT_FIELDS[name]](value)
 
 
-def _formatted(form: ResponseFormat, max_digits: int | None) -> tuple[str, Callable[[], Constraint]]:
+def _formatted(form: ResponseFormat, json_form: JsonForm) -> tuple[str, Callable[[], Constraint]]:
     if form.type == "json_object":
         schema = {"type": "object"} if form.schema_ is None else form.schema_
-        return "response_format.schema", lambda: json_schema(schema, max_digits=max_digits)
+        return "response_format.schema", lambda: json_form.constraint(schema)
     if form.type == "json_schema":
         inner = form.json_schema
         if inner is None:
             raise invalid_field_error("response_format.json_schema", "is missing")
         if (wanted := inner.schema_) is None:
             raise invalid_field_error("response_format.json_schema.schema", "is missing")
-        return "response_format.json_schema.schema", lambda: json_schema(wanted, max_digits=max_digits)
+        return "response_format.json_schema.schema", lambda: json_form.constraint(wanted)
     if form.type == "structural_tag":
         definition = {"type": form.type, **(form.model_extra or {})}
         return "response_format", lambda: structural_tag(definition)
     raise unsupported_field_error("response_format.type", f"{form.type!r:.200} is unknown")
 
 
-def _structured(outputs: StructuredOutputs, max_digits: int | None) -> tuple[str, Callable[[], Constraint]]:
+def _structured(outputs: StructuredOutputs, form: JsonForm) -> tuple[str, Callable[[], Constraint]]:
     fields = outputs.model_dump(by_alias=True, exclude_none=True)
     kinds = [name for name in _CONSTRAINT_KINDS if name in fields and fields[name] is not False]
     if outputs.json_ is False:
@@ -193,16 +245,13 @@ def _structured(outputs: StructuredOutputs, max_digits: int | None) -> tuple[str
     if len(kinds) != 1:
         raise invalid_field_error("structured_outputs", f"give exactly one of {', '.join(_CONSTRAINT_KINDS)}")
     (kind,) = kinds
-    closed = bool(outputs.disable_additional_properties)
-    spaces: Any = "none" if outputs.disable_any_whitespace else "bounded"
+    closed, bare = outputs.disable_additional_properties, bool(outputs.disable_any_whitespace)
 
     def schema(source: Any) -> Constraint:
-        return json_schema(
-            source, whitespace=spaces, additional_properties_default=not closed, max_digits=max_digits
-        )
+        return form.constraint(source, closed=closed, bare=bare)
 
     makers: dict[str, Callable[[Any], Constraint]] = {
-        **_makers(max_digits),
+        **_makers(form),
         "json": schema,
         "json_object": lambda _: schema({"type": "object"}),
     }
@@ -225,9 +274,9 @@ def _grammar(text: str) -> Constraint:
     return gbnf(text) if "::=" in text else lark(text)
 
 
-def _makers(max_digits: int | None) -> dict[str, Callable[[Any], Constraint]]:
+def _makers(form: JsonForm) -> dict[str, Callable[[Any], Constraint]]:
     return {
-        "json": lambda schema: json_schema(schema, max_digits=max_digits),
+        "json": form.constraint,
         "regex": regex,
         "choice": choice,
         "grammar": _grammar,

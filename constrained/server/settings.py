@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from constrained.constraint.json import MAX_DIGITS
+from constrained.decoding.repetition import OnRepeat
 from constrained.decoding.speculation import Speculation, resolve_speculation
 from constrained.errors import InvalidArgument
+from constrained.server.request_constraint import JsonForm
 
 _TIMES = (
     "header_seconds",
@@ -42,6 +44,11 @@ class ServerSettings:
         max_schema: bytes of JSON of the constraint or the tools of a request.
         max_tokens: greatest number of tokens of a completion; None: the model's context.
         max_digits: digits of a number that its schema does not bound, before its point and after it; None: no limit.
+        closed: objects of a schema that declare members have no others, unless the schema has ``additionalProperties`` or the request
+            says otherwise (``structured_outputs.disable_additional_properties``).
+        show_schema: the schema of a chat's answer stands behind the last message of the user, in the notation of `extract`, where the
+            messages lack a name of its members.
+        on_repeat: JSON in which the model repeats itself is closed, and a reply ends behind a call that it has made before; None: not.
         draw_seconds: processor time of the slow draws (0.2 s and more) of a completion together; then it ends with an error.
         sandbox: new constraints and large requests go to processes with limits first, where processes fork; False: clients are
             trusted.
@@ -71,6 +78,9 @@ class ServerSettings:
     max_schema: int = 1 << 20
     max_tokens: int | None = None
     max_digits: int | None = MAX_DIGITS
+    closed: bool = True
+    show_schema: bool = True
+    on_repeat: OnRepeat = "close"
     header_seconds: float = 15.0
     body_seconds: float = 60.0
     request_seconds: float = 600.0
@@ -117,10 +127,17 @@ class ServerSettings:
             )
         if self.max_digits is not None and not 1 <= self.max_digits <= 10_000:
             raise InvalidArgument(f"max_digits is {self.max_digits}", action="give 1 to 10,000, or None")
+        if self.on_repeat not in ("close", None):
+            raise InvalidArgument(f"on_repeat is {self.on_repeat!r}", action='give "close" or None')
         if not self.name:
             raise InvalidArgument("the model has no name", action="pass a name")
         if not all(self.api_keys):
             raise InvalidArgument("the API key is empty", action="pass a key, or None")
+
+    @property
+    def json_form(self) -> JsonForm:
+        """How JSON is written."""
+        return JsonForm(self.max_digits, self.closed)
 
     @property
     def api_keys(self) -> tuple[str, ...]:

@@ -220,7 +220,7 @@ def _outcome(served: _Served, function: Callable[..., Any], *arguments: Any) -> 
 def _compile(served: _Served, name: str, request: ApiRequest, formats: ReplyFormats) -> None:
     try:
         _, automaton = compile_constraint(
-            request, served.vocabularies[name], formats, served.settings.max_digits
+            request, served.vocabularies[name], formats, served.settings.json_form
         )
         automaton.fill_mask(automaton.start, automaton.new_mask())
         automaton.shortest_completion(automaton.start)
@@ -240,7 +240,7 @@ def _read(served: _Served, kind: type[Body], parts: Sequence[bytes]) -> ReadRequ
     read = read_request(kind, _joined(parts, settings), served.readers, settings)
     request, model = read.request, named(served.readers, read.request.model)
     formats = prepare.formats_for(request, model, served.format)
-    tools = callable_tools(request, formats, settings.max_digits)
+    tools = callable_tools(request, formats, settings.json_form)
     prompts = prepare.encode_prompts(request, model, settings, formats, tools)
     ids = [array("I", one) for one in prompts]
     body, short = read.body, prepare.without_prompt(request)

@@ -16,7 +16,8 @@ from typing import Any
 import httpx
 import pytest
 
-from constrained import Generator, json_schema, load
+from constrained import Generator, load
+from constrained.constraint.coerce import generated_constraint
 from constrained.decoding.speculation import Speculation
 from constrained.server.request_lifecycle import RequestLifecycle
 from tests.server.serving import MODEL, GatedModel, Served, scripted, served, wait_until
@@ -76,7 +77,7 @@ def test_a_text_is_the_same_in_any_company() -> None:
         for i in range(6)
     ]
     alone = [
-        Generator(model, json_schema(one["structured_outputs"]["json"], max_digits=24), chat=False)(
+        Generator(model, generated_constraint(one["structured_outputs"]["json"]), chat=False)(
             one["prompt"], seed=one["seed"], temperature=one["temperature"], max_tokens=one["max_tokens"]
         ).text
         for one in request

@@ -27,7 +27,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ConfigDict, PrivateAttr, SecretStr
 
 from constrained.chat.detect import detect_formats
-from constrained.chat.messages import chat_prompt
+from constrained.chat.messages import chat_prompt, with_schema_instruction
 from constrained.chat.plain_names import plain_names, renamed
 from constrained.chat.reply import Reply, ReplyConstraint, reply_constraint
 from constrained.chat.tools import ToolFormat, parse_tool_choice, parse_tools
@@ -43,7 +43,6 @@ from constrained.integrations.langchain.messages import (
     strip_content_blocks,
     token_usage,
     with_plain_calls,
-    with_schema_instruction,
 )
 from constrained.integrations.langchain.structured import (
     StructuredOutputMethod,

@@ -13,7 +13,6 @@ from langchain_core.messages.tool import tool_call_chunk
 from constrained.chat.plain_names import renamed
 from constrained.chat.reply import ReplyDelta
 from constrained.decoding import Output
-from constrained.prompting import schema_text as prompts
 
 
 def strip_content_blocks(message: BaseMessage) -> BaseMessage:
@@ -21,16 +20,6 @@ def strip_content_blocks(message: BaseMessage) -> BaseMessage:
     if isinstance(message, AIMessage) and not isinstance(message.content, str):
         return message.model_copy(update={"content": str(message.text)})
     return message
-
-
-def with_schema_instruction(chat: list[dict[str, Any]], schema: Any) -> list[dict[str, Any]]:
-    """The chat, its last text of the user followed by a request for the schema."""
-    request = f"Answer with JSON only, of this type:\n{prompts.schema_to_text(schema)}"
-    for place in range(len(chat) - 1, -1, -1):
-        if chat[place]["role"] == "user" and isinstance(chat[place]["content"], str):
-            instructed = {**chat[place], "content": f"{chat[place]['content']}\n\n{request}"}
-            return [*chat[:place], instructed, *chat[place + 1 :]]
-    return [*chat, {"role": "user", "content": request}]
 
 
 def message_chunk(piece: ReplyDelta, names: Mapping[str, str]) -> AIMessageChunk:
