@@ -98,7 +98,7 @@ def _scalars(schema: Any, lowering: SchemaLowering) -> ir.Expr | tuple[ir.Expr, 
     root, diagnostics = lowering.document.root, lowering.diagnostics
     conjunction = (SchemaNode(schema, "#/a scalar", root, root.base),)
     found: ir.Expr | tuple[ir.Expr, ...]
-    before = len(lowering.rules), len(diagnostics.problems), len(diagnostics.conflicts)
+    before = len(lowering.rules), len(diagnostics.conflicts)
     try:
         if not lowering.expansion.parse_schema(conjunction[0]).limits:
             return None  # every value: an unknown format, for one
@@ -110,12 +110,12 @@ def _scalars(schema: Any, lowering: SchemaLowering) -> ir.Expr | tuple[ir.Expr, 
             found = lowering.conjunction_expr(conjunction)
     except (ConstraintError, ConstraintTooLarge, RecursionError):  # an enumerated value may be nested deeply
         return None
-    if (len(lowering.rules), len(diagnostics.problems)) != before[:2]:
+    if diagnostics.problems or len(lowering.rules) != before[0]:  # all scalars have one place for their problems
         return None
     if found is ir.EMPTY_LANGUAGE:
         diagnostics.conflicts.clear()
         return False
-    return None if len(diagnostics.conflicts) > before[2] else found
+    return None if len(diagnostics.conflicts) > before[1] else found
 
 
 def _key_classes(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from constrained.grammars import ir, json_schema
-from constrained.grammars.errors import ConstraintError, ConstraintTooLarge
+from constrained.grammars.errors import ConstraintError, ConstraintTooLarge, UnsupportedConstraint
 from constrained.grammars.json_schema import PropertyOrder, Whitespace, lower_schema
 from constrained.grammars.packed import PackedRules
 from constrained.grammars.visit import children, fold, postorder
@@ -482,6 +482,15 @@ def test_scalars_are_shared_between_schemas_but_not_between_drafts() -> None:
         "6", type="string", format="idn-email"
     )
     assert member("7", type="number", minimum=1) is not member("7", type="number", minimum=True + 1)
+
+
+def test_what_cannot_be_enforced_is_never_shared_between_schemas() -> None:
+    def member(letter: str) -> dict[str, Any]:
+        return {"type": "string", "pattern": f"({letter})\\1"}
+
+    for letters in ("xy", "y"):
+        with pytest.raises(UnsupportedConstraint):
+            lower_schema({"type": "object", "properties": {letter: member(letter) for letter in letters}})
 
 
 def test_names_beyond_ascii_and_common_beginnings(monkeypatch: pytest.MonkeyPatch) -> None:
