@@ -44,7 +44,7 @@ def equal_parts(document: object) -> dict[int, int]:
 class PlainTerminals:
     """What the grammars of plain schemas have in common; see plain.hpp."""
 
-    def __init__(self, keywords: Keywords, fixed: tuple[Any, ...], comma: tuple[Any, ...], colon: tuple[Any, ...], any_string: tuple[Any, ...], string_body: Any, units: tuple[tuple[Any, tuple[Any, ...]], ...], strings_excluding: Callable[[list[str]], tuple[Any, ...]], key_classes: Callable[[list[tuple[str, bool]], list[str]], tuple[list[int], list[tuple[Any, int]]] | None], ordered: bool) -> None: ...
+    def __init__(self, keywords: Keywords, fixed: tuple[Any, ...], comma: tuple[Any, ...], colon: tuple[Any, ...], any_string: tuple[Any, ...], string_body: Any, units: tuple[tuple[Any, tuple[Any, ...]], ...], strings_excluding: Callable[[list[str]], tuple[Any, ...]], key_classes: Callable[[list[tuple[str, bool]], list[str]], tuple[list[int], list[tuple[Any, int]]] | None], ordered: bool, distinct: bool, closed: bool) -> None: ...
 
     def lower(self, schema: object, scalar: Callable[[Any], Any], disjoint: Callable[[Any, Any], bool], general: Any = None) -> tuple[bytes, tuple[Any, ...], tuple[str, ...], bool] | None:
         """

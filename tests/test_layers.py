@@ -47,7 +47,14 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"json_schema", "types"},
         {"notation"},
     ),
-    "constrained.grammars.json_schema": ({"text"}, {"source"}, {"resolve", "view"}, {"emit"}, {"parameters"}),
+    "constrained.grammars.json_schema": (
+        {"text"},
+        {"options", "source"},
+        {"resolve", "view"},
+        {"emit"},
+        {"parameters"},
+        {"lower"},
+    ),
 }
 """Rooms of a package, lowest first: a room imports rooms of lower layers, and no neighbour."""
 HEAVY = ("torch", "transformers", "tokenizers", "pydantic", "jsonschema", "lark", "triton")

@@ -54,7 +54,7 @@ UnsupportedPolicy = Literal["refuse", "check"]
 class _JsonConstraint(Constraint):
     """JSON that satisfies a schema; the value is the result of `json.loads`.
 
-    `options` are the arguments of `constrained.grammars.json_schema.lower_schema` that differ from their defaults, as JSON values;
+    `options` are the fields of `constrained.grammars.json_schema.SchemaOptions` that differ from their defaults, as JSON values;
     `embedded` are the constraints of strings by name, None where none may be named.
     """
 
@@ -92,7 +92,7 @@ class _JsonConstraint(Constraint):
 
     @cached_property
     def _lowered(self) -> LoweredSchema:
-        from constrained.grammars.json_schema import lower_schema
+        from constrained.grammars.json_schema import SchemaOptions, lower_schema
 
         read = self.__dict__.pop("_read", None)
         options = dict(self.options)
@@ -103,7 +103,7 @@ class _JsonConstraint(Constraint):
             options["contents"] = {
                 name: partial(getattr, constraint, "grammar") for name, constraint in self.embedded.items()
             }
-        return lower_schema(schema, whitespace=self.whitespace, **options)
+        return lower_schema(schema, SchemaOptions(whitespace=self.whitespace, **options))
 
     @property
     def grammar(self) -> Grammar:

@@ -57,14 +57,15 @@ NB_MODULE(_core, m) {
         "`copy_document`. Dicts that contain an identifier, an anchor or a dynamic reference are left out.");
 
     nb::class_<PlainTerminals>(m, "PlainTerminals", "What the grammars of plain schemas have in common; see plain.hpp.")
-        .def(nb::init<std::shared_ptr<Keywords>, nb::tuple, nb::tuple, nb::tuple, nb::tuple, nb::object, nb::tuple, nb::callable, nb::callable, bool>(),
-             "keywords"_a, "fixed"_a, "comma"_a, "colon"_a, "any_string"_a, "string_body"_a, "units"_a, "strings_excluding"_a, "key_classes"_a, "ordered"_a,
+        .def(nb::init<std::shared_ptr<Keywords>, nb::tuple, nb::tuple, nb::tuple, nb::tuple, nb::object, nb::tuple, nb::callable, nb::callable, bool, bool, bool>(),
+             "keywords"_a, "fixed"_a, "comma"_a, "colon"_a, "any_string"_a, "string_body"_a, "units"_a, "strings_excluding"_a, "key_classes"_a, "ordered"_a, "distinct"_a,
+             "closed"_a,
              nb::sig("def __init__(self, keywords: Keywords, fixed: tuple[typing.Any, ...], comma: tuple[typing.Any, ...], "
                      "colon: tuple[typing.Any, ...], any_string: tuple[typing.Any, ...], string_body: typing.Any, "
                      "units: tuple[tuple[typing.Any, tuple[typing.Any, ...]], ...], "
                      "strings_excluding: collections.abc.Callable[[list[str]], tuple[typing.Any, ...]], "
                      "key_classes: collections.abc.Callable[[list[tuple[str, bool]], list[str]], "
-                     "tuple[list[int], list[tuple[typing.Any, int]]] | None], ordered: bool) -> None"))
+                     "tuple[list[int], list[tuple[typing.Any, int]]] | None], ordered: bool, distinct: bool, closed: bool) -> None"))
         .def(
             "lower", [](PlainTerminals& self, nb::handle schema, nb::callable scalar, nb::callable disjoint, nb::object general) {
                 return schemas::lower_plain(schema, self, std::move(scalar), std::move(disjoint), std::move(general));

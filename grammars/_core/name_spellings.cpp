@@ -31,9 +31,10 @@ std::vector<RegexPart> parts_of(const nb::tuple& parts) {
 }  // namespace
 
 PlainTerminals::PlainTerminals(std::shared_ptr<const Keywords> keywords, nb::tuple exprs, nb::tuple comma_parts, nb::tuple colon_parts,
-                               nb::tuple any_string_parts, nb::object body, nb::tuple encodings, nb::callable excluding, nb::callable classes, bool in_order)
+                               nb::tuple any_string_parts, nb::object body, nb::tuple encodings, nb::callable excluding, nb::callable classes, bool in_order,
+                               bool once, bool shut)
     : keywords(std::move(keywords)), comma(parts_of(comma_parts)), colon(parts_of(colon_parts)), any_string(parts_of(any_string_parts)),
-      string_body(std::move(body)), strings_excluding(std::move(excluding)), key_classes(std::move(classes)), ordered(in_order) {
+      string_body(std::move(body)), strings_excluding(std::move(excluding)), key_classes(std::move(classes)), ordered(in_order), distinct(once), closed(shut) {
     if (nb::len(exprs) != kFixed || nb::len(encodings) != 128) throw nb::value_error("malformed table");
     for (size_t i = 0; i < kFixed; ++i) fixed[i] = exprs[i];
     for (const nb::handle unit : encodings) {
@@ -106,7 +107,7 @@ RegexNode NameSpellings::others(std::vector<std::string_view> declared) {
         for (const std::string_view name : declared) names.append(nb::str(name.data(), name.size()));
         append(parts_of(nb::cast<nb::tuple>(terminals_.strings_excluding(names))), nodes, text);
     }
-    if (terminals_.ordered) append(terminals_.colon, nodes, text);
+    if (!terminals_.distinct) append(terminals_.colon, nodes, text);
     return concat(nodes, text);
 }
 

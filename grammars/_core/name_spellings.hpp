@@ -22,7 +22,7 @@ public:
 
     /// A key and its colon; `next`: after a comma.
     RegexNode key(std::string_view name, bool next);
-    /// The keys of members with other names than these; with the colon where members are ordered.
+    /// The keys of members with other names than these; with the colon unless names are compared.
     RegexNode others(std::vector<std::string_view> declared);
     /// Appends the JSON strings of a text, as `json.dumps` writes it with and without ``ensure_ascii``.
     void append_spellings(std::string_view text, std::vector<RegexNode>& spellings);

@@ -322,7 +322,7 @@ bool PlainLowering::make_body(size_t at) {
         rule.known_needs = true;
         const ExprNode keys = out_.terminal(names_.others({}));
         const Other other{keys, any_value()};
-        const ExprNode objects = terminals_.ordered ? uncounted({}, {&other, 1}) : interleaved({}, {&other, 1}, 0, -1);
+        const ExprNode objects = terminals_.distinct ? interleaved({}, {&other, 1}, 0, -1) : uncounted({}, {&other, 1});
         const ExprNode arrays = array_of(any_value(), 0, -1);
         rule.body = out_.choice({objects, arrays});
         return true;

@@ -38,9 +38,10 @@ public:
     /// `fixed`: see above; `comma`, `colon`, `any_string`: the parts of these regular expressions, literals as bytes;
     /// `string_body`: any text between quotes; `units`: for each character of ASCII its encodings in a string, as an expression and
     /// as the alternatives of that expression; `strings_excluding`: from names to the parts of the strings except these, for names
-    /// beyond ASCII; `key_classes`: see `constrained.grammars.json_schema.emit.plain`; `ordered`: members come in the order of the schema.
+    /// beyond ASCII; `key_classes`: see `constrained.grammars.json_schema.emit.plain`; `ordered`: members come in the order of the schema;
+    /// `distinct`: no name comes twice in an object; `closed`: objects with declared members allow no others, unless a keyword speaks of them.
     PlainTerminals(std::shared_ptr<const Keywords> keywords, nb::tuple fixed, nb::tuple comma, nb::tuple colon, nb::tuple any_string,
-                   nb::object string_body, nb::tuple units, nb::callable strings_excluding, nb::callable key_classes, bool ordered);
+                   nb::object string_body, nb::tuple units, nb::callable strings_excluding, nb::callable key_classes, bool ordered, bool distinct, bool closed);
 
     std::shared_ptr<const Keywords> keywords;
     std::array<nb::object, kFixed> fixed;
@@ -52,7 +53,7 @@ public:
     };
     std::vector<Unit> units;  // by character of ASCII
     nb::callable strings_excluding, key_classes;
-    bool ordered;
+    bool ordered, distinct, closed;
 
     /// Scalars with constraints, by content: the same formats, patterns and bounds recur in other schemas.
     std::unordered_map<std::string, nb::object> scalars;

@@ -37,6 +37,7 @@ ExprNode PlainLowering::object(size_t at) {
     const auto value_at = [&](int32_t pattern) {
         return pattern == kNone ? other_value() : value(patterns.schemas[pattern], {base, "patternProperties", patterns.sources[pattern], true});
     };
+    const bool closed = terminals_.closed && !additional && (properties || limits[Role::PatternProperties]);
     const auto forbidden = [&](int32_t pattern) { return (pattern == kNone ? additional : patterns.schemas[pattern]) == Py_False; };
     std::vector<Member> members;
     for (size_t i = 0; i < names.size(); ++i) {
@@ -52,9 +53,9 @@ ExprNode PlainLowering::object(size_t at) {
         if (node != kNever) members.push_back({declared.text, declared.required, node});
     }
     Others others;
-    if (!limits[Role::PatternProperties] && additional != Py_False) patterns.classes.emplace_back(kNone, kNone);
+    if (!limits[Role::PatternProperties]) patterns.classes.emplace_back(kNone, kNone);
     for (const auto& [keys, pattern] : patterns.classes) {
-        if (forbidden(pattern)) continue;
+        if (forbidden(pattern) || (closed && pattern == kNone)) continue;
         const ExprNode node = value_at(pattern);
         if (node == kNever) continue;
         if (node == kNone) return kNone;
@@ -81,7 +82,7 @@ ExprNode PlainLowering::counted(size_t at, const Limits& limits, std::span<const
     if (high > kMaxCount || (others.empty() && high >= count)) high = -1;
     if (low <= required) low = 0;
     if (low > count && (others.empty() || patterns)) return kNone;  // perhaps no key matches
-    if (terminals_.ordered && low > required + 1) return kNone;     // others would have to be told apart
+    if (!terminals_.distinct && low > required + 1) return kNone;   // others would have to be told apart
     rule.needs_from = static_cast<int32_t>(needs_.size());
     long long more = std::max(0LL, low - required);
     for (const Member& member : members) {
@@ -92,7 +93,7 @@ ExprNode PlainLowering::counted(size_t at, const Limits& limits, std::span<const
         if (const int32_t called = out_.called(others[0].value); called != kNone) needs_.push_back(called);
     }
     rule.needs_to = static_cast<int32_t>(needs_.size()), rule.known_needs = true;
-    if (terminals_.ordered && low == 0 && high < 0) return uncounted(members, others);
+    if (terminals_.ordered && low == 0 && high < 0 && !(terminals_.distinct && !others.empty())) return uncounted(members, others);
     return interleaved(members, others, static_cast<int32_t>(low), static_cast<int32_t>(high));
 }
 
@@ -160,8 +161,8 @@ ExprNode PlainLowering::interleaved(std::span<const Member> members, std::span<c
         if (member.required) required.push_back(static_cast<int32_t>(slot));
     }
     for (const Other& other : others) {
-        const ExprNode body = terminals_.ordered ? other.value : out_.sequence({fixed(Colon), other.value});
-        args.insert(args.end(), {other.keys, body, -1, 0, !terminals_.ordered});
+        const ExprNode body = terminals_.distinct ? out_.sequence({fixed(Colon), other.value}) : other.value;
+        args.insert(args.end(), {other.keys, body, -1, 0, terminals_.distinct});
     }
     if (args[5] == 0) return fixed(EmptyObject);
     args[6] = static_cast<int32_t>(required.size());

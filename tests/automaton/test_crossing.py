@@ -10,7 +10,7 @@ import pytest
 
 from constrained.automaton import DEAD, TokenAutomaton
 from constrained.automaton.bitmask import unpack_ids
-from constrained.grammars.json_schema import lower_schema
+from constrained.grammars.json_schema import SchemaOptions, lower_schema
 from constrained.vocabulary import Vocabulary
 from tests.support.examples import examples
 
@@ -39,7 +39,7 @@ SCHEMAS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=str)
 def test_a_token_is_allowed_where_its_bytes_are(schema: dict[str, Any]) -> None:
-    grammar = lower_schema({"type": "object", **schema}, property_order="any").grammar
+    grammar = lower_schema({"type": "object", **schema}, SchemaOptions(property_order="any")).grammar
     automaton, judge = TokenAutomaton(grammar, VOCABULARY), TokenAutomaton(grammar, ONE_BYTE)
     mask = automaton.new_mask()
     for seed in range(examples(12)):
@@ -80,7 +80,9 @@ def test_masks_inside_a_key_are_those_of_the_members_before(patterns: dict[str, 
     """Each member leaves another set of members open, but what its key and its value allow is the same."""
     names = [f"{letter}-member" for letter in "abcdefghijklmnopqrstuvwyz"]
     schema = {"type": "object", "properties": {name: {"type": "integer"} for name in names}, **patterns}
-    automaton = TokenAutomaton(lower_schema(schema, property_order="any").grammar, INSIDE_VALUES)
+    automaton = TokenAutomaton(
+        lower_schema(schema, SchemaOptions(property_order="any")).grammar, INSIDE_VALUES
+    )
     state = spell(automaton, automaton.start, '{"')
     made = []
     for name in names:

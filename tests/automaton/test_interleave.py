@@ -17,7 +17,7 @@ from constrained.automaton import DEAD, TokenAutomaton
 from constrained.automaton.bitmask import unpack_ids
 from constrained.errors import ConstraintTooLarge, UnsatisfiableConstraint, UnsupportedConstraint
 from constrained.grammars import ir
-from constrained.grammars.json_schema import lower_schema
+from constrained.grammars.json_schema import SchemaOptions, lower_schema
 from constrained.grammars.transform.interleave import expand_interleaves, interleave
 from constrained.grammars.transform.productive import prune_unproductive
 from constrained.vocabulary import Vocabulary
@@ -471,7 +471,7 @@ def test_the_shortest_rest_leaves_out_the_value_that_is_being_read(
         if validator.is_valid(json.loads(text)):
             for end in range(len(text) + 1):
                 shortest[text[:end]] = min(len(text) - end, shortest.get(text[:end], len(text)))
-    automaton = TokenAutomaton(lower_schema(schema, whitespace="none").grammar, BYTES)
+    automaton = TokenAutomaton(lower_schema(schema, SchemaOptions(whitespace="none")).grammar, BYTES)
     for prefix, left in shortest.items():
         state = follow(automaton, prefix.encode())
         assert state != DEAD, prefix
@@ -533,7 +533,7 @@ def test_the_shortest_rest_of_names_under_conditions(name: str, property_order: 
                     text = json.dumps(value, separators=(",", ":"))
                     for end in range(len(text) + 1):
                         shortest[text[:end]] = min(len(text) - end, shortest.get(text[:end], len(text)))
-    grammar = lower_schema(schema, whitespace="none", property_order=property_order).grammar
+    grammar = lower_schema(schema, SchemaOptions(whitespace="none", property_order=property_order)).grammar
     automaton = TokenAutomaton(grammar, BYTES)
     assert len(shortest) > 100
     for prefix, left in shortest.items():
@@ -578,7 +578,7 @@ def test_objects_are_valid_in_any_order(
     rng = random.Random(seed)
     valid = jsonschema.Draft202012Validator(schema).is_valid
     try:
-        automaton = TokenAutomaton(lower_schema(schema, property_order="any").grammar, BYTES)
+        automaton = TokenAutomaton(lower_schema(schema, SchemaOptions(property_order="any")).grammar, BYTES)
     except UnsatisfiableConstraint:
         assert not any(map(valid, values))
         return
@@ -632,7 +632,9 @@ def test_three_hundred_keys_in_any_order_cost_no_more_than_their_number() -> Non
         "required": names[::2],
         "additionalProperties": False,
     }
-    automaton = TokenAutomaton(lower_schema(schema, property_order="any", whitespace="none").grammar, BYTES)
+    automaton = TokenAutomaton(
+        lower_schema(schema, SchemaOptions(property_order="any", whitespace="none")).grammar, BYTES
+    )
     random.Random(0).shuffle(names)
     text = json.dumps(dict.fromkeys(names), separators=(",", ":")).encode()
     state = automaton.start

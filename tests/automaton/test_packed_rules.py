@@ -10,7 +10,7 @@ import pytest
 
 from constrained.automaton import compile_grammar
 from constrained.grammars import ir
-from constrained.grammars.json_schema import PropertyOrder, lower_schema
+from constrained.grammars.json_schema import PropertyOrder, SchemaOptions, lower_schema
 from constrained.grammars.packed import PackedRules
 from tests.support.finite import byte_vocabulary
 
@@ -29,7 +29,7 @@ SCHEMAS: list[Any] = [
 @pytest.mark.parametrize("schema", SCHEMAS, ids=str)
 def test_the_automaton_of_the_same_objects(schema: Any, order: PropertyOrder) -> None:
     vocabulary = byte_vocabulary()
-    grammar = lower_schema(schema, property_order=order).grammar
+    grammar = lower_schema(schema, SchemaOptions(property_order=order)).grammar
     assert isinstance(grammar.rules, PackedRules)
     packed = compile_grammar(grammar, vocabulary)
     built = compile_grammar(ir.Grammar(dict(grammar.rules), grammar.start), vocabulary)

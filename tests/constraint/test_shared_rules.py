@@ -63,9 +63,9 @@ def lowerings(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     done: list[Any] = []
     original = constrained.grammars.json_schema.lower_schema
 
-    def counted(schema: Any, **options: Any) -> Any:
+    def counted(schema: Any, options: Any) -> Any:
         done.append(schema)
-        return original(schema, **options)
+        return original(schema, options)
 
     monkeypatch.setattr(constrained.grammars.json_schema, "lower_schema", counted)
     for name in ("_lowered", "_placed"):

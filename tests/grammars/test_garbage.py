@@ -13,7 +13,7 @@ import pytest
 from constrained.automaton import compile as compile_automaton
 from constrained.errors import InvalidConstraint
 from constrained.grammars.garbage import rare_collections
-from constrained.grammars.json_schema import lower_schema
+from constrained.grammars.json_schema import SchemaOptions, lower_schema
 from tests.support.finite import byte_vocabulary
 
 USUAL = (700, 10, 10)
@@ -137,11 +137,13 @@ _LARGE = {
 )
 def test_lowering_leaves_nothing_to_the_collector(schema: dict[str, Any], options: dict[str, Any]) -> None:
     """Objects that die by their reference counts need no collection, which would be part of the next mask."""
-    list(lower_schema(schema, **options).grammar.rules.items())  # imports, and fills caches that stay
+    list(
+        lower_schema(schema, SchemaOptions(**options)).grammar.rules.items()
+    )  # imports, and fills caches that stay
     gc.collect()
     gc.disable()
     try:
-        lowered = lower_schema(schema, **options)
+        lowered = lower_schema(schema, SchemaOptions(**options))
         assert gc.collect() == 0
         entries = lowered.report.entries
         gc.collect()

@@ -10,7 +10,7 @@ import pytest
 from constrained.automaton import compile_grammar
 from constrained.grammars import work
 from constrained.grammars.errors import ConstraintTooLarge
-from constrained.grammars.json_schema import lower_schema
+from constrained.grammars.json_schema import SchemaOptions, lower_schema
 from constrained.grammars.json_schema.resolve import validate
 from constrained.grammars.json_schema.source import constraints
 from constrained.grammars.json_schema.text.literals import equality_key
@@ -77,7 +77,7 @@ def test_conditions_of_too_much_work_are_refused_at_their_place(
 ) -> None:
     monkeypatch.setattr(work, "MAX_STEPS", 100_000)
     with pytest.raises(ConstraintTooLarge, match="too much work to read") as refused:
-        lower_schema(schema, property_order=order)
+        lower_schema(schema, SchemaOptions(property_order=order))
     assert refused.value.problems[0].place.startswith("#")
 
 

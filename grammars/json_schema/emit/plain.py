@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 from constrained.grammars import ir
@@ -41,6 +41,8 @@ def lower_plain(
     punctuation: JsonPunctuation,
     *,
     ordered: bool,
+    distinct_names: bool,
+    closed: bool,
     max_digits: int | None,
     general: Callable[[], SchemaLowering],
     equal: Callable[[], Mapping[int, int]],
@@ -49,9 +51,11 @@ def lower_plain(
 
     Args:
         schema: the document; valid in its dialect.
-        dialect: one of `SCHEMA_DIALECTS`.
+        dialect: its dialect.
         punctuation: terminals of the punctuation.
         ordered: members come in the order of the schema.
+        distinct_names: no name comes twice in an object, whatever the order.
+        closed: objects with declared members allow no others, unless a keyword mentions others.
         max_digits: bound on the digits of numbers that have no bound.
         general: makes the lowering that knows everything.
         equal: see `SchemaDocument`.
@@ -81,7 +85,7 @@ def lower_plain(
         except (ConstraintError, ConstraintTooLarge, RecursionError):
             return False
 
-    terminals = _terminals(dialect, punctuation, ordered, max_digits)
+    terminals = _terminals(dialect, punctuation, ordered, distinct_names or not ordered, closed, max_digits)
     try:
         found = terminals.lower(schema, scalars, disjoint, NotPlain(shared_lowering, equal))
     finally:
@@ -110,7 +114,9 @@ def _scalars(schema: Any, lowering: SchemaLowering) -> ir.Expr | tuple[ir.Expr, 
             found = lowering.conjunction_expr(conjunction)
     except (ConstraintError, ConstraintTooLarge, RecursionError):  # an enumerated value may be nested deeply
         return None
-    if diagnostics.problems or len(lowering.rules) != before[0]:  # all scalars have one place for their problems
+    if (
+        diagnostics.problems or len(lowering.rules) != before[0]
+    ):  # all scalars have one place for their problems
         return None
     if found is ir.EMPTY_LANGUAGE:
         diagnostics.conflicts.clear()
@@ -119,13 +125,13 @@ def _scalars(schema: Any, lowering: SchemaLowering) -> ir.Expr | tuple[ir.Expr, 
 
 
 def _key_classes(
-    punctuation: JsonPunctuation, ordered: bool, sources: list[tuple[str, bool]], names: list[str]
+    punctuation: JsonPunctuation, distinct: bool, sources: list[tuple[str, bool]], names: list[str]
 ) -> tuple[list[int], list[tuple[ir.Expr, int]]] | None:
     """What the patterns of ``patternProperties`` say of keys; None if some key may match two, or an error is to be raised.
 
     Args:
         punctuation: as in `lower_plain`.
-        ordered: see there.
+        distinct: no name comes twice: a key is compared with the others, so its colon is left out.
         sources: the patterns, each with whether no key may match it.
         names: declared names.
 
@@ -145,14 +151,19 @@ def _key_classes(
     exprs: list[tuple[ir.Expr, int]] = []
     for keys in classes:
         regex = keys.key_regex(names)
-        expr = punctuation.key(regex) if ordered else ir.Terminal(regex)
+        expr = ir.Terminal(regex) if distinct else punctuation.key(regex)
         exprs.append((expr, patterns.index(keys.matched[0]) if keys.matched else -1))
     return [found[0] if found else -1 for found in matches], exprs
 
 
-@cache
+@lru_cache(64)
 def _terminals(
-    dialect: SchemaDialect, punctuation: JsonPunctuation, ordered: bool, max_digits: int | None
+    dialect: SchemaDialect,
+    punctuation: JsonPunctuation,
+    ordered: bool,
+    distinct: bool,
+    closed: bool,
+    max_digits: int | None,
 ) -> PlainTerminals:
     """What the grammars of these have in common."""
     number, integer = unbounded_numbers(max_digits)
@@ -169,8 +180,10 @@ def _terminals(
         STRING_BODY,
         tuple(map(_unit, range(128))),
         lambda names: _parts(strings_excluding(names)),
-        partial(_key_classes, punctuation, ordered),
+        partial(_key_classes, punctuation, distinct),
         ordered,
+        distinct,
+        closed,
     )  # fmt: skip
 
 

@@ -53,7 +53,12 @@ class SchemaDialect:
         dialect = _BY_URI.get(uri.rstrip("#"), self) if isinstance(uri, str) else self
         if dialect.uri == self.uri:
             return self
-        return dialect if self.formats else replace(dialect, formats={})
+        return dialect if self.formats else dialect.without_formats
+
+    @cached_property
+    def without_formats(self) -> SchemaDialect:
+        """The same dialect with ``format`` as an annotation."""
+        return replace(self, formats={})
 
     @cached_property
     def specification(self) -> Specification[Any]:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from constrained.automaton import DEAD, Automaton, compile_grammar
 from constrained.grammars.errors import ConstraintError, ConstraintTooLarge, UnsatisfiableConstraint
-from constrained.grammars.json_schema import lower_schema
+from constrained.grammars.json_schema import SchemaOptions, lower_schema
 from constrained.vocabulary import Vocabulary
 
 RATCHET = Path(__file__).with_name("official_suite.json")
@@ -114,7 +114,9 @@ def verdict(case: Case, registry: dict[str, Any]) -> tuple[str, str]:
     """What a case comes to, and why it does not agree."""
     try:
         says = isinstance(case.schema, dict) and "$schema" in case.schema
-        lowered = lower_schema(case.schema, draft=None if says else case.draft, registry=registry)
+        lowered = lower_schema(
+            case.schema, SchemaOptions(draft=None if says else case.draft, registry=registry)
+        )
         automaton = compile_grammar(lowered.grammar, VOCABULARY)
     except UnsatisfiableConstraint as error:
         valid = [test["description"] for test in case.tests if test["valid"]]

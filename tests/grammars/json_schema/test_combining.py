@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 
 from constrained.automaton import compile_grammar
 from constrained.grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint, UnsupportedConstraint
-from constrained.grammars.json_schema import lower_schema
+from constrained.grammars.json_schema import SchemaOptions, lower_schema
 from constrained.testing.judge import ReferenceRecognizer
 from tests.grammars.json_schema.official_suite import VOCABULARY, accepts
 from tests.support.examples import examples
@@ -134,7 +134,7 @@ def test_the_automaton_agrees_with_jsonschema_at_length(
     ],
 )
 def test_keys_that_need_the_same_key(schema: dict[str, Any], order: Any) -> None:
-    automaton = compile_grammar(lower_schema(schema, property_order=order).grammar, VOCABULARY)
+    automaton = compile_grammar(lower_schema(schema, SchemaOptions(property_order=order)).grammar, VOCABULARY)
     verdicts = set()
     for value in (1, None):
         for chosen in range(16):

@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 
 from constrained.automaton import Automaton
 from constrained.grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint
-from constrained.grammars.json_schema import SCHEMA_DIALECTS, PropertyOrder, lower_schema
+from constrained.grammars.json_schema import SCHEMA_DIALECTS, PropertyOrder, SchemaOptions, lower_schema
 from constrained.grammars.json_schema.emit import objects
 from constrained.grammars.json_schema.resolve.disjoint import EmptinessProver
 from constrained.grammars.json_schema.resolve.expand import DnfExpansion
@@ -93,7 +93,7 @@ def check(schema: Any, found: list[dict[str, Any]]) -> None:
     valid = Draft202012Validator(schema).is_valid
     for order in ORDERS:
         try:
-            grammar = lower_schema(schema, property_order=order).grammar
+            grammar = lower_schema(schema, SchemaOptions(property_order=order)).grammar
         except UnsatisfiableConstraint:
             assert not any(map(valid, found))
             return
@@ -159,7 +159,7 @@ def test_forty_conditions_on_one_tag_are_forty_cases(order: PropertyOrder) -> No
             for kind in kinds
         ],
     }
-    automaton = compile_grammar(lower_schema(schema, property_order=order).grammar, VOCABULARY)
+    automaton = compile_grammar(lower_schema(schema, SchemaOptions(property_order=order)).grammar, VOCABULARY)
     assert accepts(automaton, {"kind": "kind 7", "only kind 7": "kind 7"}, whole=False)
     assert not accepts(automaton, {"kind": "kind 7", "only kind 8": "kind 8"}, whole=False)
     assert not accepts(automaton, {"kind": "kind 7"}, whole=False)
@@ -181,7 +181,7 @@ def test_one_of_many_members_with_a_value_is_a_case_for_each(order: PropertyOrde
             for name in names
         ],
     }
-    grammar = lower_schema(schema, property_order=order).grammar
+    grammar = lower_schema(schema, SchemaOptions(property_order=order)).grammar
     assert len(grammar.rules) < 30
     automaton = compile_grammar(grammar, VOCABULARY)
     judge = Draft202012Validator(schema)
@@ -216,7 +216,7 @@ def test_members_that_violate_a_branch_are_split_by_its_discriminator_only() -> 
         "required": ["type", "parts"],
     }
     schema = {"oneOf": [*shapes, misspelt]}
-    grammar = lower_schema(schema, property_order="any").grammar
+    grammar = lower_schema(schema, SchemaOptions(property_order="any")).grammar
     assert len(grammar.rules) < 200
     automaton = compile_grammar(grammar, VOCABULARY)
     valid = Draft202012Validator(schema).is_valid
@@ -251,7 +251,7 @@ def test_keywords_beside_one_of_keep_its_branches_apart(order: PropertyOrder) ->
     branches = [{"properties": {"kind": {"const": kind}, "n": {"type": "integer"}}} for kind in KINDS]
     schema = {"type": "object", "required": ["kind"], "oneOf": branches}
     apart, either = (
-        lower_schema(one, property_order=order).grammar
+        lower_schema(one, SchemaOptions(property_order=order)).grammar
         for one in (schema, {**schema, "anyOf": branches, "oneOf": [True]})
     )
     assert len(apart.rules) == len(either.rules)
@@ -260,7 +260,9 @@ def test_keywords_beside_one_of_keep_its_branches_apart(order: PropertyOrder) ->
     for kind in [*KINDS, "none"]:
         for value in ({"kind": kind, "n": 1}, {"kind": kind, "n": "x"}, {"n": 1}, 1):
             assert accepts(automaton, value, whole=True) == judge.is_valid(value)
-    overlapping = compile_grammar(lower_schema({"oneOf": branches}, property_order=order).grammar, VOCABULARY)
+    overlapping = compile_grammar(
+        lower_schema({"oneOf": branches}, SchemaOptions(property_order=order)).grammar, VOCABULARY
+    )
     for value in ({"kind": KINDS[0]}, {"n": 1}, 1, {"kind": "none"}):
         assert accepts(overlapping, value, whole=True) == Draft202012Validator({"oneOf": branches}).is_valid(
             value

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-import constrained.grammars.json_schema
 from constrained.automaton import compile_grammar
 from constrained.grammars._core import copy_document, equal_parts
 from constrained.grammars.errors import UnsatisfiableConstraint, UnsupportedConstraint
-from constrained.grammars.json_schema import lower_schema
+from constrained.grammars.json_schema import SchemaOptions, lower, lower_schema
 from tests.grammars.json_schema.test_random_schemas import JUDGES, judge_all
 from tests.support.examples import examples
 from tests.support.finite import byte_vocabulary
@@ -20,8 +19,7 @@ from tests.support.reading import accepts
 
 @pytest.fixture(autouse=True)
 def even_in_small_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(constrained.grammars.json_schema, "_EQUAL_PARTS_FROM", 1)
-    monkeypatch.setattr(constrained.grammars.json_schema, "lower_plain", lambda *given, **options: None)
+    monkeypatch.setattr(lower, "_EQUAL_PARTS_FROM", 1)
 
 
 def groups(*values: Any) -> list[list[int]]:
@@ -86,7 +84,9 @@ def test_equal_branches_beside_different_ones(negated: bool) -> None:
         return {"type": "object", "not": one} if negated else one
 
     schema = {"type": "object", "properties": {"p": either("b"), "q": either("c")}}
-    automaton = compile_grammar(lower_schema(schema, property_order="any").grammar, byte_vocabulary())
+    automaton = compile_grammar(
+        lower_schema(schema, SchemaOptions(property_order="any")).grammar, byte_vocabulary()
+    )
     for member, name in (("p", "b"), ("q", "c")):
         for inner in ({}, {"b": 1}, {"c": 1}, {"b": 1, "c": 1}, {"x": 1}, {"x": 1, "b": 1}, {"x": 1, "c": 1}):
             exactly_one = ("x" not in inner) != (name in inner)

@@ -22,7 +22,7 @@ from constrained.grammars.errors import (
     UnsatisfiableConstraint,
     UnsupportedConstraint,
 )
-from constrained.grammars.json_schema import lower_schema
+from constrained.grammars.json_schema import SchemaOptions, lower_schema
 from constrained.grammars.json_schema.resolve.disjoint import EmptinessProver
 from constrained.grammars.json_schema.resolve.expand import DnfExpansion
 from constrained.grammars.json_schema.resolve.validate import InstanceValidator
@@ -109,7 +109,7 @@ def recogniser(grammar: ir.Grammar) -> ReferenceRecognizer | Recogniser:
 def test_a_case_accepts_its_instances_and_no_others(case: dict[str, Any]) -> None:
     schema, draft = json.loads(case["schema"]), case.get("draft")
     options = {name: case[name] for name in ("whitespace", "property_order") if name in case}
-    judge = recogniser(lower_schema(schema, draft=draft, **options).grammar)
+    judge = recogniser(lower_schema(schema, SchemaOptions(draft=draft, **options)).grammar)
     valid = validator(schema, draft).is_valid
     for text in case["accepted"]:
         assert judge.accepts(text.encode()), text
@@ -137,7 +137,7 @@ def test_the_small_validator_agrees(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", cases(refused=True))
 def test_a_case_is_refused_with_its_places(case: dict[str, Any]) -> None:
     with pytest.raises(ERRORS[case["error"]]) as caught:
-        lower_schema(json.loads(case["schema"]), draft=case.get("draft"))
+        lower_schema(json.loads(case["schema"]), SchemaOptions(draft=case.get("draft")))
     places = [problem.place for problem in caught.value.problems]
     if "places" in case:
         assert sorted(places) == sorted(case["places"])

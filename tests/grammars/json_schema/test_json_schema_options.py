@@ -20,7 +20,7 @@ from constrained import json_schema, python_type
 from constrained.automaton import compile
 from constrained.constraint import Constraint
 from constrained.errors import InvalidConstraint, RejectedValue, UnsupportedConstraint
-from constrained.grammars.json_schema import SCHEMA_DIALECTS, lower_schema
+from constrained.grammars.json_schema import SCHEMA_DIALECTS, SchemaOptions, lower_schema
 from constrained.testing.judge import ReferenceRecognizer
 from tests.support.examples import examples
 from tests.support.finite import byte_vocabulary
@@ -92,7 +92,7 @@ def test_options_of_the_lowering_are_refused_alike() -> None:
     wrong: list[dict[str, Any]] = [{"whitespace": "x"}, {"property_order": "x"}, {"unsupported": "x"}]
     for options in wrong:
         with pytest.raises(InvalidConstraint, match="'x' is not known"):
-            lower_schema(True, **options)
+            lower_schema(True, SchemaOptions(**options))
 
 
 def test_lines_and_separators() -> None:

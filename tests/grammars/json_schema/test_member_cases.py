@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from constrained.automaton import compile_grammar
 from constrained.grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint
-from constrained.grammars.json_schema import PropertyOrder, lower_schema
+from constrained.grammars.json_schema import PropertyOrder, SchemaOptions, lower_schema
 from constrained.grammars.json_schema.resolve import expand
 from constrained.grammars.json_schema.resolve.expand import DnfExpansion
 from tests.grammars.json_schema.official_suite import VOCABULARY
@@ -78,7 +78,9 @@ def check(schema: Any) -> bool:
     judge = Draft202012Validator(schema)
     for order in ("schema", "any"):
         try:
-            automaton = compile_grammar(lower_schema(schema, property_order=order).grammar, VOCABULARY)
+            automaton = compile_grammar(
+                lower_schema(schema, SchemaOptions(property_order=order)).grammar, VOCABULARY
+            )
         except ConstraintTooLarge:
             return False
         except UnsatisfiableConstraint:
@@ -130,7 +132,7 @@ def test_a_part_for_each_of_many_kinds_that_may_be_absent() -> None:
         ]
     }
     judge = Draft202012Validator(schema)
-    automaton = compile_grammar(lower_schema(schema, property_order="any").grammar, VOCABULARY)
+    automaton = compile_grammar(lower_schema(schema, SchemaOptions(property_order="any")).grammar, VOCABULARY)
     tags: list[dict[str, Any]] = [{}, {"kind": "other"}, {"kind": "kind 3"}, {"kind": "kind 22"}]
     parts: list[dict[str, Any]] = [
         {},

@@ -12,9 +12,14 @@ from typing import Any
 
 import pytest
 
-from constrained.grammars import ir, json_schema
-from constrained.grammars.errors import ConstraintError, ConstraintTooLarge, UnsupportedConstraint
-from constrained.grammars.json_schema import PropertyOrder, Whitespace, lower_schema
+from constrained.grammars import ir
+from constrained.grammars.errors import (
+    ConstraintError,
+    ConstraintTooLarge,
+    UnsatisfiableConstraint,
+    UnsupportedConstraint,
+)
+from constrained.grammars.json_schema import PropertyOrder, SchemaOptions, Whitespace, lower, lower_schema
 from constrained.grammars.packed import PackedRules
 from constrained.grammars.visit import children, fold, postorder
 from tests.support.examples import examples
@@ -288,19 +293,19 @@ def compares_items(grammar: ir.Grammar) -> bool:
 def both(schema: Any, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Any, Any]:
     """The grammar of the walk (or None), and that of the general lowering (or its error)."""
     walked: list[ir.Grammar | None] = []
-    walk = json_schema.lower_plain
+    walk = lower.lower_plain
 
     def refuse(*args: Any, **options: Any) -> None:
         walked.append(walk(*args, **options))
 
-    monkeypatch.setattr(json_schema, "lower_plain", refuse)
-    monkeypatch.setattr(json_schema, "_EQUAL_PARTS_FROM", 2**60)  # each place by itself
+    monkeypatch.setattr(lower, "lower_plain", refuse)
+    monkeypatch.setattr(lower, "_EQUAL_PARTS_FROM", 2**60)  # each place by itself
     try:
-        general: Any = lower_schema(schema, **options).grammar
+        general: Any = lower_schema(schema, SchemaOptions(**options)).grammar
     except (ConstraintError, ConstraintTooLarge) as error:
         general = error
     monkeypatch.undo()
-    return walked[0] if walked else None, general
+    return walked[-1] if walked else None, general
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -344,11 +349,8 @@ def test_what_is_handed_over_may_stand_anywhere(
         "$defs": definitions,
     }
     walked, general = both(whole, monkeypatch, property_order=order)
-    if (
-        walked is None
-    ):  # an error, identifiers with references, or objects that are compared may have a name twice
-        compared = isinstance(general, ir.Grammar) and compares_items(general) and order == "schema"
-        assert isinstance(general, Exception) or "$id" in json.dumps(schema) or compared
+    if walked is None:  # an error, or identifiers with references
+        assert isinstance(general, Exception) or "$id" in json.dumps(schema)
         return
     assert walked.rules.linked
     assert same(walked, general)
@@ -360,20 +362,24 @@ def test_identifiers_with_references_are_left_alone(monkeypatch: pytest.MonkeyPa
     assert isinstance(general, ir.Grammar)
 
 
-def test_items_that_are_compared_end_the_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("order", ORDERS)
+def test_no_name_comes_twice_where_items_are_compared(
+    order: PropertyOrder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     schema = {
         "type": "object",
         "properties": {
             "a": {"type": "array", "uniqueItems": True},
             "b": {"anyOf": [{"type": "object"}], "minProperties": 1},
+            "c": {"type": "object", "properties": {"d": True}, "minProperties": 3},
+            "e": {"type": "object", "patternProperties": {"^x": {"type": "string"}}},
+            "f": {"type": "object", "properties": {"g": True}, "additionalProperties": False},
         },
     }
-    walked, general = both(schema, monkeypatch)
-    assert walked is None
-    assert isinstance(general, ir.Grammar)
-    walked, general = both(schema, monkeypatch, property_order="any")
+    walked, general = both(schema, monkeypatch, property_order=order)
     assert walked is not None
     assert same(walked, general)
+    assert compares_items(general)
     assert "#/properties/a/uniqueItems" in [entry.pointer for entry in lower_schema(schema).report]
 
 
@@ -438,20 +444,25 @@ def test_random_schemas(draft: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert plain_ones
 
 
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"strict": True},
-        {"ensure_ascii": True},
-        {"additional_properties_default": False},
-        {"formats": False},
-        {"contents": {}},
-        {"excludes": ["x"]},
-        {"style": "qwen_xml"},
-    ],
-    ids=str,
+    "options", [{"additional_properties_default": False}, {"formats": False}, {"contents": {}}], ids=str
 )
-def test_options_that_change_the_language_are_not_plain(
+def test_options_of_the_walk(
+    options: dict[str, Any], order: PropertyOrder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for schema in (
+        PLAIN + NOT_PLAIN + [{"type": "object", "properties": {"a": {"type": "string", "format": "date"}}}]
+    ):
+        walked, general = both(schema, monkeypatch, property_order=order, **options)
+        if walked is None:  # closed, it has no value
+            assert isinstance(general, UnsatisfiableConstraint)
+        else:
+            assert same(walked, general), schema
+
+
+@pytest.mark.parametrize("options", [{"strict": True}, {"excludes": ["x"]}, {"style": "qwen_xml"}], ids=str)
+def test_options_that_the_walk_does_not_know(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string", "format": "date"}}}
@@ -471,7 +482,7 @@ def test_the_report_is_complete() -> None:
 def test_scalars_are_shared_between_schemas_but_not_between_drafts() -> None:
     def member(draft: str, **scalar: Any) -> ir.Expr:
         schema = {"type": "object", "properties": {"a": scalar}, "required": ["a"]}
-        body = lower_schema(schema, draft=draft).grammar.rules["#"]
+        body = lower_schema(schema, SchemaOptions(draft=draft)).grammar.rules["#"]
         assert isinstance(body, ir.Sequence)
         member = body.parts[1]
         assert isinstance(member, ir.Sequence)

@@ -24,7 +24,7 @@ from constrained.grammars.errors import (
     InvalidConstraint,
     UnsatisfiableConstraint,
 )
-from constrained.grammars.json_schema import lower_schema
+from constrained.grammars.json_schema import SchemaOptions, lower_schema
 from tests.grammars.json_schema.official_suite import VOCABULARY
 from tests.support.json_walks import is_distinct, walk
 from tests.support.random_schemas import RandomSchemas
@@ -83,7 +83,7 @@ def judge(draft: str, seed: int, *, instances: int = 12, walks: int = 2) -> Coun
     values = [drawn.near(schema) if i % 3 else drawn.instance() for i in range(instances)]
     try:
         automaton = compile_grammar(
-            lower_schema(schema, draft=draft, property_order="any").grammar, VOCABULARY
+            lower_schema(schema, SchemaOptions(draft=draft, property_order="any")).grammar, VOCABULARY
         )
     except UnsatisfiableConstraint:
         valid = [value for value in values if judges.verdict(value)]
@@ -113,7 +113,7 @@ def judge(draft: str, seed: int, *, instances: int = 12, walks: int = 2) -> Coun
 
 def test_the_judges_find_a_constraint_that_is_too_wide(monkeypatch: pytest.MonkeyPatch) -> None:
     anything = lower_schema(True)
-    monkeypatch.setitem(globals(), "lower_schema", lambda schema, **options: anything)
+    monkeypatch.setitem(globals(), "lower_schema", lambda schema, options: anything)
     with pytest.raises(AssertionError, match="False"):
         judge_all("7", range(5))
 

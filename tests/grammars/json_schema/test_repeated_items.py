@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from constrained.automaton import DEAD, compile_grammar
 from constrained.grammars.errors import UnsatisfiableConstraint, UnsupportedConstraint
-from constrained.grammars.json_schema import lower_schema
+from constrained.grammars.json_schema import SchemaOptions, lower_schema
 from constrained.grammars.json_schema.emit.repeated_items import MAX_COUNTED, MAX_VALUES
 from tests.grammars.json_schema.official_suite import VOCABULARY
 from tests.support.examples import examples
@@ -104,8 +104,10 @@ def test_two_items_are_equal(name: str) -> None:
     rng = random.Random(name)
     judge = Draft202012Validator({**schema, **EQUAL})
     # `jsonschema` compares an exponent's float like any number; whether a text of a number is written at all the plain schema says
-    plain = compile_grammar(lower_schema(schema, property_order="any").grammar, VOCABULARY)
-    automaton = compile_grammar(lower_schema({**schema, **EQUAL}, property_order="any").grammar, VOCABULARY)
+    plain = compile_grammar(lower_schema(schema, SchemaOptions(property_order="any")).grammar, VOCABULARY)
+    automaton = compile_grammar(
+        lower_schema({**schema, **EQUAL}, SchemaOptions(property_order="any")).grammar, VOCABULARY
+    )
     taken = 0
     for text in (*texts(rng, ITEMS.get(name, TEXTS)), *ARRAYS.get(name, ())):
         written = accepts(plain, text)
@@ -155,8 +157,8 @@ def test_the_shortest_way_to_the_end_is_one(name: str) -> None:
 def test_other_keywords_stand_beside_it(schema: dict[str, Any]) -> None:
     rng = random.Random(1)
     judge = Draft202012Validator(schema)
-    automaton = compile_grammar(lower_schema(schema, property_order="any").grammar, VOCABULARY)
-    plain = compile_grammar(lower_schema(True, property_order="any").grammar, VOCABULARY)
+    automaton = compile_grammar(lower_schema(schema, SchemaOptions(property_order="any")).grammar, VOCABULARY)
+    plain = compile_grammar(lower_schema(True, SchemaOptions(property_order="any")).grammar, VOCABULARY)
     for text in (
         *texts(rng, TEXTS),
         '{"x": [1, 1.0]}',

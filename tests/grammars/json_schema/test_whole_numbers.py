@@ -13,7 +13,7 @@ import pytest
 
 from constrained.automaton import compile_grammar
 from constrained.grammars.errors import UnsatisfiableConstraint
-from constrained.grammars.json_schema import lower_schema
+from constrained.grammars.json_schema import SchemaOptions, lower_schema
 from tests.grammars.json_schema.official_suite import VOCABULARY
 from tests.grammars.json_schema.test_random_schemas import Judges
 from tests.support.reading import accepts
@@ -42,7 +42,7 @@ def test_a_whole_number_is_judged_as_it_is_written(keyword: str) -> None:
         verdicts = {text: judges.verdict(json.loads(text)) for text in TEXTS}
         try:
             automaton = compile_grammar(
-                lower_schema(schema, draft="4", property_order="any").grammar, VOCABULARY
+                lower_schema(schema, SchemaOptions(draft="4", property_order="any")).grammar, VOCABULARY
             )
         except UnsatisfiableConstraint:
             assert not any(verdict for text, verdict in verdicts.items() if ".0" not in text), schema

@@ -1,0 +1,115 @@
+"""What may be asked of the grammar of a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from constrained.grammars import ir
+from constrained.grammars.errors import InvalidConstraint
+from constrained.grammars.json_schema.text.punctuation import (
+    JsonPunctuation,
+    Separators,
+    Whitespace,
+    gap_of,
+    punctuation_for,
+)
+
+PropertyOrder = Literal["schema", "any"]
+UnsupportedKeywordPolicy = Literal["refuse", "check"]
+
+_MOST_WHITESPACE = 100
+"""A greater `max_whitespace` means this one: nobody writes more."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SchemaOptions:
+    """The options of `constrained.grammars.json_schema.lower_schema`.
+
+    Attributes:
+        whitespace: ``"bounded"``, ``"none"``, ``"any"`` or ``"indent"``; see `constrained.grammars.json_schema.text.punctuation`.
+        draft: ``"4"``, ``"6"``, ``"7"``, ``"2019-09"`` or ``"2020-12"``; by default that of ``$schema``, or
+            else the newest.
+        property_order: ``"schema"``: members in the order of the schema; ``"any"``: members in every order.
+        registry: schemas outside of this one that references may name: a mapping from URIs to schemas, or a
+            `referencing.Registry`. The meta-schemas of the drafts are always there; the network never is.
+        separators: as `json.dumps` takes them: what is written between items and after keys, exactly.
+        ensure_ascii: True: characters beyond ASCII are written as escapes; False: only characters that JSON requires are
+            escaped; None: both are allowed.
+        additional_properties_default: False: objects with declared members allow no others, unless a keyword speaks
+            of them.
+        formats: False: ``format`` is an annotation, as it is in the newest drafts unless a validator enables
+            it.
+        strict: refuse keywords and formats that the dialect does not define, instead of taking them for annotations.
+        unsupported: ``"check"``: keywords that cannot be enforced are listed in `LoweredSchema.unchecked`;
+            ``"refuse"``: they are an error.
+        contents: grammars of strings by the names that `constrained.grammars.content.CONTENT_KEYWORD` uses, not yet escaped for
+            JSON. A grammar of one terminal may be combined with other keywords for strings, any other grammar stands
+            alone. None: that keyword is unknown, and so are the kinds of strings of Python types.
+        max_digits: digits that a number may have before its point, and after it; exponents are then below 200. Integers
+            between two bounds are not affected, and bounds and divisors with more digits raise the limit. None: no limit,
+            as the specification has it.
+        source_text: the text of which strings with ``x-span`` are spans; "": it is not known yet, and they are any strings.
+        require_grounding: narrow the schema to strings, numbers and dates that stand in that text: see
+            `constrained.grammars.json_schema.source.grounded`.
+        style: ``"json"``, or as `parameter_style` takes it: objects as the parameters of a tool call.
+        excludes: texts that no string without ``pattern`` and ``format`` and no name of a member contains, as it is
+            written.
+        max_whitespace: in place of `whitespace`, any white space of at most so many characters between two tokens.
+
+    Raises:
+        InvalidConstraint: an option has an unknown value.
+    """
+
+    whitespace: Whitespace = "bounded"
+    draft: str | None = None
+    property_order: PropertyOrder = "schema"
+    registry: Any = None
+    separators: Separators | None = None
+    ensure_ascii: bool | None = None
+    additional_properties_default: bool = True
+    formats: bool = True
+    strict: bool = False
+    unsupported: UnsupportedKeywordPolicy = "refuse"
+    contents: Mapping[str, Callable[[], ir.Grammar]] | None = None
+    max_digits: int | None = None
+    source_text: str | None = None
+    require_grounding: bool = False
+    style: str | Mapping[str, Any] = "json"
+    excludes: Sequence[str] = ()
+    max_whitespace: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, known in (("unsupported", UnsupportedKeywordPolicy), ("property_order", PropertyOrder)):
+            if getattr(self, name) not in get_args(known):
+                action = f"use {' or '.join(map(repr, get_args(known)))}"
+                raise InvalidConstraint(f"{name}={getattr(self, name)!r} is not known", action=action)
+
+    @property
+    def punctuation(self) -> JsonPunctuation:
+        """The terminals of the punctuation.
+
+        Raises:
+            InvalidConstraint: see `punctuation_for`.
+        """
+        return punctuation_for(self.whitespace, self.separators, self._most_whitespace)
+
+    @property
+    def gap(self) -> ir.Regex:
+        """White space between two tokens."""
+        return gap_of(self.whitespace, self._most_whitespace)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether members come in the order of the schema."""
+        return self.property_order == "schema"
+
+    @property
+    def closed(self) -> bool:
+        """Whether objects with declared members allow no others, unless a keyword speaks of them."""
+        return not self.additional_properties_default
+
+    @property
+    def _most_whitespace(self) -> int | None:
+        return None if self.max_whitespace is None else min(self.max_whitespace, _MOST_WHITESPACE)
