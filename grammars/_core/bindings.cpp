@@ -67,15 +67,9 @@ NB_MODULE(_core, m) {
                      "key_classes: collections.abc.Callable[[list[tuple[str, bool]], list[str]], "
                      "tuple[list[int], list[tuple[typing.Any, int]]] | None], ordered: bool, distinct: bool, closed: bool) -> None"))
         .def(
-            "lower", [](PlainTerminals& self, nb::handle schema, nb::callable scalar, nb::callable disjoint, nb::object general) {
-                return schemas::lower_plain(schema, self, std::move(scalar), std::move(disjoint), std::move(general));
-            },
-            "schema"_a, "scalar"_a, "disjoint"_a, "general"_a = nb::none(),
-            nb::sig("def lower(self, schema: object, scalar: collections.abc.Callable[[typing.Any], typing.Any], "
-                    "disjoint: collections.abc.Callable[[typing.Any, typing.Any], bool], general: typing.Any = None) -> "
-                    "tuple[bytes, tuple[typing.Any, ...], tuple[str, ...], bool] | None"),
+            "lower", [](PlainTerminals& self, nb::handle schema, nb::object general) { return schemas::lower_plain(schema, self, std::move(general)); },
+            "schema"_a, "general"_a,
+            nb::sig("def lower(self, schema: object, general: typing.Any) -> tuple[bytes, tuple[typing.Any, ...], tuple[str, ...], bool] | None"),
             "The packed rules of a document, their leaves and their names, and whether leaves call rules by their names; None if the\n"
-            "document is not plain. `scalar`: from a schema to the expression of its scalars, to a tuple of them if it allows other values\n"
-            "too, to False if it has no values, or to None; `disjoint`: whether two schemas are proved to have no value in common;\n"
-            "`general`: lowers what is not plain (`constrained.grammars.json_schema.emit.not_plain`).");
+            "document cannot be lowered so. `general`: lowers what is not plain (`constrained.grammars.json_schema.emit.not_plain`).");
 }

@@ -147,7 +147,7 @@ nb::object PlainLowering::general_scalars(PyObject* schema, bool limited) {
         if (!append_json(key, content) || !append_json(item, content)) return {};
     }
     if (const auto known = terminals_.scalars.find(content); known != terminals_.scalars.end()) return known->second;
-    nb::object exprs = scalar_(nb::handle(schema));
+    nb::object exprs = general_.attr("scalars")(nb::handle(schema));
     if (exprs.is_none()) return {};
     if (content.size() <= kLongestScalar && terminals_.scalars.size() < kMaxScalars) terminals_.scalars.emplace(content, exprs);
     return exprs;
@@ -270,7 +270,7 @@ bool PlainLowering::collect_branches(const Limits& limits, const std::string& po
         if (inner.count == 0) branch = {Py_True, ""};
         found.push_back(std::move(branch));
     }
-    const auto proved = [&](PyObject* one, PyObject* other) { return nb::cast<bool>(disjoint_(nb::handle(one), nb::handle(other))); };
+    const auto proved = [&](PyObject* one, PyObject* other) { return nb::cast<bool>(general_.attr("disjoint")(nb::handle(one), nb::handle(other))); };
     return !limits[Role::OneOf] || all_disjoint(schemas, types_of(limits[Role::Type]), *terminals_.keywords, proved);
 }
 
@@ -355,8 +355,8 @@ size_t PlainLowering::settle_productive(std::vector<bool>& productive) const {
     return left;
 }
 
-nb::object lower_plain(nb::handle document, PlainTerminals& terminals, nb::callable scalar, nb::callable disjoint, nb::object general) {
-    return PlainLowering(document, terminals, std::move(scalar), std::move(disjoint), std::move(general)).run();
+nb::object lower_plain(nb::handle document, PlainTerminals& terminals, nb::object general) {
+    return PlainLowering(document, terminals, std::move(general)).run();
 }
 
 }  // namespace schemas

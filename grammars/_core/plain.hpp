@@ -60,9 +60,8 @@ public:
 };
 
 /// The rules of a document: packed (flat_nodes.hpp), their leaves, and their names; None if the document is not plain.
-/// `scalar`: from a schema to the expression of its scalars; to a tuple of them if it allows other values too; to False if it has no
-/// values; or to None. `disjoint`: whether two schemas are proved to have no value in common. `general`: a
-/// `constrained.grammars.json_schema.emit.not_plain.NotPlain`, or None. With the rules: whether some are those of `general`, which call others by name.
-nb::object lower_plain(nb::handle document, PlainTerminals& terminals, nb::callable scalar, nb::callable disjoint, nb::object general);
+/// `general`: a `constrained.grammars.json_schema.emit.not_plain.NotPlain`. With the rules: whether some are those of `general`, which call
+/// others by name.
+nb::object lower_plain(nb::handle document, PlainTerminals& terminals, nb::object general);
 
 }  // namespace schemas

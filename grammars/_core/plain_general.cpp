@@ -8,7 +8,7 @@ namespace schemas {
 /// items below it.
 ExprNode PlainLowering::value(PyObject* schema, const Place& place) {
     const ExprNode node = ended_ ? kNone : plain_value(schema, place);
-    return node != kNone || ended_ || general_.is_none() || !PyDict_Check(schema) ? node : general_value(place.pointer());
+    return node != kNone || ended_ || !PyDict_Check(schema) ? node : general_value(place.pointer());
 }
 
 /// Whether the values of a schema may be one rule: it has no scalars, or it is alternatives.
@@ -50,8 +50,6 @@ nb::object PlainLowering::general() {
 ExprNode PlainLowering::general_value(const std::string& pointer) {
     if ((ended_ = identified_ && refers_)) return kNone;
     const nb::object found = general().attr("value")(pointer);
-    if (found.is_none()) ended_ = true;
-    if (ended_) return kNone;
     if (found.ptr() == Py_False) return kNever;
     const nb::object expr = found[0], name = found[1];
     const auto text = name.is_none() ? "" : utf8(name.ptr());
@@ -65,7 +63,7 @@ ExprNode PlainLowering::general_value(const std::string& pointer) {
 
 /// Leaves the body of a rule to the general lowering. False if it cannot have it.
 bool PlainLowering::hand_over(size_t at) {
-    if (ended_ || (identified_ && refers_) || general_.is_none() || rules_[at].name != rules_[at].pointer) return false;
+    if (ended_ || (identified_ && refers_) || rules_[at].name != rules_[at].pointer) return false;
     rules_[at].general = true, rules_[at].known_needs = false;
     return nb::cast<bool>(general().attr("enqueue")(rules_[at].pointer));
 }

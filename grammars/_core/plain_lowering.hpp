@@ -80,8 +80,8 @@ constexpr auto kArrays = {Role::Items, Role::MinItems, Role::MaxItems, Role::Uni
 
 class PlainLowering {
 public:
-    PlainLowering(nb::handle document, PlainTerminals& terminals, nb::callable scalar, nb::callable disjoint, nb::object general)
-        : root_(document.ptr()), terminals_(terminals), scalar_(std::move(scalar)), disjoint_(std::move(disjoint)), general_(std::move(general)) {
+    PlainLowering(nb::handle document, PlainTerminals& terminals, nb::object general)
+        : root_(document.ptr()), terminals_(terminals), general_(std::move(general)) {
         exprs_.fill(kNone);
     }
 
@@ -171,9 +171,8 @@ private:
 
     PyObject* const root_;
     PlainTerminals& terminals_;
-    const nb::callable scalar_, disjoint_;
-    const nb::object general_;  // lowers what is not plain; None: that ends the walk
-    bool asked_ = false, ended_ = false;  // it was asked; it cannot lower this document
+    const nb::object general_;  // lowers what is not plain; its errors end the walk
+    bool asked_ = false, ended_ = false;  // it may call back; it cannot lower this document
     std::unordered_set<PyObject*> not_plain_;
     FlatWriter out_;
     NameSpellings names_{terminals_, out_};

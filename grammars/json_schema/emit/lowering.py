@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge, Problem
@@ -33,23 +33,11 @@ from constrained.grammars.json_schema.source.document import SchemaDocument, Sch
 from constrained.grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
 from constrained.grammars.json_schema.text.punctuation import JsonPunctuation
 
+if TYPE_CHECKING:
+    from constrained.grammars.json_schema.emit.not_plain import NotPlain
+
 MAX_RULES = 200_000
 """Most rules of one grammar."""
-
-_ANY_CONTAINER: dict[tuple[JsonPunctuation, bool, bool, int | None], ir.Expr] = {}
-"""Objects and arrays without constraints, where no substring is excluded."""
-
-
-class WalkRules(Protocol):
-    """Says of which schemas the native walk makes the rules (`NotPlain`)."""
-
-    def call_of(self, node: SchemaNode) -> ir.Call | None:
-        """A call of the walk's rule of all values of a schema; None where it is made here."""
-        ...
-
-    def has_rule_of(self, name: str, disjunct: Conjunction) -> bool:
-        """Whether the walk makes the rule of a disjunct."""
-        ...
 
 
 class SchemaLowering:
@@ -130,7 +118,7 @@ class SchemaLowering:
         self.queue: deque[tuple[str, Conjunction, TypeConstraints]] = deque()
         self.conjunction_exprs: dict[SchemaNode | frozenset[SchemaNode], ir.Expr] = {}
         self.disjunct_exprs: dict[SchemaNode | frozenset[SchemaNode], ir.Expr] = {}
-        self.walk: WalkRules | None = None
+        self.walk: NotPlain | None = None
 
     def run(self) -> ir.Grammar:
         """The grammar of the document's root; it may still contain unproductive branches."""
@@ -156,9 +144,7 @@ class SchemaLowering:
         """Lowers until the queue is empty."""
         while self.queue:
             name, disjunct, constraints = self.queue.popleft()
-            self.rules[name] = (
-                self.containers(name, disjunct, constraints) if disjunct else self.anything(name)
-            )
+            self.rules[name] = self.containers(name, disjunct, constraints)
 
     def productive(self) -> set[str]:
         """Rules known to derive some text, without a walk over their expressions."""
@@ -258,18 +244,6 @@ class SchemaLowering:
             if constraints.min_items == 0 and not counted:
                 self.rule_dependencies[name] = []
         return parts[0] if len(parts) == 1 else ir.choice(*parts)
-
-    def anything(self, name: str) -> ir.Expr:
-        """Objects and arrays without constraints, cached across documents."""
-        key = self.punctuation, self.ordered_members, self.objects.distinct_names, self.scalars.max_digits
-        cached = not self.scalars.excluded.texts
-        container = _ANY_CONTAINER.get(key) if cached else None
-        if container is None:
-            container = self.containers(name, (), TypeConstraints())
-            if cached:
-                _ANY_CONTAINER[key] = container
-        self.rule_dependencies[name] = []
-        return container
 
 
 def productive_names(

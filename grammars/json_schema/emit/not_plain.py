@@ -8,12 +8,14 @@ other's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, Literal
 
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintError, ConstraintTooLarge
 from constrained.grammars.json_schema.emit.lowering import SchemaLowering, productive_names
 from constrained.grammars.json_schema.emit.objects import called_rules
+from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import Conjunction
 from constrained.grammars.json_schema.source.document import SchemaNode
 from constrained.grammars.transform.productive import productive_rules
@@ -22,10 +24,10 @@ _SCALARS = ("string", "number", "integer", "boolean", "null")
 
 
 class NotPlain:
-    """What the native walk over a document leaves to `SchemaLowering`.
+    """What the native walk over a document leaves to `SchemaLowering`: scalars with constraints, and what is not plain.
 
     An error, or a keyword that cannot be enforced, ends the walk: then the whole document is lowered without it, and raises it. So do
-    items that are compared as they are written (`ItemsAreCompared`): then no object may have a name twice, which the walk does not know.
+    items that are compared as they are written (`ItemsAreCompared`) while objects may have a name twice.
 
     Args:
         general: makes the lowering.
@@ -36,26 +38,70 @@ class NotPlain:
         self._general = general
         self._equal = equal
         self._start: ir.Expr = ir.EMPTY_LANGUAGE
+        self._branches: dict[int, SchemaNode] = {}
+
+    @cached_property
+    def _lowering(self) -> SchemaLowering:
+        return self._general()
+
+    def release(self) -> None:
+        """Frees the lowering; see `SchemaLowering.release`."""
+        if "_lowering" in vars(self):
+            self._lowering.release()
 
     # ------------------------------------------------------------ for the walk
 
+    def scalars(self, schema: Any) -> ir.Expr | tuple[ir.Expr, ...] | Literal[False] | None:
+        """The scalars of a schema, as one expression if it allows no others; False if there are none; None if they are not plain."""
+        lowering = self._lowering
+        root, diagnostics = lowering.document.root, lowering.diagnostics
+        conjunction = (SchemaNode(schema, "#/a scalar", root, root.base),)
+        found: ir.Expr | tuple[ir.Expr, ...]
+        rules, conflicts = len(lowering.rules), len(diagnostics.conflicts)
+        if not lowering.expansion.parse_schema(conjunction[0]).limits:
+            return None  # every value: an unknown format, for one
+        constraints = lowering.expansion.constraints_of(conjunction)
+        if constraints.enum_values is None and constraints.types & (f.ARRAY | f.OBJECT):
+            diagnostics.note_unsupported(constraints)
+            found = tuple(lowering.scalars.scalars(conjunction, constraints))
+        else:
+            found = lowering.conjunction_expr(conjunction)
+        if (
+            diagnostics.problems or len(lowering.rules) != rules
+        ):  # all scalars have one place for their problems
+            return None
+        if found is ir.EMPTY_LANGUAGE:
+            diagnostics.conflicts.clear()
+            return False
+        return None if len(diagnostics.conflicts) > conflicts else found
+
+    def disjoint(self, one: Any, other: Any) -> bool:
+        """Whether two schemas are proved to have no value in common."""
+        nodes, root = self._branches, self._lowering.document.root
+        for schema in (one, other):
+            if id(schema) not in nodes:
+                nodes[id(schema)] = SchemaNode(schema, f"#/branch {len(nodes)}", root, root.base)
+        try:
+            return self._lowering.expansion.prover.are_disjoint(nodes[id(one)], nodes[id(other)])
+        except (ConstraintError, ConstraintTooLarge, RecursionError):
+            return False
+
     def attach(self, rule_of: Callable[[Any, str], str | None], has_rule: Callable[[Any, str], bool]) -> None:
-        """Sets how to ask the walk: for the one rule that a schema at a place consists of; whether it makes the rule of that place."""
+        """Sets how to ask the walk: for the one rule that a schema at a place consists of; whether it makes the rule of that place.
+
+        From now on the nodes of the document are made, of which `SchemaLowering` shares those with the same text.
+        """
         self._rule_of = rule_of
         self._has_rule = has_rule
-        self._lowering = self._general()
         self._lowering.walk = self
         self._lowering.document.share(self._equal())
 
-    def value(self, pointer: str) -> tuple[ir.Expr | None, str | None] | Literal[False] | None:
+    def value(self, pointer: str) -> tuple[ir.Expr | None, str | None] | Literal[False]:
         """The values of the schema at a place: their expression (None: a call), and a rule that suffices for them to have a text.
 
-        False: there are none. None: the walk ends.
+        False: there are none.
         """
-        try:
-            expr = self._lowering.conjunction_expr((self._lowering.document.at(pointer),))
-        except (ConstraintError, ConstraintTooLarge, RecursionError):
-            return None
+        expr = self._lowering.conjunction_expr((self._lowering.document.at(pointer),))
         if expr is ir.EMPTY_LANGUAGE:
             return False
         if pointer == "#":
@@ -65,23 +111,16 @@ class NotPlain:
     def enqueue(self, pointer: str) -> bool:
         """Queues the rule of the arrays and objects of a schema; False: the walk ends."""
         lowering = self._lowering
-        try:
-            node = lowering.document.at(pointer)
-            if not lowering.expansion.parse_schema(node).is_flat:
-                return False
-            lowering.enqueue(pointer, (node,), lowering.expansion.constraints_of((node,)))
-        except (ConstraintError, ConstraintTooLarge, RecursionError):
+        node = lowering.document.at(pointer)
+        if not lowering.expansion.parse_schema(node).is_flat:
             return False
+        lowering.enqueue(pointer, (node,), lowering.expansion.constraints_of((node,)))
         return True
 
     def lower_queued(self) -> bool:
         """Lowers all that is queued; False: the walk ends."""
-        lowering = self._lowering
-        try:
-            lowering.lower_queued()
-        except (ConstraintError, ConstraintTooLarge, RecursionError):
-            return False
-        return not lowering.diagnostics.problems
+        self._lowering.lower_queued()
+        return not self._lowering.diagnostics.problems
 
     @property
     def rules(self) -> dict[str, ir.Expr]:

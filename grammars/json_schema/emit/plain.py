@@ -12,7 +12,7 @@ from __future__ import annotations
 import atexit
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
-from typing import Any, Literal
+from typing import Any
 
 from constrained.grammars import ir
 from constrained.grammars._core import PlainTerminals
@@ -20,9 +20,7 @@ from constrained.grammars.errors import ConstraintError, ConstraintTooLarge
 from constrained.grammars.json_schema.emit.lowering import SchemaLowering
 from constrained.grammars.json_schema.emit.not_plain import NotPlain
 from constrained.grammars.json_schema.emit.scalars import BOOLEAN, NULL, STRING, unbounded_numbers
-from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.dialects import SchemaDialect
-from constrained.grammars.json_schema.source.document import SchemaNode
 from constrained.grammars.json_schema.source.key_classes import partition_keys
 from constrained.grammars.json_schema.text.patterns import ecma_pattern
 from constrained.grammars.json_schema.text.punctuation import JsonPunctuation
@@ -63,71 +61,24 @@ def lower_plain(
     Raises:
         ItemsAreCompared: see there.
     """
-    lowering: SchemaLowering | None = None
-    nodes: dict[int, SchemaNode] = {}
-
-    def shared_lowering() -> SchemaLowering:
-        nonlocal lowering
-        lowering = lowering or general()
-        return lowering
-
-    def scalars(schema: Any) -> ir.Expr | tuple[ir.Expr, ...] | Literal[False] | None:
-        return _scalars(schema, shared_lowering())
-
-    def disjoint(one: Any, other: Any) -> bool:
-        lowering = shared_lowering()
-        root = lowering.document.root
-        for schema in (one, other):
-            if id(schema) not in nodes:
-                nodes[id(schema)] = SchemaNode(schema, f"#/branch {len(nodes)}", root, root.base)
-        try:
-            return lowering.expansion.prover.are_disjoint(nodes[id(one)], nodes[id(other)])
-        except (ConstraintError, ConstraintTooLarge, RecursionError):
-            return False
-
     terminals = _terminals(dialect, punctuation, ordered, distinct_names or not ordered, closed, max_digits)
+    rest = NotPlain(general, equal)
     try:
-        found = terminals.lower(schema, scalars, disjoint, NotPlain(shared_lowering, equal))
+        found = terminals.lower(schema, rest)
+    except (ConstraintError, ConstraintTooLarge, RecursionError):
+        return None  # lowered whole, the document raises what names all of its places
     finally:
-        if lowering is not None:
-            lowering.release()
+        rest.release()
     if found is None:
         return None
     rules = PackedRules(*found)
     return ir.Grammar(rules, rules.start)
 
 
-def _scalars(schema: Any, lowering: SchemaLowering) -> ir.Expr | tuple[ir.Expr, ...] | Literal[False] | None:
-    """The scalars of a schema, as one expression if it allows no others; False if there are none; None if they are not plain."""
-    root, diagnostics = lowering.document.root, lowering.diagnostics
-    conjunction = (SchemaNode(schema, "#/a scalar", root, root.base),)
-    found: ir.Expr | tuple[ir.Expr, ...]
-    before = len(lowering.rules), len(diagnostics.conflicts)
-    try:
-        if not lowering.expansion.parse_schema(conjunction[0]).limits:
-            return None  # every value: an unknown format, for one
-        constraints = lowering.expansion.constraints_of(conjunction)
-        if constraints.enum_values is None and constraints.types & (f.ARRAY | f.OBJECT):
-            diagnostics.note_unsupported(constraints)
-            found = tuple(lowering.scalars.scalars(conjunction, constraints))
-        else:
-            found = lowering.conjunction_expr(conjunction)
-    except (ConstraintError, ConstraintTooLarge, RecursionError):  # an enumerated value may be nested deeply
-        return None
-    if (
-        diagnostics.problems or len(lowering.rules) != before[0]
-    ):  # all scalars have one place for their problems
-        return None
-    if found is ir.EMPTY_LANGUAGE:
-        diagnostics.conflicts.clear()
-        return False
-    return None if len(diagnostics.conflicts) > before[1] else found
-
-
 def _key_classes(
     punctuation: JsonPunctuation, distinct: bool, sources: list[tuple[str, bool]], names: list[str]
 ) -> tuple[list[int], list[tuple[ir.Expr, int]]] | None:
-    """What the patterns of ``patternProperties`` say of keys; None if some key may match two, or an error is to be raised.
+    """What the patterns of ``patternProperties`` say of keys; None if some key may match two.
 
     Args:
         punctuation: as in `lower_plain`.
@@ -139,13 +90,10 @@ def _key_classes(
         by name, the number of the pattern that it matches (-1: none); the disjoint classes of the other keys, each as the
         expression of its keys and the number of the pattern that they match.
     """
-    try:
-        patterns = [ecma_pattern(source) for source, _ in sources]
-        matches = [[i for i, pattern in enumerate(patterns) if pattern.matches(name)] for name in names]
-        forbidden = {pattern for pattern, (_, never) in zip(patterns, sources, strict=True) if never}
-        classes = partition_keys(patterns, forbidden, "")
-    except (ConstraintError, ConstraintTooLarge, RecursionError):
-        return None
+    patterns = [ecma_pattern(source) for source, _ in sources]
+    matches = [[i for i, pattern in enumerate(patterns) if pattern.matches(name)] for name in names]
+    forbidden = {pattern for pattern, (_, never) in zip(patterns, sources, strict=True) if never}
+    classes = partition_keys(patterns, forbidden, "")
     if any(len(found) > 1 for found in matches) or any(len(keys.matched) > 1 for keys in classes):
         return None
     exprs: list[tuple[ir.Expr, int]] = []
