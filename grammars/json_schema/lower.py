@@ -250,7 +250,7 @@ def _require_known(report: KeywordReport) -> None:
 
 def _require_values(lowering: SchemaLowering, grammar: ir.Grammar) -> None:
     """Checks that some value satisfies the schema."""
-    if grammar.start in productive_rules(grammar.rules, lowering.productive()):
+    if grammar.start in productive_rules(grammar.rules):
         return
     conflicts = list(lowering.diagnostics.conflicts.values())[:_MAX_CONFLICTS]
     reason = "every value would have to contain itself: the schema is endlessly recursive"

@@ -7,7 +7,6 @@ may be nested to any depth.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from constrained.grammars import ir
@@ -54,7 +53,6 @@ class SchemaLowering:
     Attributes:
         diagnostics: keywords that cannot be enforced, and contradictions.
         rules: the rules so far, in order of discovery.
-        rule_dependencies: by rule, the rules that suffice for it to derive some text.
     """
 
     def __init__(
@@ -114,7 +112,6 @@ class SchemaLowering:
             punctuation,
             may_compare=distinct_names or not ordered,
         )
-        self.rule_dependencies: dict[str, list[str]] = {}
         self.queue: deque[tuple[str, Conjunction, TypeConstraints]] = deque()
         self.conjunction_exprs: dict[SchemaNode | frozenset[SchemaNode], ir.Expr] = {}
         self.disjunct_exprs: dict[SchemaNode | frozenset[SchemaNode], ir.Expr] = {}
@@ -144,11 +141,7 @@ class SchemaLowering:
         """Lowers until the queue is empty."""
         while self.queue:
             name, disjunct, constraints = self.queue.popleft()
-            self.rules[name] = self.containers(name, disjunct, constraints)
-
-    def productive(self) -> set[str]:
-        """Rules known to derive some text, without a walk over their expressions."""
-        return productive_names(self.rules, self.rule_dependencies)
+            self.rules[name] = self.containers(disjunct, constraints)
 
     def conjunction_expr(self, conjunction: Conjunction) -> ir.Expr:
         """The expression of the values of a conjunction."""
@@ -230,29 +223,11 @@ class SchemaLowering:
                 action="split the schema",
             )
 
-    def containers(self, name: str, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
+    def containers(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
         """The objects and arrays of a disjunct."""
         parts: list[ir.Expr] = []
         if constraints.types & f.OBJECT:
-            expr, dependencies = self.objects.object(disjunct, constraints)
-            if dependencies is not None:
-                self.rule_dependencies[name] = dependencies
-            parts.append(expr)
+            parts.append(self.objects.object(disjunct, constraints))
         if constraints.types & f.ARRAY:
             parts.append(self.arrays.array(disjunct, constraints))
-            counted = constraints.contains_constraints or constraints.repeated_items
-            if constraints.min_items == 0 and not counted:
-                self.rule_dependencies[name] = []
         return parts[0] if len(parts) == 1 else ir.choice(*parts)
-
-
-def productive_names(
-    rules: dict[str, ir.Expr], dependencies: Mapping[str, Sequence[str]], known: Iterable[str] = ()
-) -> set[str]:
-    """Rules known to derive some text, and those of which all dependencies are."""
-    names = set(known)
-    for name in reversed(rules):  # callers usually precede the rules that they call
-        needs = dependencies.get(name)
-        if needs is not None and names.issuperset(needs):
-            names.add(name)
-    return names

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintError, ConstraintTooLarge
-from constrained.grammars.json_schema.emit.lowering import SchemaLowering, productive_names
+from constrained.grammars.json_schema.emit.lowering import SchemaLowering
 from constrained.grammars.json_schema.emit.objects import called_rules
 from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import Conjunction
@@ -129,9 +129,8 @@ class NotPlain:
 
     def productive(self, known: list[str]) -> set[str]:
         """The rules known to derive some text, if others do; "start": so are the values of the document, if they were lowered here."""
-        dependencies = self._lowering.rule_dependencies
         rules = {"start": self._start, **self._lowering.rules}
-        return productive_rules(rules, productive_names(rules, dependencies, known)).intersection(rules)
+        return productive_rules(rules, known).intersection(rules)
 
     # ------------------------------------------------------------ for the lowering
 

@@ -62,31 +62,23 @@ class ObjectLowering:
         self.distinct_names = distinct_names
         self.negated_object_count = 0
 
-    def object(self, disjunct: Conjunction, constraints: TypeConstraints) -> tuple[ir.Expr, list[str] | None]:
-        """The objects of a disjunct.
-
-        Returns:
-            The expression, and the rules that suffice for it to derive some text; None where that is not known.
-        """
+    def object(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
+        """The objects of a disjunct."""
         place = disjunct[0].pointer if disjunct else "#"
         if constraints.negated_objects:
-            return self.negated_object_expr(disjunct, constraints, place), None
+            return self.negated_object_expr(disjunct, constraints, place)
         names = declared_names(constraints)
         spend(1 + len(names) // 2, place)
         required = frozenset(constraints.required)
         members: list[PropertyMember] = []
-        rules: list[str] = []
         for name, schemas in zip(names, schemas_of_members(constraints, names), strict=True):
             allowed = self.oracle.key_allowed(constraints.property_names, name)
             value = self.member_value(name, schemas) if allowed else ir.EMPTY_LANGUAGE
             is_required = name in required
-            if is_required:
-                if value is ir.EMPTY_LANGUAGE:
-                    self.diagnostics.conflict(
-                        disjunct, f"the property {name!r} is required, and no value of it is allowed"
-                    )
-                    return ir.EMPTY_LANGUAGE, None
-                rules += called_rules(value)
+            if is_required and value is ir.EMPTY_LANGUAGE:
+                reason = f"the property {name!r} is required, and no value of it is allowed"
+                self.diagnostics.conflict(disjunct, reason)
+                return ir.EMPTY_LANGUAGE
             members.append(PropertyMember(name, is_required, value))
         low, high = constraints.min_properties, constraints.max_properties
         at_least = max(low, len(required))
@@ -94,7 +86,7 @@ class ObjectLowering:
             self.diagnostics.conflict(
                 disjunct, f"at most {high} properties are allowed, and at least {at_least} are required"
             )
-            return ir.EMPTY_LANGUAGE, None
+            return ir.EMPTY_LANGUAGE
         others = [
             (
                 self.oracle.allowed_keys(constraints.property_names, keys),
@@ -105,8 +97,7 @@ class ObjectLowering:
         ]
         if others:
             require_few_distinct(disjunct, "minProperties", low - len(required))
-        expr = self.object_of(members, others, low, high)
-        return expr, rules if low <= len(required) else None
+        return self.object_of(members, others, low, high)
 
     def member_value(self, name: str, schemas: Conjunction) -> ir.Expr:
         """What follows the key of a declared member."""

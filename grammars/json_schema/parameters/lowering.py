@@ -101,7 +101,7 @@ class ParameterLowering:
                 raise self._unsupported(
                     rule_name(disjunct), "lists whole values, which have no markup of their own"
                 )
-            bodies.append(self.objects.object(disjunct, constraints)[0])
+            bodies.append(self.objects.object(disjunct, constraints))
         if cases and not bodies:
             raise self._unsupported("#", "allows no object, and only an object has parameters")
         rules = self.json.rules
@@ -117,7 +117,7 @@ class ParameterLowering:
             if self.queue:
                 name, disjunct, constraints = self.queue.popleft()
                 if constraints.types & f.OBJECT:
-                    self.json.rules[name] = self.inner.object(disjunct, constraints)[0]
+                    self.json.rules[name] = self.inner.object(disjunct, constraints)
                 else:
                     self.json.rules[name] = self._array(disjunct, constraints)
 
@@ -312,7 +312,7 @@ class ParameterLowering:
         name = f"{rule_name(disjunct)} as JSON {constraints.types & _CONTAINERS}"
         if name not in self.json.rules:
             self.json.rules[name] = ir.EMPTY_LANGUAGE
-            self.json.rules[name] = self.json.containers(name, disjunct, constraints)
+            self.json.rules[name] = self.json.containers(disjunct, constraints)
         return ir.Call(name)
 
     def _unsupported(self, place: str, reason: str) -> UnsupportedConstraint:
@@ -344,7 +344,7 @@ class _ParameterObjects(ObjectLowering):
         self.any_name = punctuation.style.other_names is not None
         self.place = "#"
 
-    def object(self, disjunct: Conjunction, constraints: TypeConstraints) -> tuple[ir.Expr, list[str] | None]:
+    def object(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
         """The objects of a disjunct, parameter by parameter."""
         self.place = rule_name(disjunct)
         if constraints.negated_objects:
