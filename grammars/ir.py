@@ -26,10 +26,8 @@ from typing import Literal as OneOf
 from constrained.grammars.errors import ConstraintTooLarge, Problem
 
 MAX_CODE_POINT = 0x10FFFF
-MAX_MODULUS = 2**60
-"""Greatest modulus of a `DecimalMultiple`."""
-MAX_COMMON_MODULUS, MAX_EXCLUDED_MODULI = 1 << 120, 64
-"""Bounds of what a `DecimalMultiple` excludes."""
+MAX_REMAINDERS = 4096
+"""Most remainders that a `DecimalMultiple` tells apart: each is a state for each number of digits that follow."""
 MAX_COUNT = 2**31 - 2
 """Greatest lower bound of a repetition. A greater upper bound means no bound, as no string is that long."""
 
@@ -124,7 +122,7 @@ class DecimalMultiple(Regex):
     multiple of `modulus`; digits after those places are zeros, at most `zeros` of them, or not all of them are zeros.
 
     Attributes:
-        modulus: from 1 to `MAX_MODULUS`.
+        modulus: at least 1.
         residue: the digits read before as a whole number, modulo `modulus` and `excluded`: their least common multiple.
         low, high: number of digits up to the point (no upper bound when `high` is None); after the point 0 or 1, and
             None.
@@ -132,8 +130,8 @@ class DecimalMultiple(Regex):
         form: ``"whole"`` (digits only), ``"number"`` (digits, optionally with a fraction), or ``"fraction"`` (the
             point has been read).
         zeros: None: any number of them.
-        excluded: at most `MAX_EXCLUDED_MODULI` up to `MAX_MODULUS`, of which no number is a multiple; none divides `modulus`, and the
-            least common multiple of all is below `MAX_COMMON_MODULUS`.
+        excluded: no number is a multiple of these; none divides `modulus`, and the least common multiple of all, `modulus` included,
+            is at most `MAX_REMAINDERS`.
         beyond: the digits after `places` may be any, but for zeros alone; `modulus` is 1 then, and nothing is excluded.
         packed: all of these as bytes, for the core.
     """
@@ -175,10 +173,8 @@ class DecimalMultiple(Regex):
         self.beyond = beyond
         most, padding = (2**32 - 1 if count is None else count for count in (high, zeros))
         code = ("whole", "number", "fraction").index(form) + 4 * beyond
-        higher, lower = divmod(residue, 2**64)
-        self.packed = struct.pack("<QQIIIII", modulus, lower, low, most, places, code, padding)
-        if excluded:
-            self.packed += struct.pack(f"<{1 + len(excluded)}Q", higher, *excluded)
+        numbers = (modulus, residue, low, most, places, code, padding, *excluded)
+        self.packed = struct.pack(f"<QQIIIII{len(excluded)}Q", *numbers)
 
 
 class Substring(Regex):

@@ -42,7 +42,6 @@ private:
         uint32_t without_heads = kUnset;  // see `interchangeable`
         uint32_t least_reach = 0, reach = kUnset;  // of `without_heads`: a lower bound, and itself
         uint32_t ahead = kUnset;          // in `aheads_`
-        uint32_t behind_number = kUnset;  // see `in_number_of`
         ByteSet first;  // bytes that may come next
     };
 
@@ -94,18 +93,6 @@ private:
     bool may_be_nearer(uint32_t state, uint8_t byte);
     const TokenSet* within_budget(uint32_t state, uint32_t budget) final;
     std::pair<uint8_t, uint32_t> step_nearer(uint32_t state) final;
-    /// A place inside of numbers, see number_states.cpp.
-    struct InNumber {
-        NumberRests numbers;
-        uint32_t behind;  // the state of what follows where a number may end here; kDead if none may
-    };
-    bool apart_from_numbers(uint32_t state);
-    InNumber in_number_of(uint32_t state);
-    InNumber here(NumberRests numbers);
-    uint32_t without_numbers(uint32_t state) final;
-    std::optional<uint32_t> skip(uint32_t state, std::vector<uint8_t>& text) final;
-    bool place_completes_within(const InNumber& place, uint32_t budget);
-    bool keep_numbers_within(const PlacesBelow& top, uint32_t budget, uint32_t* out, std::vector<PlacesBelow>& left) final;
     bool lengths_are_least() const final { return true; }
     // Where values must differ, each value is a set of its own.
     uint32_t longest_spelled() const final { return exprs_.tracks_distinct() ? kLongText / 16 : kLongText; }

@@ -123,7 +123,6 @@ protected:
     static constexpr uint32_t kStartFuel = 1'000'000, kSpellingFuel = 100'000, kCountingFuel = 1u << 14;
     static constexpr uint32_t kMaskFuel = 1u << 15;  // bytes of completions that one mask within a budget may spell
     static constexpr uint32_t kSpelledInStep = 8;    // of them, in a step of work
-    static constexpr uint32_t kNumberCost = 4;       // of them, for the digits that complete a number (`skip`)
 
     struct Item {
         RegexId residual;
@@ -170,7 +169,6 @@ protected:
         uint32_t nearer = kUnset;  // the next state of the canonical completion, under the lock; kDead: see `completion`
         uint8_t nearer_byte = 0;
         Rest rest = Rest::Unknown;
-        bool plain = false;  // surely inside of no number whose digits are read by `keep_numbers_within`
     };
 
     /// `limit`: bytes above which memos are evicted, and contents of states collected.
@@ -191,16 +189,6 @@ protected:
     uint32_t token_next(uint32_t state, uint32_t token);
     uint32_t completion(uint32_t state);
     uint32_t nearer(uint32_t state);
-    /// A canonical completion, as far as tokens reach from its first place, or to its end.
-    struct Way {
-        uint32_t from = kDead, number = 0;  // of the mask within a budget that asked for it
-        std::vector<uint8_t> text;
-        std::vector<uint32_t> fewest;  // tokens from each place on, also behind the last byte; none if it is not spelled
-    };
-    Way way_of(uint32_t state);
-    bool ahead(uint32_t state, std::vector<uint8_t>& text, uint32_t& next);
-    uint32_t fewest_tokens(std::span<const uint8_t> text, std::span<const uint32_t> fewest, size_t from) const;
-    uint32_t count_before(std::span<const uint8_t> text, uint32_t end);
     bool few_texts_follow(uint32_t state);
     bool count_exactly(uint32_t state);
     void count_exactly_on(std::span<const uint32_t> way);
@@ -267,27 +255,14 @@ protected:
     virtual void keep_within(uint32_t state, uint32_t budget, std::span<const uint32_t> places, uint32_t* out);
     bool keep_many_within(uint32_t state, uint32_t budget, std::span<const uint32_t> places, uint32_t* out);
     virtual uint32_t forks_of(uint32_t) const { return 0; }
-    /// Where few of the states inside a number come twice, none is made on its canonical completion as far as where it may end:
-    /// appends the bytes up to there, and returns the state there. Else nothing.
-    virtual std::optional<uint32_t> skip(uint32_t, std::vector<uint8_t>&) { return std::nullopt; }
-    /// The state of what follows a number, where it may end and that is the shortest completion: further digits cannot make a shorter one.
-    virtual uint32_t without_numbers(uint32_t state) { return state; }
     /// The state whose canonical completion and count a state has.
-    uint32_t standing(uint32_t state) {
-        if (reads_heads(state)) return interchangeable(state, 0);
-        return heads_[state].plain ? state : without_numbers(state);
-    }
+    uint32_t standing(uint32_t state) { return reads_heads(state) ? interchangeable(state, 0) : state; }
     /// Places of the trie's order that are below a node, and the state before them.
     struct PlacesBelow {
         uint32_t node, state, depth;
         bool past_exit;  // a head may have ended
         std::span<const uint32_t> places;
     };
-    /// `keep_within` inside such a number; what is behind it is added to `left`. False for another state.
-    virtual bool keep_numbers_within(const PlacesBelow& top, uint32_t, uint32_t*, std::vector<PlacesBelow>&) {
-        heads_[top.state].plain = true;
-        return false;
-    }
     /// Whether a byte may cost much: a search (`RegexStore::needs_search`), or one step for each of many items.
     virtual bool needs_search(uint32_t) const { return false; }
     /// Whether `interchangeable` may return another state for it.
@@ -353,8 +328,6 @@ protected:
     TokenSet scratch_;
     std::vector<uint32_t> spelled_by_;  // by state: the last mask within a budget that spelled it, see `affordable`
     uint32_t masks_within_ = 0;         // number of these masks
-    Way way_behind_;                    // of `count_before`
-    std::vector<uint8_t> passed_;       // bytes that nobody reads
     uint32_t fuel_left_ = kMaskFuel;    // of the current one
     std::unordered_map<uint32_t, Spelled> spelled_;
     uint32_t real_tokens_ = 0, spelling_fuel_ = 0;

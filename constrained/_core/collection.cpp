@@ -375,7 +375,7 @@ uint32_t BaseAutomaton::new_id() {
     free_ids_.pop_back();
     heads_[id].max_remaining = 0;
     heads_[id].length = kInfinite;
-    heads_[id].accepts = heads_[id].plain = false;
+    heads_[id].accepts = false;
     heads_[id].mask.store(kUnset, std::memory_order_relaxed);
     return id;
 }

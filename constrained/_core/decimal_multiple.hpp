@@ -1,6 +1,6 @@
 // The rest of a decimal number that is a multiple of another one, and of none of some others.
 //
-// The remainder represents the digits read so far, so a residual is a few numbers however large the modulus is. A number with
+// The remainder represents the digits read so far, and there are few of them (`Moduli::kMost`). A number with
 // digits after the point is a whole number of units 10^-places; digits after these places must be zeros, or must not all be.
 // What is excluded is told apart by the same remainder: which numbers end a text is arithmetic, and no search.
 // Thread safety: plain data.
@@ -14,19 +14,15 @@ namespace core {
 
 /// What a number must be a multiple of, and what it must not be a multiple of, in units of 10^-places.
 struct Moduli {
-    using Wide = unsigned __int128;
-    static constexpr uint64_t kMost = uint64_t{1} << 60;    ///< of each of them
-    static constexpr uint32_t kMostBits = 120;              ///< of their common multiple
-    static constexpr uint32_t kMostExcluded = 64;
+    static constexpr uint64_t kMost = 4096;   ///< of their common multiple
 
     uint64_t modulus;                ///< at least 1
     std::vector<uint64_t> excluded;  ///< none of which divides `modulus`
-    Wide common;                     ///< the least common multiple of all: so many remainders are told apart
+    uint64_t common;                 ///< the least common multiple of all: so many remainders are told apart
     uint32_t tens;                   ///< of none of them 2 or 5 is a factor more often
 };
 
 struct DecimalMultiple {
-    using Wide = Moduli::Wide;
     enum class Form : uint32_t {
         Whole,     ///< digits
         Number,    ///< digits, then optionally a point and at least one digit
@@ -34,11 +30,10 @@ struct DecimalMultiple {
     };
     static constexpr uint32_t kRemaindersInStep = 8;  ///< that are computed in a step of work
     static constexpr uint32_t kPacked = 36;        ///< bytes of one that excludes nothing
-    static constexpr uint32_t kPackedHigher = 8;   ///< and of the higher part of a residue, if it excludes something
     static constexpr uint32_t kPackedExcluded = 8;  ///< and of each excluded modulus
 
     const Moduli* of;  ///< not owned; equal ones are one object
-    uint64_t residue, residue_high;  ///< the digits read so far, as a whole number, modulo `of->common`
+    uint64_t residue;  ///< the digits read so far, as a whole number, modulo `of->common`
     uint32_t low;      ///< minimum number of further digits before the point; 0 or 1 in a fraction
     uint32_t high;     ///< maximum number, or `kInfinite`; always `kInfinite` in a fraction
     uint32_t places;   ///< remaining decimal places; 0 for whole numbers; `kInfinite` behind such a digit
@@ -54,7 +49,7 @@ struct DecimalMultiple {
     static DecimalMultiple read(std::span<const uint8_t> bytes, const Moduli& of);
     /// Whether so many bytes may be a packed multiple.
     static bool may_be_packed(size_t size) {
-        return size == kPacked || (size > kPacked + kPackedHigher && (size - kPacked - kPackedHigher) % kPackedExcluded == 0);
+        return size >= kPacked && (size - kPacked) % kPackedExcluded == 0;
     }
 
     // Each of the following adds to `remainders` how many of them it computed.
@@ -62,10 +57,7 @@ struct DecimalMultiple {
     /// Whether the digits read so far are such a number.
     bool complete(uint64_t& remainders) const { return low == 0 && beyond == 0 && ends(0, places, remainders); }
     /// Bytes of the shortest completion, 0 where it is complete; `kInfinite` if there is none.
-    /// `least`: it is known to have as many bytes.
-    uint32_t min_length(uint64_t& remainders, uint32_t least = 0) const;
-    /// The shortest completion, which there has to be; the least of them by their bytes.
-    std::string shortest(uint64_t& remainders) const;
+    uint32_t min_length(uint64_t& remainders) const;
 
     /// The state after a byte; it may have no completion.
     std::optional<DecimalMultiple> after(uint8_t byte) const;
@@ -76,7 +68,6 @@ struct DecimalMultiple {
 private:
     bool ends(uint32_t digits, uint32_t skipped, uint64_t& remainders) const;
     bool ends_behind_point(uint32_t digits, uint64_t& remainders) const;
-    std::optional<Wide> least_ending(uint32_t digits, uint32_t skipped, uint64_t& remainders) const;
 };
 
 }  // namespace core

@@ -157,14 +157,7 @@ ScalarPrefixId JsonValues::append(ScalarPrefixId text, uint8_t byte) {
 }
 
 ScalarPrefixId JsonValues::complete(ScalarPrefixId text, RegexId rest) {
-    while (const uint32_t left = regexes_.min_length(rest)) {
-        NumberRests numbers;  // of which no residual is made for each digit
-        if (regexes_.begins_with_number(rest) && regexes_.add_numbers(rest, 0, {}, 0, numbers) && numbers.many() && numbers.length() == left) {
-            std::vector<uint8_t> digits;
-            rest = regexes_.from_numbers(numbers.skip(digits).list());
-            for (const uint8_t byte : digits) text = append(text, byte);
-            if (!digits.empty()) continue;
-        }
+    while (regexes_.min_length(rest) > 0) {
         const Step step = first_step(rest);
         text = append(text, step.byte);
         rest = step.rest;

@@ -386,9 +386,9 @@ RegexId RegexStore::rest(const DecimalMultiple& number) {
     return add(Kind::DecimalMultiple, index, 0, 0, combine(7, index));
 }
 
-uint32_t RegexStore::length_of(const DecimalMultiple& number, uint32_t least) {
+uint32_t RegexStore::length_of(const DecimalMultiple& number) {
     uint64_t remainders = 0;
-    const uint32_t length = number.min_length(remainders, least);
+    const uint32_t length = number.min_length(remainders);
     work_.spend(1 + remainders / DecimalMultiple::kRemaindersInStep);
     return length;
 }

@@ -20,7 +20,7 @@
 #include <unordered_map>
 
 #include "common.hpp"
-#include "number_rests.hpp"
+#include "decimal_multiple.hpp"
 #include "substring_index.hpp"
 #include "work.hpp"
 
@@ -69,21 +69,6 @@ public:
     /// Steps of work in which the parts of the expression are read once.
     uint64_t reading_cost(RegexId id) const { return 1 + width(id) / 8; }
 
-    /// Whether texts begin with a number of which the remainder by a large modulus is told apart: hardly any residual comes twice.
-    /// Of alternatives the first few are looked at.
-    bool many_remainders(RegexId id, bool deeper = true) const;
-    /// Whether the form of the residual is that of a number, or alternatives of which the first one is.
-    bool begins_with_number(RegexId id) const {
-        const Node& node = nodes_[id.value];
-        const RegexId part = node.kind == Kind::Union ? children_[node.a] : id;
-        return nodes_[split_head(part).first.value].kind == Kind::DecimalMultiple;
-    }
-    /// Adds the numbers with which texts begin, if all of them do and none that may end here is in front of something else.
-    /// The other arguments: see `NumberRest`.
-    bool add_numbers(RegexId id, uint32_t item, ContinuationId after, uint32_t behind, NumberRests& out);
-    /// The language of these numbers and their tails.
-    RegexId from_numbers(std::span<const NumberRest> rests);
-
     /// How many parts of concatenations were written again, in front of what follows a concatenation, so far.
     uint64_t copied_parts() const { return copied_parts_; }
     /// All parts of the expression, each as often as it occurs; saturates.
@@ -104,8 +89,6 @@ public:
         return settle(id, byte);
     }
 
-    /// `min_length` of the derivative by `byte`. Of a number that is a multiple none is made: hardly any comes again.
-    uint32_t min_length_after(RegexId id, uint8_t byte);
 
     struct Read {
         RegexId rest;
@@ -326,7 +309,7 @@ private:
     uint32_t digits();
     RegexId rest(const DecimalMultiple& number);
     /// Counted `DecimalMultiple::min_length`.
-    uint32_t length_of(const DecimalMultiple& number, uint32_t least = 0);
+    uint32_t length_of(const DecimalMultiple& number);
     RegexId rest(SubstringPrefix&& prefix);
     RegexId derive_substring(uint32_t at, uint8_t byte);
     uint32_t substring_length(const SubstringPrefix& prefix) const;

@@ -120,14 +120,6 @@ RegexId RegexStore::settle(RegexId id, uint8_t byte) {
     return target;
 }
 
-uint32_t RegexStore::min_length_after(RegexId id, uint8_t byte) {
-    const auto [head, tail] = split_head(id);
-    const Node& node = nodes_[head.value];
-    if (node.kind != Kind::DecimalMultiple || (node.nullable && tail != kEpsilon)) return min_length(step(id, byte));
-    const auto left = alphabet_[byte] ? multiples_[node.a].after(byte) : std::nullopt;
-    return left ? add_lengths(length_of(*left, node.min_length == 0 ? 0 : node.min_length - 1), min_length(tail)) : kInfinite;
-}
-
 RegexStore::Read RegexStore::read(RegexId id, std::span<const uint8_t> bytes) {
     size_t at = 0;
     while (at < bytes.size() && id != kEmptyLanguage && (at == 0 || !nullable(id))) {
@@ -224,7 +216,10 @@ const ByteSet& RegexStore::find_first(RegexId id) {
         case Kind::Intersection:
         case Kind::Complement: bytes = first_by_steps(id); break;
         case Kind::DecimalMultiple:
-            for (const char byte : std::string_view(".0123456789")) bytes[static_cast<uint8_t>(byte)] = min_length_after(id, static_cast<uint8_t>(byte)) != kInfinite;
+            for (const char byte : std::string_view(".0123456789")) {
+                const auto left = alphabet_[static_cast<uint8_t>(byte)] ? multiples_[node.a].after(static_cast<uint8_t>(byte)) : std::nullopt;
+                bytes[static_cast<uint8_t>(byte)] = left && length_of(*left) != kInfinite;
+            }
             break;
     }
     nodes_[id.value].first = static_cast<uint32_t>(first_.size());

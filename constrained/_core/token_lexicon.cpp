@@ -97,9 +97,7 @@ TokenLexicon::Lookup TokenLexicon::at(RegexId residual) {
 std::unique_ptr<LexiconEntry> TokenLexicon::make(RegexId key) {
     std::unique_ptr<LexiconEntry> entry;
     const auto counter = regexes_.counter(key);
-    if (regexes_.many_remainders(key) && (entry = from_numbers(key))) {
-        // made
-    } else if (regexes_.substring_head(key) || regexes_.first(key).count() <= kFewBytes) {
+    if (regexes_.substring_head(key) || regexes_.first(key).count() <= kFewBytes) {
         entry = from_search(key);
     } else if (counter && counts(*counter) && (entry = from_counter(*counter))) {
         // made

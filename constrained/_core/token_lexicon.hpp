@@ -8,7 +8,6 @@
 //   from_star     languages that cannot die inside C*, such as strings: the tokens of C*, plus a check of those that leave
 //   from_search   residuals with few first bytes, such as literals: these bytes are looked up in the trie; and the
 //                 substrings of a document, see `substring_subtree`
-//   from_numbers  numbers with many remainders: the tokens of digits, by arithmetic
 //   from_walked   a residual that few first bytes tell from one that was walked, such as free text behind half of a trigger:
 //                 the entry of that one, corrected behind these bytes
 //   from_walk     any other residual: one walk over the vocabulary
@@ -95,7 +94,6 @@ private:
     std::unique_ptr<LexiconEntry> from_walked(RegexId residual);
     std::unique_ptr<LexiconEntry> from_walk(RegexId residual);
     std::unique_ptr<LexiconEntry> from_search(RegexId residual);
-    std::unique_ptr<LexiconEntry> from_numbers(RegexId residual);
     void walk_into(LexiconEntry& entry, RegexId residual);
     void search_subtree(LexiconEntry& entry, uint32_t top, RegexId residual);
     void substring_subtree(LexiconEntry& entry, uint32_t top, RegexId residual);

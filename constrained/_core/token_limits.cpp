@@ -25,7 +25,6 @@ namespace core {
 
 namespace {
 
-constexpr uint32_t kNewResiduals = 63;  // `step_cost` of a byte after which each digit makes a residual that hardly comes again
 constexpr size_t kFewPlaces = 16;  // at most so small a share of the trie's nodes is reached path by path
 
 /// How many of ascending numbers are below a bound. Most often they are few.
@@ -180,7 +179,7 @@ bool BaseAutomaton::count_exactly(uint32_t id) {
 /// Sets the exact counts of the states on a canonical completion after which few texts follow: the last ones.
 void BaseAutomaton::count_exactly_on(std::span<const uint32_t> way) {
     if (way.empty() || !few_texts_follow(way.back())) return;
-    std::ranges::partition_point(way, [&](uint32_t state) { return state == kDead || !few_texts_follow(state); });
+    std::ranges::partition_point(way, [&](uint32_t state) { return !few_texts_follow(state); });
 }
 
 /// Minimum number of tokens that spell the canonical completion.
@@ -191,92 +190,42 @@ uint32_t BaseAutomaton::completion(uint32_t id) {
         heads_[id].completion.store(count, std::memory_order_release);
         return count;
     }
-    const Way way = way_of(id);
-    return way.fewest.empty() ? heads_[id].length : way.fewest[0];
-}
-
-/// The next state of the canonical completion, of which the bytes up to there are appended to `text`; kDead as for `nearer`.
-/// Returns whether places without states were skipped.
-bool BaseAutomaton::ahead(uint32_t state, std::vector<uint8_t>& text, uint32_t& next) {
-    if (const auto end = heads_[state].plain ? std::nullopt : skip(state, text)) {
-        next = standing(*end);
-        return true;
-    }
-    next = nearer(state);
-    text.push_back(heads_[state].nearer_byte);
-    return false;
-}
-
-/// All states on the way get their counts; it ends where `longest` states have them, because no token reaches further. Places without a
-/// state (`skip`) have theirs for this way alone: where they are needed, it goes on as far as tokens reach from them.
-BaseAutomaton::Way BaseAutomaton::way_of(uint32_t id) {
-    const size_t longest = shard_->trie.longest();
-    Way made;
-    std::vector<uint32_t> way{id};  // kDead: a place without a state
+    const Trie& trie = shard_->trie;
+    std::vector<uint8_t> text;
+    std::vector<uint32_t> way{id};
     bool spelled = heads_[id].length <= longest_spelled();
-    size_t fresh = 0;  // states on the way without a count, and what is before the last of them
-    size_t needed = longest;
+    size_t fresh = 0;  // states on the way without a count
     for (uint32_t at = id; spelled && heads_[at].length > 0; way.push_back(at)) {
         if (heads_[at].completion.load(std::memory_order_relaxed) == kUnset) {
             fresh = way.size();
-            needed = std::max(needed, fresh + longest);
-        } else if (way.size() > needed) {
-            break;
+        } else if (way.size() - fresh > trie.longest()) {
+            break;  // no token reaches further
         }
-        ahead(at, made.text, at);
-        spelled = at != kDead;
-        if (made.text.size() > way.size()) {
-            if (way.size() <= fresh + longest) needed = std::max(needed, made.text.size() + longest);
-            way.resize(made.text.size(), kDead);
-        }
+        const uint32_t next = nearer(at);
+        spelled = next != kDead;
+        text.push_back(heads_[at].nearer_byte);
+        at = next;
     }
     if (!spelled) {  // too long, or the length is only a bound: one token for each byte
         heads_[id].nearer = kDead;
         heads_[id].completion.store(heads_[id].length, std::memory_order_release);
-        return {};
+        return heads_[id].length;
     }
     const bool many = fresh < way.size() && heads_[way[fresh]].rest == Rest::Many;
     if (!many) count_exactly_on(std::span(way).first(fresh));
-    for (size_t i = 0; i < fresh && heads_[way[i]].rest != Rest::Few; ++i) {
-        if (way[i] != kDead) heads_[way[i]].rest = Rest::Many;
-    }
-    made.fewest.assign(way.size(), kInfinite);
+    for (size_t i = 0; i < fresh && heads_[way[i]].rest != Rest::Few; ++i) heads_[way[i]].rest = Rest::Many;
+    std::vector<uint32_t> fewest(way.size(), kInfinite);
     for (size_t i = way.size(); i-- > 0;) {
-        if (way[i] != kDead) {
-            made.fewest[i] = heads_[way[i]].length == 0 ? 0 : heads_[way[i]].completion.load(std::memory_order_relaxed);
-            if (made.fewest[i] != kUnset) continue;
+        fewest[i] = heads_[way[i]].length == 0 ? 0 : heads_[way[i]].completion.load(std::memory_order_relaxed);
+        if (fewest[i] != kUnset) continue;
+        fewest[i] = kInfinite;
+        shard_->work.spend(1);
+        uint32_t node = Trie::kRoot;
+        for (size_t j = i; j < text.size() && (node = trie.child(node, text[j])) != Trie::kNone; ++j) {
+            if (!trie.tokens(node).empty()) fewest[i] = std::min(fewest[i], add_lengths(fewest[j + 1], 1));
         }
-        made.fewest[i] = fewest_tokens(made.text, made.fewest, i);
-        if (way[i] != kDead) heads_[way[i]].completion.store(made.fewest[i], std::memory_order_release);
+        heads_[way[i]].completion.store(fewest[i], std::memory_order_release);
     }
-    return made;
-}
-
-/// Minimum number of tokens that spell a text from a place on, by the numbers at the places behind it.
-uint32_t BaseAutomaton::fewest_tokens(std::span<const uint8_t> text, std::span<const uint32_t> fewest, size_t from) const {
-    const Trie& trie = shard_->trie;
-    uint32_t least = kInfinite, node = Trie::kRoot;
-    shard_->work.spend(1);
-    for (size_t at = from; at < text.size() && (node = trie.child(node, text[at])) != Trie::kNone; ++at) {
-        if (!trie.tokens(node).empty()) least = std::min(least, add_lengths(fewest[at + 1], 1));
-    }
-    return least;
-}
-
-/// Minimum number of tokens that spell a text and the canonical completion of the state behind it; kInfinite if that is not spelled.
-uint32_t BaseAutomaton::count_before(std::span<const uint8_t> text, uint32_t end) {
-    if (way_behind_.from != end || way_behind_.number != masks_within_) {  // the same behind most numbers of a mask
-        way_behind_ = way_of(end);
-        way_behind_.from = end;
-        way_behind_.number = masks_within_;
-    }
-    if (way_behind_.fewest.empty()) return kInfinite;
-    const size_t reached = std::min<size_t>(way_behind_.text.size(), shard_->trie.longest());
-    std::vector<uint8_t> all(text.begin(), text.end());
-    all.insert(all.end(), way_behind_.text.begin(), way_behind_.text.begin() + reached);
-    std::vector<uint32_t> fewest(text.size(), kInfinite);
-    fewest.insert(fewest.end(), way_behind_.fewest.begin(), way_behind_.fewest.begin() + reached + 1);
-    for (size_t i = text.size(); i-- > 0;) fewest[i] = fewest_tokens(all, fewest, i);
     return fewest[0];
 }
 
@@ -299,7 +248,7 @@ std::pair<uint8_t, uint32_t> Automaton::step_nearer(uint32_t id) {
 bool Automaton::may_be_nearer(uint32_t id, uint8_t byte) {
     for (uint32_t i = 0; i < state_of(id).items_count; ++i) {
         const Item item = items(id)[i];
-        if (add_lengths(shard_->regexes.min_length_after(item.residual, byte), gss_.min_length(item.after)) < heads_[id].length) return true;
+        if (add_lengths(shard_->regexes.min_length(shard_->regexes.step(item.residual, byte)), gss_.min_length(item.after)) < heads_[id].length) return true;
     }
     return false;
 }
@@ -368,21 +317,12 @@ void BaseAutomaton::add_canonical_tokens(uint32_t state, uint32_t budget, uint32
     };
     for (uint32_t at = state; heads_[at].length > 0;) {
         spelled_by_[at] = masks_within_;
-        passed_.clear();
-        const auto end = heads_[at].plain ? std::nullopt : skip(at, passed_);
-        if (fuel_left_ != UINT32_MAX) fuel_left_ -= std::min(fuel_left_, end ? kNumberCost : step_cost(at, heads_[state].length));
-        if (end) {
-            const Way way = node == Trie::kNone ? Way() : way_of(at);
-            for (size_t i = 0; node != Trie::kNone && i < std::min(passed_.size(), way.text.size()); ++i) add(way.text[i], [&] { return way.fewest[i + 1]; });
-            at = standing(*end);
-            spelled_by_.resize(std::max<size_t>(spelled_by_.size(), heads_.size()));
-        } else {
-            if (++spelled % kSpelledInStep == 0) shard_->work.spend(1);
-            const uint8_t byte = heads_[at].nearer_byte;
-            at = heads_[at].nearer;
-            if (at == kUnset || at == kDead) return;
-            add(byte, [&] { return completion(at); });
-        }
+        if (fuel_left_ != UINT32_MAX) fuel_left_ -= std::min(fuel_left_, step_cost(at, heads_[state].length));
+        if (++spelled % kSpelledInStep == 0) shard_->work.spend(1);
+        const uint8_t byte = heads_[at].nearer_byte;
+        at = heads_[at].nearer;
+        if (at == kUnset || at == kDead) return;
+        add(byte, [&] { return completion(at); });
     }
 }
 
@@ -398,11 +338,10 @@ bool BaseAutomaton::completes_within(uint32_t state, uint32_t budget) {
 bool BaseAutomaton::affordable(uint32_t state) {
     const uint32_t length = heads_[state].length;
     if (length > longest_spelled()) return true;  // it is not spelled
-    for (uint32_t at = without_numbers(state), next = kDead; at != kDead && heads_[at].length > 0; at = next) {
+    for (uint32_t at = state; at != kDead && heads_[at].length > 0; at = nearer(at)) {
         if (spelled_by_.size() <= at) spelled_by_.resize(heads_.size());
         if (std::exchange(spelled_by_[at], masks_within_) == masks_within_) break;
-        passed_.clear();
-        const uint32_t cost = ahead(at, passed_, next) ? kNumberCost : step_cost(at, length);
+        const uint32_t cost = step_cost(at, length);
         if (fuel_left_ < cost) {
             fuel_left_ = 0;
             return false;
@@ -442,7 +381,6 @@ void BaseAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<const
     while (!work.empty()) {
         const PlacesBelow at = work.back();
         work.pop_back();
-        if (!heads_[at.state].plain && keep_numbers_within(at, budget, out, work)) continue;
         std::span<const uint32_t> left = at.places;
         const bool reads = reads_heads(at.state);
         for (uint32_t child = trie.children_begin(at.node); !left.empty(); ++child) {
@@ -486,18 +424,7 @@ bool BaseAutomaton::keep_many_within(uint32_t state, uint32_t budget, std::span<
     for (const uint32_t place : places) before[place + 1] = 1;
     std::partial_sum(before.begin(), before.end(), before.begin());
     std::vector<uint32_t> states(trie.size(), kDead);  // by node; only of nodes with places below their children
-    std::vector<PlacesBelow> left;
-    /// Reads the numbers of a state before places below a node.
-    const auto read_numbers = [&](uint32_t node, uint32_t in, std::span<const uint32_t> below) {
-        left.clear();
-        if (!keep_numbers_within({node, in, 0, false, below}, budget, out, left)) left.push_back({node, in, 0, false, below});
-        for (const PlacesBelow& one : left) states[one.node] = one.state;
-    };
-    if (heads_[state].plain) {
-        states[Trie::kRoot] = state;
-    } else {
-        read_numbers(Trie::kRoot, state, places);
-    }
+    states[Trie::kRoot] = state;
     StatesAfter after;
     uint32_t asked = kDead;  // the state asked about last: most often the next one too
     bool fits = false;
@@ -513,14 +440,7 @@ bool BaseAutomaton::keep_many_within(uint32_t state, uint32_t budget, std::span<
                 next = byte_next(from, trie.byte(child));
                 if (reads_heads(next)) return false;
             }
-            if (next == kDead) continue;  // digits, behind a number that may end: they were read with the number
-            if (before[own_end] < before[end]) {
-                if (heads_[next].plain) {
-                    states[child] = next;
-                } else {
-                    read_numbers(child, next, places.subspan(before[own_end], before[end] - before[own_end]));
-                }
-            }
+            if (before[own_end] < before[end]) states[child] = next;
             if (before[begin] == before[own_end]) continue;
             if (next != asked) asked = next, fits = completes_within(next, budget - 1);
             if (!fits) continue;
@@ -559,8 +479,7 @@ bool Automaton::needs_search(uint32_t id) const {
 
 /// Looking at the items is work itself. Every item is read; where there are many, each is made anew behind each of the others, and where a number of them is
 /// demanded, the rest is counted for each. A step of an item reads every alternative of its residual, and joining stacks goes down to their ends. Where values must differ, every step makes
-/// expressions and continuations of its own, and the more values are needed, the more are excluded. Of a number with many remainders
-/// every step makes residuals that stay.
+/// expressions and continuations of its own, and the more values are needed, the more are excluded.
 uint32_t Automaton::step_cost(uint32_t id, uint32_t length) const {
     constexpr uint64_t kItemsInStep = 4;
     const uint64_t many = state_of(id).items_count;
@@ -569,21 +488,18 @@ uint32_t Automaton::step_cost(uint32_t id, uint32_t length) const {
     uint32_t cost = 1 + static_cast<uint32_t>(std::min<uint64_t>(many * many / 128 + counted, kMaskFuel)) + (exprs_.tracks_distinct() ? length / 32 : 0);
     for (const Item& item : items(id)) {
         cost += shard_->regexes.width(item.residual) / 32 + gss_.height(item.after) / 32;
-        if (shard_->regexes.many_remainders(item.residual)) cost += kNewResiduals;
     }
     return cost;
 }
 
 /// Inside the words of an enumeration a byte only makes them shorter. Elsewhere it may leave a loop, or enter rules; where
 /// texts are ambiguous, it joins stacks at every level. An expression of many parts is too many bytes: nearly each part has one of
-/// its own, and what it has is not counted again in every state on the way. So is a number with many remainders: each has residuals of
-/// its own, however few texts end it.
+/// its own, and what it has is not counted again in every state on the way.
 uint32_t Automaton::counting_cost(uint32_t id) const {
     uint32_t parts = 0;
     bool inside = true;
     for (const Item& item : items(id)) {
-        const bool many = shard_->regexes.parts(item.residual) > kFewTexts.bytes || shard_->regexes.many_remainders(item.residual);
-        if (many) return kFewTexts.bytes + 1;
+        if (shard_->regexes.parts(item.residual) > kFewTexts.bytes) return kFewTexts.bytes + 1;
         const uint32_t forks = gss_.forks(item.after);
         parts += shard_->regexes.width(item.residual) / 16 + gss_.height(item.after) / 32 + std::min<uint64_t>(forks + uint64_t{forks} * forks / 16, kFewTexts.bytes);
         inside = inside && shard_->regexes.finite(item.residual) && shard_->regexes.min_length(item.residual) > 1;

@@ -160,7 +160,7 @@ struct Arrays {
 private:
     /// Where a packed multiple was put; one that makes sense unless `awkward`.
     int32_t multiple(Input& input, bool awkward) {
-        constexpr uint64_t kModuli[] = {1, 2, 3, 5, 7, 10, 16, 100, 999, 1'000'000'007, core::Moduli::kMost};
+        constexpr uint64_t kModuli[] = {1, 2, 3, 5, 7, 10, 16, 100, 999, 4093, core::Moduli::kMost};
         const auto at = static_cast<int32_t>(regexes.data.size());
         const auto put = [&](uint64_t value, int bytes) {
             if (awkward && input.one_in(12)) value = static_cast<uint32_t>(input.raw());
@@ -183,9 +183,8 @@ private:
         };
         add(zeros, 4);
         if (residue % 5 < 3) return at;  // always where the modulus is 1
-        add(0, core::DecimalMultiple::kPackedHigher);  // and some exclude others, too
-        add(7919, core::DecimalMultiple::kPackedExcluded);
-        if (residue % 5 == 4 && modulus < core::Moduli::kMost) add(2 * modulus, core::DecimalMultiple::kPackedExcluded);
+        if (modulus <= 100) add(11, core::DecimalMultiple::kPackedExcluded);  // and some exclude others, too
+        if (residue % 5 == 4 && modulus <= 100) add(2 * modulus, core::DecimalMultiple::kPackedExcluded);
         return at;
     }
 

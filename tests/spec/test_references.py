@@ -6,13 +6,13 @@ from itertools import chain, combinations
 
 import numpy as np
 import pytest
+from constrained.spec.references import VERIFICATION_RULES, optimal_acceptance, prompt_lookup, shared
+from constrained.spec.references.drafting import GreedyDrafts, WithoutReplacement, WithReplacement
+from constrained.spec.references.rules import spectr_rho
 from hypothesis import given
 from hypothesis import strategies as st
 
 from constrained.spec.noise import GumbelNoise
-from constrained.spec.references import VERIFICATION_RULES, optimal_acceptance, prompt_lookup, shared
-from constrained.spec.references.drafting import GreedyDrafts, WithoutReplacement, WithReplacement
-from constrained.spec.references.rules import spectr_rho
 
 
 def distribution(draw: np.random.Generator, size: int, *, holes: bool = False) -> np.ndarray:

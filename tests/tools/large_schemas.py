@@ -103,7 +103,7 @@ class LargeSchemas:
         made: dict[str, Any] = {"type": self._one("integer", "number")}
         made |= {"minimum": self._one(0, -1000, 0.5, 10**20, 1e-9)} if self._if(0.3) else {}
         made |= {"maximum": self._one(7, 1e10, 10**30, 99.25)} if self._if(0.3) else {}
-        made |= {"multipleOf": self._one(7, 0.01, 1e-5, 97, 999_983, 2.5, 13)} if self._if(0.4) else {}
+        made |= {"multipleOf": self._one(7, 0.01, 1e-5, 97, 4_093, 2.5, 13)} if self._if(0.4) else {}
         return made
 
     def _enum(self) -> dict[str, Any]:

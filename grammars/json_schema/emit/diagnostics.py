@@ -38,6 +38,14 @@ class Diagnostics:
         """Keeps that a violation of ``uniqueItems`` cannot be enforced."""
         self.problems[place] = Problem(place, f"is not supported under `not` {reason}", True, "uniqueItems")
 
+    def note_multiples_unsupported(self, disjunct: Conjunction, reason: str) -> None:
+        """Keeps that the ``multipleOf`` of a disjunct, and those that `not` excludes there, cannot be enforced together."""
+        for node in disjunct:
+            for part in (node, node.negates):
+                if part is not None and isinstance(part.value, dict) and "multipleOf" in part.value:
+                    place = child_pointer(part.pointer, "multipleOf")
+                    self.problems[place] = Problem(place, reason, part.value["multipleOf"], "multipleOf")
+
     def note_content_unsupported(self, disjunct: Conjunction, reason: str) -> None:
         """Keeps that the content of strings cannot be enforced."""
         place = keyword_pointer(disjunct, CONTENT_KEYWORD)

@@ -8,8 +8,7 @@ where `DnfExpansion` would multiply the alternatives.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import cache
@@ -22,12 +21,12 @@ from constrained.grammars.json_schema.resolve.expand import DnfExpansion
 from constrained.grammars.json_schema.resolve.validate import InstanceValidator
 from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
-from constrained.grammars.json_schema.source.document import SchemaNode, child_pointer
+from constrained.grammars.json_schema.source.document import SchemaNode
 from constrained.grammars.json_schema.text import numbers, strings
 from constrained.grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
 from constrained.grammars.json_schema.text.literals import value_expr, value_regex, values_regex
 from constrained.grammars.json_schema.text.multiple_of import (
-    check_remainders,
+    UnsupportedMultiples,
     decimal_places,
     multiples_of,
     numbers_beyond,
@@ -292,7 +291,19 @@ class ScalarLowering:
         return parts
 
     def number(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
-        """The numbers of a disjunct."""
+        """The numbers of a disjunct; ``multipleOf`` is left out and noted where it cannot be enforced."""
+        try:
+            return self._number(disjunct, constraints)
+        except UnsupportedMultiples as error:
+            self.diagnostics.note_multiples_unsupported(disjunct, str(error))
+            kept = {
+                name: value
+                for name, value in vars(constraints).items()
+                if name not in ("divisors", "non_divisors")
+            }
+            return self._number(disjunct, TypeConstraints(**kept))
+
+    def _number(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
         whole = not constraints.types & f.NON_INTEGER
         others = constraints.non_divisors
         steps = constraints.divisors or ((Decimal(1),) if whole and others else ())
@@ -307,14 +318,11 @@ class ScalarLowering:
                 others = (*others, Decimal(1))
             else:
                 excluded.append(INTEGRAL_NUMBER if integral else numbers.ANY_INTEGER)
-                if steps:
-                    with self.at_multiple_of(disjunct):
-                        check_remainders(steps, others)
         rest = self.included_numbers(disjunct, constraints.bounds, steps, others if steps else (), whole)
         if not isinstance(rest, ir.Terminal) or not (excluded or others):
             return rest
         if others and not steps:
-            rest = ir.Terminal(self.without_multiples(disjunct, constraints.bounds, others))
+            rest = ir.Terminal(self.without_multiples(constraints.bounds, others))
         if not excluded:
             return rest
         if steps or others:  # multiples have no exponents
@@ -334,7 +342,7 @@ class ScalarLowering:
             self.diagnostics.conflict(disjunct, f"no number is {bounds}")
             return ir.EMPTY_LANGUAGE
         if steps:
-            regex = self.limited_multiples(disjunct, bounds, steps, others, whole)
+            regex = self.limited_multiples(bounds, steps, others, whole)
         elif bounds == numbers.UNBOUNDED:
             return self.any_integer if whole else self.any_number
         else:
@@ -347,9 +355,7 @@ class ScalarLowering:
             return ir.EMPTY_LANGUAGE
         return ir.Terminal(regex if steps else self.with_few_digits(regex, bounds, whole))
 
-    def without_multiples(
-        self, disjunct: Conjunction, bounds: numbers.Bounds, others: tuple[Decimal, ...]
-    ) -> ir.Regex:
+    def without_multiples(self, bounds: numbers.Bounds, others: tuple[Decimal, ...]) -> ir.Regex:
         """The numbers within bounds that are multiples of no other, written without an exponent.
 
         They are multiples of a decimal place, or have further ones.
@@ -358,7 +364,7 @@ class ScalarLowering:
         places = max(decimal_places(number) for number in (*others, *limits))
         unit = Decimal(1).scaleb(-places)
         closed, most = self.closed_bounds(bounds, (unit,))
-        few = self.multiples(disjunct, (unit,), closed, whole=False, places=most, others=others)
+        few = multiples_of((unit,), closed, False, most, others)
         return ir.union(few, numbers_beyond(places, closed, most))
 
     def with_few_digits(self, regex: ir.Regex, bounds: numbers.Bounds, whole: bool) -> ir.Regex:
@@ -371,7 +377,6 @@ class ScalarLowering:
 
     def limited_multiples(
         self,
-        disjunct: Conjunction,
         bounds: numbers.Bounds,
         steps: tuple[Decimal, ...],
         others: tuple[Decimal, ...],
@@ -383,7 +388,7 @@ class ScalarLowering:
         multiple that is short enough.
         """
         closed, places = self.closed_bounds(bounds, steps)
-        return self.multiples(disjunct, steps, closed, whole, places, others)
+        return multiples_of(steps, closed, whole, places, others)
 
     def closed_bounds(
         self, bounds: numbers.Bounds, steps: tuple[Decimal, ...]
@@ -395,36 +400,6 @@ class ScalarLowering:
         most = Decimal(10**before - 1)
         low, high = bounds.low, bounds.high
         return replace(bounds, low=-most if low is None else low, high=most if high is None else high), after
-
-    def multiples(
-        self,
-        disjunct: Conjunction,
-        steps: tuple[Decimal, ...],
-        bounds: numbers.Bounds,
-        whole: bool,
-        places: int | None = None,
-        others: tuple[Decimal, ...] = (),
-    ) -> ir.Regex:
-        """The common multiples of all steps that are multiples of no other; `places`: digits after the point, at most."""
-        with self.at_multiple_of(disjunct):
-            return multiples_of(steps, bounds, whole, places, others)
-
-    @contextmanager
-    def at_multiple_of(self, disjunct: Conjunction) -> Iterator[None]:
-        """Gives errors the places of ``multipleOf``."""
-        try:
-            yield
-        except ConstraintTooLarge as error:
-            reason = error.problems[0].reason
-            problems = [
-                Problem(
-                    child_pointer(part.pointer, "multipleOf"), reason, part.value["multipleOf"], "multipleOf"
-                )
-                for node in disjunct
-                for part in (node, node.negates)
-                if part is not None and isinstance(part.value, dict) and "multipleOf" in part.value
-            ]
-            raise ConstraintTooLarge(error.summary, problems or error.problems, action=error.action) from None
 
     def string(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
         """The strings of a disjunct."""

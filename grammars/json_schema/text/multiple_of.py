@@ -14,7 +14,6 @@ from math import gcd, lcm
 from typing import Literal
 
 from constrained.grammars import ir
-from constrained.grammars.errors import ConstraintTooLarge, Problem
 from constrained.grammars.json_schema.text.numbers import Bounds
 
 MAX_PLACES = 400
@@ -23,8 +22,6 @@ MAX_REQUIRED_DIGITS = 32
 """Most free digits that a bound may require, where more states than `MAX_STATES` come of them."""
 MAX_STATES = 1 << 14
 """Each of the required digits has a state for each remainder: near a token limit a mask visits most of them."""
-MAX_SEARCHED = 1 << 12
-"""Most remainders beside excluded texts of integers."""
 
 _MINUS, _POINT = ir.literal("-"), ir.literal(".")
 
@@ -49,8 +46,8 @@ def multiples_of(
         `ir.EMPTY_SET` if there are none without bounds.
 
     Raises:
-        ConstraintTooLarge: the least common multiple of the steps has too many digits, or a bound beside it has, or what is
-            excluded beside it.
+        UnsupportedMultiples: there are too many remainders by the steps and what is excluded, or a step has too many places, or a
+            bound too many digits.
     """
     step = least_common_multiple([*steps, *([Decimal(1)] if integers_only else [])])
     if any((step / Fraction(number)).denominator == 1 for number in excluded):
@@ -93,23 +90,8 @@ def decimal_places(number: Decimal) -> int:
     return max(-exponent, 0)
 
 
-def check_remainders(steps: tuple[Decimal, ...], excluded: tuple[Decimal, ...]) -> None:
-    """Checks that texts of integers can be excluded from the common multiples of some numbers that are multiples of no other.
-
-    A text is then searched for the nearest number that is left, and there is a search for each remainder.
-
-    Raises:
-        ConstraintTooLarge: there are too many remainders.
-    """
-    step = least_common_multiple([*steps])
-    if _Multiples(step, False, None, excluded).common > MAX_SEARCHED:
-        raise ConstraintTooLarge(
-            "multipleOf has too many remainders beside what not excludes",
-            Problem(
-                "multipleOf", f"beside not, more than {MAX_SEARCHED:,} remainders are searched", float(step)
-            ),
-            action="use simpler steps",
-        )
+class UnsupportedMultiples(Exception):
+    """The multiples cannot be enforced; the text of the exception is the reason."""
 
 
 class _Multiples:
@@ -128,19 +110,23 @@ class _Multiples:
         while (step * 10**self.places).denominator > 1:
             self.places += 1
             if self.places > MAX_PLACES:
-                raise _too_large(step)
+                raise UnsupportedMultiples(
+                    f"the least common step has more than {MAX_PLACES} digits after the point"
+                )
         self.modulus = int(step * 10**self.places)
         while self.modulus % 10 == 0:  # the step has no decimal places then
             self.modulus //= 10
             self.zeros += 1
-        if self.modulus > ir.MAX_MODULUS:
-            raise _too_large(step)
         self.step = step
         self.beyond = beyond
         self.excluded = self._moduli_of(excluded)
-        self.common = lcm(self.modulus, *self.excluded)
-        if self.common >= ir.MAX_COMMON_MODULUS:
-            raise _too_many_excluded(step)
+        self.common = self.modulus
+        for modulus in self.excluded:
+            self.common = min(lcm(self.common, modulus), ir.MAX_REMAINDERS + 1)
+        if self.common > ir.MAX_REMAINDERS:
+            raise UnsupportedMultiples(
+                f"the multiples of all steps together have more than {ir.MAX_REMAINDERS:,} remainders"
+            )
         self.integers_only = integers_only
         self.padding = None if places is None else max(places - self.places, 0)
         self.no_fraction = ir.optional(ir.concat(_POINT, ir.repeat(ir.literal("0"), 1, places)))
@@ -163,15 +149,10 @@ class _Multiples:
             while factor > 1:  # only the prime factors that the step has less often
                 modulus, units = modulus * factor, units // factor
                 factor = gcd(units, apart)
-            if modulus > ir.MAX_MODULUS:
-                raise _too_many_excluded(self.step)
             found.add(modulus)
-        least = [
+        return tuple(
             one for one in sorted(found) if not any(other != one and one % other == 0 for other in found)
-        ]
-        if len(least) > ir.MAX_EXCLUDED_MODULI:
-            raise _too_many_excluded(self.step)
-        return tuple(least)
+        )
 
     def _belongs(self, units: int) -> bool:
         """Whether so many units are one of the numbers."""
@@ -250,12 +231,8 @@ class _Multiples:
     def with_prefix(self, text: str, low: int, high: int | None) -> ir.Regex:
         """A prefix, then `low` to `high` more digits."""
         if low > MAX_REQUIRED_DIGITS and low * self.common > MAX_STATES:
-            raise ConstraintTooLarge(
-                "a bound beside multipleOf has too many digits",
-                Problem(
-                    "multipleOf", f"more than {MAX_REQUIRED_DIGITS} digits have to follow", float(self.step)
-                ),
-                action="use bounds nearer to zero, or a simpler step",
+            raise UnsupportedMultiples(
+                f"beside a bound that requires more than {MAX_REQUIRED_DIGITS} digits few remainders are told apart"
             )
         form: Literal["whole", "number"] = "whole" if self.integers_only or self.zeros else "number"
         rest = ir.DecimalMultiple(
@@ -327,24 +304,3 @@ def _ranges(low: str, high: str) -> Iterator[tuple[str, int]]:
         for digit in range(int(high[at])):
             yield f"{high[:at]}{digit}", size - at - 1
     yield high[:up], size - up
-
-
-def _too_large(step: Fraction) -> ConstraintTooLarge:
-    places = f"at most {MAX_PLACES} places after the point"
-    return ConstraintTooLarge(
-        "a step of multipleOf has too many digits",
-        Problem("multipleOf", f"the least common step needs at most 18 digits, with {places}", float(step)),
-        action="use a simpler step",
-    )
-
-
-def _too_many_excluded(step: Fraction) -> ConstraintTooLarge:
-    return ConstraintTooLarge(
-        "multipleOf has too many remainders beside what not excludes",
-        Problem(
-            "multipleOf",
-            f"beside not, the least common step of all needs at most 36 digits, with {ir.MAX_EXCLUDED_MODULI} excluded ones",
-            float(step),
-        ),
-        action="use simpler steps",
-    )
