@@ -93,24 +93,21 @@ bool PlainLowering::has_values(ExprNode start) {
     std::vector<bool> productive(rules_.size());
     const size_t left = settle_productive(productive);
     if (!asked_) return left == 0;
-    bool derives = false;  // what the general lowering made of the root
-    for (bool more = true; more; settle_productive(productive)) {
-        more = false;
-        nb::list known;
-        for (size_t at = 0; at < rules_.size(); ++at) {
-            if (productive[at]) known.append(nb::str(rules_[at].name.data(), rules_[at].name.size()));
-        }
-        for (const nb::handle name : general_.attr("productive")(known)) {
-            const auto rule = rule_at_.find(nb::cast<std::string>(name));
-            if (rule == rule_at_.end()) {
-                derives = true;
-            } else if (!productive[rule->second]) {
-                productive[rule->second] = more = true;
-            }
+    const auto name_of = [&](int32_t rule) { return nb::str(rules_[rule].name.data(), rules_[rule].name.size()); };
+    nb::list known;
+    nb::dict needs;  // of the other rules that are made here
+    for (size_t at = 0; at < rules_.size(); ++at) {
+        const Rule& rule = rules_[at];
+        if (productive[at]) {
+            known.append(name_of(static_cast<int32_t>(at)));
+        } else if (rule.known_needs) {
+            nb::list called;
+            for (int32_t i = rule.needs_from; i < rule.needs_to; ++i) called.append(name_of(needs_[i]));
+            needs[name_of(static_cast<int32_t>(at))] = called;
         }
     }
-    const int32_t needed = out_.called(start);
-    return derives || needed == kNone || productive[needed];
+    const int32_t called_rule = out_.called(start);
+    return called_rule == kNone || nb::cast<bool>(general_.attr("has_values")(known, needs, name_of(called_rule)));
 }
 
 }  // namespace schemas

@@ -127,10 +127,17 @@ class NotPlain:
         """The rules that were lowered here."""
         return self._lowering.rules
 
-    def productive(self, known: list[str]) -> set[str]:
-        """The rules known to derive some text, if others do; "start": so are the values of the document, if they were lowered here."""
-        rules = {"start": self._start, **self._lowering.rules}
-        return productive_rules(rules, known).intersection(rules)
+    def has_values(self, known: list[str], needs: dict[str, list[str]], start: str) -> bool:
+        """Whether the document is known to have values.
+
+        Args:
+            known: rules of the walk that derive some text.
+            needs: its other rules, each with the rules that suffice for it to derive some.
+            start: a rule that suffices for the document.
+        """
+        walked = {name: ir.sequence(*map(ir.Call, called)) for name, called in needs.items()}
+        rules = {"start": self._start, **self._lowering.rules, **walked}
+        return not {"start", start}.isdisjoint(productive_rules(rules, known))
 
     # ------------------------------------------------------------ for the lowering
 
