@@ -9,12 +9,15 @@ Automaton::Automaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, u
       values_(shard_->regexes) {
     const std::lock_guard guard(shard_->lock);
     const Work::Counted counted(shard_->work, kReadingWork, "reading its rules");
+    needs_trial_ = contents_stay_ = false;
+    lengths_are_least_ = true;
     states_.push();  // kDead
     states_.push();  // kFinished
     push_fixed_states();
     exprs_.set_values(&values_);
     read_grammar(grammar, shard_->regexes, exprs_, fuel);
-    if (left_recursive() != UINT32_MAX || exprs_.rule_length(grammar.start) == kInfinite) return;
+    left_recursive_ = exprs_.left_recursive();
+    if (left_recursive_ != UINT32_MAX || exprs_.rule_length(grammar.start) == kInfinite) return;
     start_ = closure(gss_.push(exprs_.call(grammar.start), Gss::kEnd));
     heads_[start_].published = true;
     needs_trial_ = looks_costly(grammar);

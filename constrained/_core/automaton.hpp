@@ -24,8 +24,6 @@ public:
     /// `fuel`: steps to decide whether a terminal is empty (see `read_grammar`). `limit`: bytes, see `trim`.
     Automaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, uint32_t fuel, size_t limit);
 
-    bool needs_trial() const final { return needs_trial_; }
-
 private:
     static constexpr uint32_t kManyShared = 1u << 20;  // parts: an expression has so many only if it has most of them in several places
     static constexpr uint32_t kManyParts = 2048, kLongCompletion = 2048;  // beyond them a constraint is tried first
@@ -93,15 +91,12 @@ private:
     bool may_be_nearer(uint32_t state, uint8_t byte);
     const TokenSet* within_budget(uint32_t state, uint32_t budget) final;
     std::pair<uint8_t, uint32_t> step_nearer(uint32_t state) final;
-    bool lengths_are_least() const final { return true; }
-    // Where values must differ, each value is a set of its own.
-    uint32_t longest_spelled() const final { return exprs_.tracks_distinct() ? kLongText / 16 : kLongText; }
     uint32_t step_cost(uint32_t state, uint32_t length) const final;
     uint32_t counting_cost(uint32_t state) const final;
     uint32_t forks_of(uint32_t state) const final;
-    bool needs_search(uint32_t state) const final;
+    bool needs_search(uint32_t state) const;
     bool reads_heads(uint32_t state) const final;
-    bool forgets(uint32_t state) const final;
+    bool forgets(uint32_t state) const;
     bool reads_many_heads(uint32_t state) const final;
     std::vector<uint32_t> head_exits(uint32_t state) final;
     uint32_t interchangeable(uint32_t state, uint32_t reach) final;
@@ -131,7 +126,6 @@ private:
 
     bool looks_costly(const FlatGrammar& grammar) const;
 
-    bool needs_trial_ = false;
     JsonValues values_;
     StableArray<State> states_;  // by `Head::content`
     Memo bytes_{kMemoLimit};   // (state, byte) -> state; with `kWithoutHeads`: -> `interchangeable_next`, within the reach of `Ahead`

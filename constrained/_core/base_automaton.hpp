@@ -34,7 +34,8 @@ public:
     BaseAutomaton& operator=(const BaseAutomaton&) = delete;
 
     uint32_t start() const { return start_; }
-    virtual uint32_t left_recursive() const { return exprs_.left_recursive(); }
+    /// A rule that begins with itself; UINT32_MAX: there is none.
+    uint32_t left_recursive() const { return left_recursive_; }
     uint32_t find_next(uint32_t state, uint32_t token) const {
         const ReadEpoch::ReadGuard guard(shard_->epoch);
         return tokens_.find(token_key(state, token));
@@ -48,7 +49,7 @@ public:
         return shard_->work.spent();
     }
     /// Whether later masks may take much more work than the first ones, as far as the grammar shows it.
-    virtual bool needs_trial() const { return true; }
+    bool needs_trial() const { return needs_trial_; }
     /// `Gss::forks` of what may follow a state, at most.
     uint32_t forks(uint32_t state) {
         const Call call(*this, state);
@@ -263,12 +264,8 @@ protected:
         bool past_exit;  // a head may have ended
         std::span<const uint32_t> places;
     };
-    /// Whether a byte may cost much: a search (`RegexStore::needs_search`), or one step for each of many items.
-    virtual bool needs_search(uint32_t) const { return false; }
     /// Whether `interchangeable` may return another state for it.
     virtual bool reads_heads(uint32_t) const { return false; }
-    /// Whether a text may repeat a value that `interchangeable` has forgotten: then only the canonical completion is the same.
-    virtual bool forgets(uint32_t) const { return false; }
     /// Whether each byte of a head is read in many cases: it is not read where the head does not matter.
     virtual bool reads_many_heads(uint32_t) const { return false; }
     /// Trie nodes with children where a terminal of the state whose bytes matter later may end.
@@ -282,22 +279,20 @@ protected:
         return reads_heads(next) ? interchangeable(next, reach) : next;
     }
     /// Longer completions are not spelled out, because each byte costs a state; they count one token per byte.
-    virtual uint32_t longest_spelled() const { return kLongText; }
+    /// Where values must differ, each value is a set of its own.
+    uint32_t longest_spelled() const { return exprs_.tracks_distinct() ? kLongText / 16 : kLongText; }
     // What a byte costs, by the content of the state alone and not by what is known already, so that what is left out for
     // its cost does not depend on earlier calls. One is about a microsecond.
     /// Fuel for reading the next byte of a completion of this length.
     virtual uint32_t step_cost(uint32_t, uint32_t) const { return 1; }
-    /// Whether no completion has fewer bytes than the length of its state: then a bound in bytes shows that it takes too many tokens.
-    virtual bool lengths_are_least() const { return false; }
-    /// Whether lengths count bytes that are never written. Counts are those of canonical completions then.
-    virtual bool padded() const { return false; }
-    /// How often each byte that may follow counts towards `CountingBounds::bytes`.
+    /// How often each byte that may follow counts towards `CountingBounds::bytes`; kInfinite: the texts are not counted, because a byte
+    /// may cost much, or a text may repeat a value that `interchangeable` has forgotten (then only the canonical completion is the same).
     virtual uint32_t counting_cost(uint32_t) const { return kPlainCost; }
     virtual size_t permanent_bytes() const = 0;
     /// Bytes of states and their parts, which a collection can drop.
     virtual size_t content_bytes() const = 0;
     /// Whether much stays whatever is collected, because states that were given out cannot be computed again.
-    virtual bool over_limit() const { return false; }
+    bool over_limit() const { return contents_stay_ && content_bytes() > limit_; }
     /// Drops the contents of all states but these, ascending, and those that it cannot compute again.
     virtual void collect(const std::vector<uint32_t>& kept) = 0;
     /// The state after a token that once led to one whose content was dropped.
@@ -338,6 +333,12 @@ protected:
     uint64_t work_limit_ = Work::kUnlimited;
     bool thorough_ = false;  // see `count_thoroughly`
     uint32_t start_ = kDead;
+    // What holds for all states; the constructors set it.
+    uint32_t left_recursive_ = UINT32_MAX;
+    bool needs_trial_ = true;
+    bool contents_stay_ = true;       // of states that were given out
+    bool lengths_are_least_ = false;  // no completion has fewer bytes than the length of its state: a bound in bytes may show that it takes too many tokens
+    bool padded_ = false;             // lengths count bytes that are never written; counts are those of canonical completions then
 };
 
 template <class OnSymbol>

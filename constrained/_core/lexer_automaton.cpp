@@ -62,7 +62,8 @@ LexerAutomaton::LexerAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar& 
     states_[kDead].verdict = Verdict::Dead;
     states_[kFinished].verdict = Verdict::Live;
     collect_above_ = limit_ - limit_ / 4;
-    if (left_recursive() != UINT32_MAX || exprs_.rule_length(grammar.start) == kInfinite) return;
+    left_recursive_ = exprs_.left_recursive();
+    if (left_recursive_ != UINT32_MAX || exprs_.rule_length(grammar.start) == kInfinite) return;
     StateBuilder builder;
     enter(gss_.push(exprs_.call(grammar.start), Gss::kEnd), RegexStore::kEmptyLanguage, builder);
     const uint32_t start = intern(builder);

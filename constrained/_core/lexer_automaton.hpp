@@ -100,7 +100,6 @@ private:
     std::pair<uint8_t, uint32_t> step_nearer(uint32_t state) final;
     size_t permanent_bytes() const final;
     size_t content_bytes() const final;
-    bool over_limit() const final { return content_bytes() > limit_; }
     size_t memo_bytes() const final;
     void begin_call(uint32_t state) final;
     void collect(const std::vector<uint32_t>& recent) final;

@@ -112,7 +112,7 @@ bool BaseAutomaton::few_texts_follow(uint32_t id) {
 }
 
 bool BaseAutomaton::count_exactly(uint32_t id) {
-    if (padded()) return false;
+    if (padded_) return false;
     const Trie& trie = shard_->trie;
     const CountingBounds most = thorough_ ? kThorough : kFewTexts;
     constexpr uint32_t kNone = UINT32_MAX, kChildrenInStep = 32;  // most lead nowhere
@@ -124,9 +124,11 @@ bool BaseAutomaton::count_exactly(uint32_t id) {
         const uint32_t at = states[i];
         // What had too many texts for few may not for a thorough count.
         if (heads_[at].rest == Rest::Many && !thorough_) return false;
-        if (needs_search(at) || reads_heads(at) || forgets(at) || heads_[at].length > longest_spelled()) return false;
+        if (reads_heads(at) || heads_[at].length > longest_spelled()) return false;
+        const uint32_t cost = counting_cost(at);
+        if (cost == kInfinite) return false;
         const ByteSet possible = first_bytes(at);
-        bytes += possible.count() * counting_cost(at);
+        bytes += possible.count() * cost;
         if (i >= most.states || possible.count() > most.first_bytes || bytes > most.bytes) return false;
         after.emplace_back().fill(kNone);
         for (size_t byte = possible._Find_first(); byte < 256; byte = possible._Find_next(byte)) {
@@ -329,7 +331,7 @@ void BaseAutomaton::add_canonical_tokens(uint32_t state, uint32_t budget, uint32
 bool BaseAutomaton::completes_within(uint32_t state, uint32_t budget) {
     const uint32_t length = heads_[state].length;
     if (length <= budget) return true;
-    if (lengths_are_least() && length > uint64_t{budget} * shard_->trie.longest()) return false;
+    if (lengths_are_least_ && length > uint64_t{budget} * shard_->trie.longest()) return false;
     return affordable(state) && completion(state) <= budget;
 }
 
@@ -473,6 +475,7 @@ const TokenSet* Automaton::within_budget(uint32_t state, uint32_t budget) {
 
 // ---------------------------------------------------------------- properties of states
 
+/// Whether a byte may cost much: a search (`RegexStore::needs_search`), or one step for each of many items.
 bool Automaton::needs_search(uint32_t id) const {
     return state_of(id).items_count > 2 * kFewItems || std::ranges::any_of(items(id), [&](const Item& item) { return shard_->regexes.needs_search(item.residual); });
 }
@@ -496,6 +499,7 @@ uint32_t Automaton::step_cost(uint32_t id, uint32_t length) const {
 /// texts are ambiguous, it joins stacks at every level. An expression of many parts is too many bytes: nearly each part has one of
 /// its own, and what it has is not counted again in every state on the way.
 uint32_t Automaton::counting_cost(uint32_t id) const {
+    if (needs_search(id) || forgets(id)) return kInfinite;
     uint32_t parts = 0;
     bool inside = true;
     for (const Item& item : items(id)) {

@@ -18,13 +18,16 @@ bool is_space(uint8_t byte) { return byte == ' ' || byte == '\t' || byte == '\n'
 
 UniqueAutomaton::UniqueAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, uint32_t fuel, size_t limit)
     : BaseAutomaton(shard, limit), inner_(std::make_unique<Automaton>(std::move(shard), grammar, fuel, limit)),
-      mark_tables_(shard_->vocabulary->mark_tables()), padded_(grammar.padded) {
+      mark_tables_(shard_->vocabulary->mark_tables()) {
     const std::lock_guard guard(shard_->lock);
     const Work::Counted counted(shard_->work, kReadingWork, "reading its rules");
     states_.push();  // kDead
     states_.push();  // kFinished
     push_fixed_states();
-    if (inner_->left_recursive() != UINT32_MAX || inner_->start() == kDead) return;
+    padded_ = grammar.padded;
+    needs_trial_ = padded_ || inner_->needs_trial();  // a search may have to read what is listed
+    left_recursive_ = inner_->left_recursive();
+    if (left_recursive_ != UINT32_MAX || inner_->start() == kDead) return;
     std::vector<uint32_t> readings{reading(inner_->start(), ItemHistories::kNothing)};
     start_ = intern(readings);
     heads_[start_].published = true;
@@ -358,14 +361,16 @@ void UniqueAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<con
     if (!sure.empty()) BaseAutomaton::keep_within(interchangeable(state, 0), budget, sure, out);
 }
 
+/// Where items are padded, what was written of them is not forgotten: it says which of the listed values are left.
 bool UniqueAutomaton::reads_heads(uint32_t state) const {
     const auto all = held(state);
     return std::ranges::any_of(all, [&](uint32_t id) { return (tracked(id) && !padded_) || inner_->reads_heads(readings_[id].inner); }) &&
            std::ranges::all_of(all, [&](uint32_t id) { return differs(id); });
 }
 
-bool UniqueAutomaton::forgets(uint32_t state) const {
-    return std::ranges::any_of(held(state), [&](uint32_t id) { return histories_.forgets(readings_[id].history) || inner_->forgets(readings_[id].inner); });
+uint32_t UniqueAutomaton::counting_cost(uint32_t state) const {
+    const bool forgets = std::ranges::any_of(held(state), [&](uint32_t id) { return histories_.forgets(readings_[id].history) || inner_->forgets(readings_[id].inner); });
+    return forgets ? kInfinite : kPlainCost;
 }
 
 std::vector<uint32_t> UniqueAutomaton::head_exits(uint32_t state) {

@@ -31,8 +31,6 @@ public:
     /// searches: items that may be equal to earlier ones end.
     UniqueAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar& grammar, uint32_t fuel, size_t limit);
 
-    bool needs_trial() const final { return padded_ || inner_->needs_trial(); }  // a search may have to read what is listed
-    uint32_t left_recursive() const final { return inner_->left_recursive(); }
     /// Whether a search for a completion ran out of fuel.
     bool search_exhausted() const { return search_exhausted_; }
 
@@ -98,14 +96,12 @@ private:
     void keep_within(uint32_t state, uint32_t budget, std::span<const uint32_t> places, uint32_t* out) final;
     /// Where items are required each byte of one may take a search.
     uint32_t step_cost(uint32_t, uint32_t) const final { return padded_ ? kSearchedCost : 1; }
-    bool padded() const final { return padded_; }
     bool reads_heads(uint32_t state) const final;
-    bool forgets(uint32_t state) const final;
+    uint32_t counting_cost(uint32_t state) const final;
     std::vector<uint32_t> head_exits(uint32_t state) final;
     uint32_t interchangeable(uint32_t state, uint32_t reach) final;
     size_t permanent_bytes() const final;
     size_t content_bytes() const final;
-    bool over_limit() const final { return content_bytes() > limit_; }
     size_t memo_bytes() const final;
     void begin_call(uint32_t state) final;
     void collect(const std::vector<uint32_t>& kept) final;
@@ -119,7 +115,6 @@ private:
     std::vector<uint32_t> held_;
     Memo bytes_{kMemoLimit};  // (state, byte) -> state
     const MarkTables& mark_tables_;
-    bool padded_;  // what was written of the items is not forgotten: it says which of the listed values are left
     TouchingMemo touching_;
     size_t touching_bytes_ = 0;
     bool search_exhausted_ = false;
