@@ -89,7 +89,6 @@ public:
         return settle(id, byte);
     }
 
-
     struct Read {
         RegexId rest;
         size_t count;  ///< of the bytes that were read; less than all only if `rest` contains the empty text
