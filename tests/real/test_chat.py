@@ -62,9 +62,10 @@ def test_calls_are_valid_and_mostly_of_the_right_tool(model: HuggingFaceModel) -
 
 def test_structured_output_of_langchain_is_an_instance(model: HuggingFaceModel) -> None:
     chat = ChatConstrained(model=model).with_structured_output(Person, method="json_schema")
-    assert chat.invoke(
-        "Grace Hopper was born in 1906 in New York. Who is it, and when was she born?"
-    ) == Person(name="Grace Hopper", born=1906)
+    found = chat.invoke("Grace Hopper was born in 1906 in New York. Who is it, and when was she born?")
+    assert isinstance(found, Person)
+    assert found.born == 1906
+    assert "Grace Hopper" in found.name
 
 
 @pytest.mark.parametrize("asked", [COUNTRY, BORN], ids=["country", "born"])
