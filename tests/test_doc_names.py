@@ -123,6 +123,12 @@ def test_files_exist(page: Path) -> None:
             assert list(ROOT.glob(path.rstrip("/"))), f"{page.name}: {path} does not exist"
 
 
+def test_every_room_of_tests_has_its_questions() -> None:
+    page = (ROOT / "docs" / "tests.md").read_text("utf-8")
+    for room in {file.parent for file in (ROOT / "tests").glob("*/test_*.py")}:
+        assert f"`tests/{room.name}/" in page, f"docs/tests.md says nothing about tests/{room.name}"
+
+
 def test_files_in_the_docstrings_of_packages_exist() -> None:
     for package in FOLDERS[:3]:
         for file in (ROOT / package).rglob("__init__.py"):

@@ -9,6 +9,7 @@ Exit codes are the table in `constrained.cli.exit_status`.
     generation.py      one generation, with its progress and statistics
     stream_display.py  the progress of a generation in a terminal
     checking.py        the report of `check` on a constraint
+    token_check.py     the report of `check --token` on one token of a mask
     demo.py            the examples of `demo`
     serve.py           the server
     exit_status.py     how a command ends: output, exit codes, messages

@@ -151,6 +151,7 @@ Examples:
   constrained check models.py:Person
   constrained check grammar.lark
   constrained check --regex "[a-z]+@example\\.org"
+  constrained check person.json --token '"' --after '{"name'
   for schema in schemas/*.json; do constrained check "$schema" --quiet || exit 1; done
 """
 )
@@ -170,6 +171,18 @@ def check(
             help="Compile for this tokenizer [default: the bundled one].",
         ),
     ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            "--token",
+            metavar="TEXT|id:NUMBER",
+            help="May this token follow, and why? Compares the mask with a slow judge.",
+        ),
+    ] = None,
+    after: Annotated[
+        str,
+        typer.Option("--after", metavar="TEXT", help="What is written before --token [default: nothing]."),
+    ] = "",
     json_report: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print only errors; the exit code tells the rest.")
@@ -183,7 +196,14 @@ def check(
 
     if path is not None:
         target = inputs.add_positional(path, target)
-    checking.check(lambda: inputs.read_constraint(target, json), tokenizer, as_json=json_report, quiet=quiet)
+    checking.check(
+        lambda: inputs.read_constraint(target, json),
+        tokenizer,
+        token=token,
+        after=after,
+        as_json=json_report,
+        quiet=quiet,
+    )
 
 
 @app.command()

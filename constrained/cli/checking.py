@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.cli.exit_status import CommandFailed, emit, exit_code_for
 from constrained.cli.generation import silence_libraries
+from constrained.cli.token_check import examine_token
 from constrained.errors import ConstrainedError, ModelError
 from constrained.extras import require_extra
 from constrained.grammars import ir
@@ -24,12 +25,22 @@ if TYPE_CHECKING:
 CheckReport = dict[str, Any]
 
 
-def check(make: Callable[[], Constraint], tokenizer: str | None, *, as_json: bool, quiet: bool) -> None:
+def check(
+    make: Callable[[], Constraint],
+    tokenizer: str | None,
+    *,
+    token: str | None,
+    after: str,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     """Compiles a constraint and writes a report to standard output.
 
     Args:
         make: makes the constraint.
         tokenizer: name or folder of the tokenizer; None for the bundled model's.
+        token: the report is about this token, see `examine_token`; None for one about the constraint.
+        after: the text before the token.
         as_json: write the report as JSON, also if the constraint cannot be enforced.
         quiet: write nothing.
 
@@ -39,14 +50,18 @@ def check(make: Callable[[], Constraint], tokenizer: str | None, *, as_json: boo
     """
     silence_libraries()
     try:
-        report = examine(make(), tokenizer)
+        if token is None:
+            report = examine(make(), tokenizer)
+        else:
+            report = examine_token(make(), load_vocabulary(tokenizer), after, token)
     except ConstrainedError as error:
         if not as_json:
             raise
         emit(_dumped(error_report(error)))
         raise CommandFailed(exit_code_for(error)) from None
     if not quiet:
-        emit(_dumped(report) if as_json else render_report(report))
+        render = _dumped if as_json else render_report if token is None else render_token_report
+        emit(render(report))
 
 
 def examine(constraint: Constraint, tokenizer: str | None = None) -> CheckReport:
@@ -108,7 +123,7 @@ def _terminal_report(constraint: Constraint) -> CheckReport:
         return {}
     return {
         "overlapping_terminals": [
-            {"terminals": [one.first, one.second], "example": one.example} for one in overlaps.overlaps
+            {"terminals": [pair.first, pair.second], "example": pair.example} for pair in overlaps.overlaps
         ],
         "not_compared": [{"terminal": name, "reason": reason} for name, reason in overlaps.not_compared],
     }
@@ -166,6 +181,15 @@ def render_report(report: CheckReport) -> str:
         f"{automaton['shortest_completion']} tokens",
     ]
     return "\n".join(lines)
+
+
+def render_token_report(report: CheckReport) -> str:
+    """The report about a token as text for the terminal."""
+    verdict = "allowed" if report["allowed"] else "refused"
+    if report["allowed"] != report["transition"]:
+        verdict += ", but a transition says otherwise: the mask is wrong"
+    token = f"token {report['token']}, {report['bytes']}: {verdict}"
+    return f"{token}\n{report['reason']}\nslow judge: {report['judge']}"
 
 
 def load_vocabulary(tokenizer: str | None) -> Vocabulary:

@@ -326,6 +326,46 @@ def test_check_warns_of_terminals_that_match_the_same_text(cli: Cli, tmp_path: P
     assert cli("check", "grammar.lark", "--whitespace", "none").code == 2
 
 
+def test_check_says_why_a_token_is_refused(cli: Cli, tmp_path: Path) -> None:
+    pattern = ("--regex", "[ab]+1?")
+    allowed = cli("check", *pattern, "--token", "b", "--after", "a").out.splitlines()
+    assert allowed[0].endswith("b'b': allowed")
+    assert allowed[1:] == [
+        "each of its bytes is allowed; there may follow: '1ab', or the end",
+        "slow judge: the same mask",
+    ]
+    refused = json.loads(cli("check", *pattern, "--token", "an", "--after", "b", "--json").out)
+    assert (refused["allowed"], refused["transition"], refused["judge"]) == (False, False, "the same mask")
+    assert refused["reason"] == "byte 2 of 2, b'n', is refused; there may follow: '1ab', or the end"
+    number = f"id:{refused['token']}"
+    assert json.loads(cli("check", *pattern, "--token", number, "--after", "b", "--json").out) == refused
+    assert cli("check", *pattern, "--token", "b", "--after", "a", "--quiet") == Ended(0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("--token", "b", "--after", "a1a"),
+            "--after is refused: byte 1 of 1, b'a', is refused; there may follow: ''",
+        ),
+        (("--token", "id:999999"), "'id:999999' is no token"),
+        (("--token", "no such token"), "name a whole token by its text, or by id:NUMBER"),
+    ],
+)
+def test_check_of_no_token_is_bad_input(cli: Cli, arguments: tuple[str, ...], message: str) -> None:
+    ended = cli("check", "--regex", "[ab]+1?", *arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err
+
+
+def test_check_of_a_token_says_where_no_judge_is(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "grammar.lark").write_text('start: A+\nA: "a"\n')
+    lines = cli("check", "grammar.lark", "--token", "a").out.splitlines()
+    assert lines[0].endswith("b'a': allowed")
+    assert lines[2].startswith("slow judge: cannot tell: ")
+
+
 def test_check_lists_everything_that_stands_in_the_way(cli: Cli, tmp_path: Path) -> None:
     bad = {"properties": {"a": {"uniqueItems": True, "minItems": 100}, "b": {"pattern": "(x)\\1"}}}
     (tmp_path / "bad.json").write_text(json.dumps(bad))
