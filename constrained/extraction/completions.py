@@ -9,7 +9,8 @@ from constrained.decoding.cut import OnLimit, truncation_first
 from constrained.decoding.output import Output
 from constrained.decoding.request_batch import BatchedRequest
 from constrained.errors import ConstrainedError, PromptTooLong, RejectedValue
-from constrained.extraction.prompt import Messages, retry_prompt
+from constrained.extraction.prompt import retry_prompt
+from constrained.models import Prompt
 
 if TYPE_CHECKING:
     from constrained.decoding import Generator as Decoder
@@ -26,12 +27,12 @@ class Completion(NamedTuple):
 
     outcome: Outcome
     attempts: int
-    prompt: Messages
+    prompt: Prompt
 
 
 def completions(
     plan: ExtractionPlan[Any],
-    prompts: Sequence[tuple[Decoder[Any], Messages]],
+    prompts: Sequence[tuple[Decoder[Any], Prompt]],
     settings: Mapping[str, Any],
 ) -> Generator[list[BatchedRequest], None, list[Completion]]:
     """Completes prompts side by side, each by its generator.
@@ -43,7 +44,7 @@ def completions(
         For each prompt, its `Completion`.
     """
     outcomes: list[Completion] = []
-    current = [list(prompt) for _, prompt in prompts]
+    current = [prompt for _, prompt in prompts]
     for attempt in range(plan.retries + 1):
         members: list[tuple[int, BatchedRequest]] = []
         wanted = (

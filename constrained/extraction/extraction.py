@@ -25,7 +25,7 @@ from constrained.extraction.values.grounding import NO_SPAN, SpanMatch, find_spa
 
 if TYPE_CHECKING:
     from constrained.decoding import Generator
-    from constrained.extraction.prompt import Messages
+    from constrained.models import Prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Extraction(Generic[ValueT]):
     parts: tuple[Part, ...] = ()
     origins: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     merged: tuple[str, ValueT] | None = None
-    _requests: tuple[tuple[Generator[Any], Messages], ...] = field(default=(), repr=False)
+    _requests: tuple[tuple[Generator[Any], Prompt], ...] = field(default=(), repr=False)
 
     @property
     def value(self) -> ValueT:
@@ -241,9 +241,7 @@ def part_spans(document: str, part: Part) -> dict[str, SpanMatch]:
     }
 
 
-def output_fields(
-    request: tuple[Generator[Any], Messages], output: Output[Any]
-) -> dict[str, FieldProbability]:
+def output_fields(request: tuple[Generator[Any], Prompt], output: Output[Any]) -> dict[str, FieldProbability]:
     """The probabilities of the scalars of a completion; one pass of the model.
 
     Args:

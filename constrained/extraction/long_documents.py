@@ -34,9 +34,9 @@ from constrained.extraction.values.merge import MergedValue, merge_values
 if TYPE_CHECKING:
     from constrained.decoding import Generator
     from constrained.extraction.plan import ExtractionPlan
-    from constrained.extraction.prompt import Messages
     from constrained.extraction.values.fields import FieldProbability
     from constrained.extraction.values.grounding import SpanMatch
+    from constrained.models import Prompt
 
 _T = TypeVar("_T")
 
@@ -135,7 +135,7 @@ def part_steps(
 class _ReadPart:
     """A part that was read, as `merge_values` sees it: places and probabilities are computed if they matter."""
 
-    def __init__(self, document: str, part: Part, request: tuple[Generator[Any], Messages]) -> None:
+    def __init__(self, document: str, part: Part, request: tuple[Generator[Any], Prompt]) -> None:
         self.part = part
         self.request = request
         self.extent = (part.start, part.end)

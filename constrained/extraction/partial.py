@@ -16,7 +16,7 @@ from constrained.extraction.extraction import Extraction
 from constrained.extraction.values.exact_json import resolve
 
 if TYPE_CHECKING:
-    from constrained.extraction.prompt import Messages
+    from constrained.models import Prompt
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Partial(Generic[ValueT]):
 
 def stream_partials(
     generator: Generator[ValueT],
-    prompt: Messages,
+    prompt: Prompt,
     document: str,
     settings: Mapping[str, Any],
     on_limit: OnLimit,

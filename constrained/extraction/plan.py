@@ -17,7 +17,9 @@ from constrained.errors import InvalidArgument, UnsupportedConstraint
 from constrained.extraction.binding import bound_generator
 from constrained.extraction.examples import check_examples
 from constrained.extraction.options import check_call_names
-from constrained.extraction.prompt import Messages, PromptParts, PromptTemplate, extraction_prompt
+from constrained.extraction.prompt import CHAT_TEMPLATE, PromptParts, PromptTemplate, extraction_prompt
+from constrained.extraction.template_prompt import find_form, template_prompt
+from constrained.models import Prompt
 from constrained.sampling import AWRS, Local
 
 if TYPE_CHECKING:
@@ -83,7 +85,8 @@ class ExtractionPlan(Generic[ValueT]):
             context: what is known about the documents, for the prompt.
             system: the system message. Some models have none in their chat template.
             prompt: a prompt of your own: a text with ``{type}`` and ``{text}``, or a function of these two that returns a text
-                or messages. Examples are turns before it.
+                or messages. Examples are turns before it. ``"template"``: type, examples and text in the form of the chat
+                template, for models of extraction that have one (NuExtract 2, LFM2-Extract).
             sampler: a name or a configured sampler, as for `Generator`.
             speculation: as for `Generator`; by default draft tokens are verified where that saves time.
             on_limit: ``"raise"``: `Truncated` where the token limit changed or ended a completion; ``"close"`` takes the value
@@ -156,11 +159,12 @@ class ExtractionPlan(Generic[ValueT]):
                 f"values of parts cannot be merged that stand in free text: {constraint.render()}",
                 action='use the constraint of the values alone, or long="error" and texts that are short enough',
             )
+        self._form = find_form(self.generator.model, constraint) if prompt == CHAT_TEMPLATE else None
         checked = check_examples(examples, constraint, self.generator.automaton)
         self.parts = replace(self.parts, examples=checked)
 
-    def prompt(self, text: str, constraint: Constraint | None = None) -> Messages:
-        """The chat that asks for the value of a text.
+    def prompt(self, text: str, constraint: Constraint | None = None) -> Prompt:
+        """The chat that asks for the value of a text; token ids where a chat template reads more than a chat.
 
         Args:
             text: what is read.
@@ -169,7 +173,10 @@ class ExtractionPlan(Generic[ValueT]):
         Raises:
             PromptError: the text is empty, or cannot be read.
         """
-        return extraction_prompt(text, constraint or self.generator.constraint, self.parts)
+        constraint = constraint or self.generator.constraint
+        if self._form is not None:
+            return template_prompt(self._form, self.generator.model, text, constraint, self.parts.examples)
+        return extraction_prompt(text, constraint, self.parts)
 
     def bound(self, generator: Generator[Any], text: str) -> Generator[Any]:
         """The generator for one document: itself, unless values have spans of the document.

@@ -13,19 +13,26 @@ from constrained.constraint.free_text import marker_and_content
 from constrained.errors import InvalidArgument, PromptError, RejectedValue
 from constrained.extraction.examples import PromptExample
 from constrained.grammars.text.quantities import ungroup_numbers
-from constrained.models.base import LanguageModel
+from constrained.models.base import LanguageModel, Prompt
 from constrained.prompting import schema_text as prompts
+from constrained.prompting.ids import is_chat
 
 Messages = list[dict[str, str]]
 """A chat: ``{"role", "content"}`` items."""
 
 PromptTemplate = str | Callable[[str, str], str | Sequence[dict[str, str]]]
-"""A prompt of a user's own: a text with ``{type}`` and ``{text}``, or a function of these two that gives a text or a chat."""
+"""A prompt of a user's own: a text with ``{type}`` and ``{text}``, or a function of these two that gives a text or a chat.
+Or ``"template"``: the form that the chat template has, see `constrained.extraction.template_prompt`."""
+
+CHAT_TEMPLATE = "template"
 
 EXTRACTION_REQUEST = "Fill this type from the text below. Answer with JSON only; leave out optional fields that the text does not mention."
 
 _MAX_REASON = 600
-_FORM = "pass a text with {text}, and {type} if the model is to see it, or a function of type and text"
+_FORM = (
+    "pass a text with {text}, and {type} if the model is to see it, a function of type and text, "
+    'or "template", for models that have a form of their own'
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,12 @@ class PromptParts:
             raise InvalidArgument(
                 "prompt= stands in the place of instructions and context", action="say them in the prompt"
             )
+        if self.template == CHAT_TEMPLATE:
+            if self.system:
+                raise InvalidArgument(
+                    'prompt="template" has a system message of its own', action="leave system out"
+                )
+            return
         if not callable(self.template) and (
             not isinstance(self.template, str) or "{text}" not in self.template
         ):
@@ -64,9 +77,7 @@ class PromptParts:
 
     def question(self, text: str, constraint: Constraint) -> Messages:
         """The messages that ask about one text."""
-        text = text.strip()
-        if _has_numbers(constraint):
-            text = ungroup_numbers(text)
+        text = shown_text(text, constraint)
         if self.template is None:
             asked: Any = f"{_request(constraint)}{self._sections()}\n\nText:\n{text}"
         elif isinstance(self.template, str):
@@ -115,6 +126,12 @@ def _after(messages: Messages, question: Messages) -> Messages:
     )
 
 
+def shown_text(text: str, constraint: Constraint) -> str:
+    """A document as the model reads it."""
+    text = text.strip()
+    return ungroup_numbers(text) if _has_numbers(constraint) else text
+
+
 def _has_numbers(constraint: Constraint) -> bool:
     """Whether values have numbers, which JSON writes without groups of digits, and no spans of the text."""
     if not constraint.is_json or constraint.needs_document:
@@ -140,12 +157,17 @@ def type_text(constraint: Constraint) -> str:
     return constraint.render() if schema is None else prompts.schema_to_text(schema)
 
 
-def retry_prompt(messages: Messages, refused: RejectedValue) -> Messages:
-    """The chat after an answer that was refused: the answer, the reason, and the request for another one."""
+def retry_prompt(prompt: Prompt, refused: RejectedValue) -> Prompt:
+    """The chat after an answer that was refused: the answer, the reason, and the request for another one.
+
+    Where a chat template wrote the prompt from more than messages, it is the same again: such models hold no conversation.
+    """
+    if not is_chat(prompt):
+        return prompt
     said = " ".join(str(refused.__cause__ or refused.summary).split())[:_MAX_REASON]
     request = f"This answer was refused: {said}\nRead the text again and give a corrected answer."
     return [
-        *messages,
+        *prompt,
         {"role": "assistant", "content": refused.text},
         {"role": "user", "content": request},
     ]

@@ -8,7 +8,7 @@ from typing import Any
 from constrained.errors import PromptError
 from constrained.prompting.ids import check_ids, check_messages, is_chat
 from constrained.prompting.room import check_room
-from constrained.prompting.user_texts import encode_marked, mark_messages
+from constrained.prompting.user_texts import encode_marked, mark, mark_messages
 
 
 def apply_template(
@@ -51,7 +51,7 @@ def apply_template(
     return str(rendered)
 
 
-def render_chat(messages: Sequence[Mapping[str, str]], tokenizer: Any) -> str:
+def render_chat(messages: Sequence[Mapping[str, str]], tokenizer: Any, **variables: Any) -> str:
     """Renders a chat as the text that the model continues.
 
     Without a chat template the contents are joined, followed by the line ``JSON:``.
@@ -59,12 +59,13 @@ def render_chat(messages: Sequence[Mapping[str, str]], tokenizer: Any) -> str:
     Args:
         messages: ``{"role", "content"}`` items.
         tokenizer: a Hugging Face tokenizer.
+        variables: as of `apply_template`; without a template they are nowhere.
 
     Raises:
         PromptError: the chat template refuses the chat.
     """
     if getattr(tokenizer, "chat_template", None):
-        return apply_template(tokenizer, messages)
+        return apply_template(tokenizer, messages, **variables)
     return "\n\n".join(message["content"] for message in messages) + "\n\nJSON:\n"
 
 
@@ -99,12 +100,12 @@ def encode_prompt(
 
 
 def encode_chat(
-    messages: Sequence[Mapping[str, Any]], tokenizer: Any, *, context: int | None = None
+    messages: Sequence[Mapping[str, Any]], tokenizer: Any, *, context: int | None = None, **variables: Any
 ) -> list[int]:
     """Encodes a chat as the token ids of a prompt.
 
     A chat template writes its own special tokens; without a template the tokenizer adds its own, such as BOS. Texts of the
-    messages never become special tokens.
+    messages and of the template's `variables` never become special tokens.
 
     Raises:
         PromptError: the chat template refuses the chat; half a surrogate pair.
@@ -112,7 +113,8 @@ def encode_chat(
     """
     templated = bool(getattr(tokenizer, "chat_template", None))
     marked = mark_messages(messages, tokenizer)
-    return encode_text(render_chat(marked, tokenizer), tokenizer, special=not templated, context=context)
+    text = render_chat(marked, tokenizer, **mark(variables, tokenizer))
+    return encode_text(text, tokenizer, special=not templated, context=context)
 
 
 def encode_text(text: str, tokenizer: Any, *, special: bool = True, context: int | None = None) -> list[int]:
