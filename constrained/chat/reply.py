@@ -67,6 +67,11 @@ class ReplyConstraint(Constraint):
         """The tools that a reply may call."""
         return () if self.tool_choice == "none" else self.tools
 
+    @property
+    def reasoning_end(self) -> str | None:  # type: ignore[override]
+        """See `Constraint`."""
+        return None if self.frame.reasoning is None else self.frame.reasoning[1]
+
     @cached_property
     def key(self) -> str:
         """See `Constraint`."""

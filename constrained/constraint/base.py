@@ -34,10 +34,12 @@ class Constraint:
         special_tokens: names of special tokens that completions contain; see `Vocabulary.with_special_tokens`.
         fixed_texts: texts that completions contain as they are; a special token whose name is in one of them may spell it
             there, see `Vocabulary.with_special_texts`.
+        reasoning_end: the text that ends the reasoning that completions begin with; None: they begin with none.
     """
 
     is_json: bool = False
     repeats: bool = True
+    reasoning_end: str | None = None
 
     _ambiguous: bool = False
     """Whether its notation has rules that may derive a text in many ways: then it is always tried, see `constrained.automaton.trial`."""

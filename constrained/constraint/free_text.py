@@ -248,6 +248,10 @@ class _AfterMarkerConstraint(Constraint):
     content: Constraint
 
     @property
+    def reasoning_end(self) -> str:  # type: ignore[override]
+        return self.marker
+
+    @property
     def _inside(self) -> tuple[Constraint, ...]:
         return (self.content,)
 

@@ -17,6 +17,7 @@ from constrained.decoding.backtrack import backtrack_decode
 from constrained.decoding.cut import locate_cut
 from constrained.decoding.output import Chunk, Output, ValueT
 from constrained.decoding.partial_json import partial_json
+from constrained.decoding.reasoning import reasoning_budget
 from constrained.decoding.repetition import (
     OnRepeat,
     check_on_repeat,
@@ -104,6 +105,7 @@ class Generator(Generic[ValueT]):
         speculation: str | Speculation | None = None,
         chat: bool = True,
         on_repeat: OnRepeat = None,
+        thinking: int | None = None,
         **defaults: Unpack[GenerationSettings],
     ) -> None: ...
 
@@ -117,6 +119,7 @@ class Generator(Generic[ValueT]):
         speculation: str | Speculation | None = None,
         chat: bool = True,
         on_repeat: OnRepeat = None,
+        thinking: int | None = None,
         **defaults: Unpack[GenerationSettings],
     ) -> None: ...
 
@@ -129,6 +132,7 @@ class Generator(Generic[ValueT]):
         speculation: str | Speculation | None = None,
         chat: bool = True,
         on_repeat: OnRepeat = None,
+        thinking: int | None = None,
         **defaults: Unpack[GenerationSettings],
     ) -> None:
         """Compiles the constraint.
@@ -147,6 +151,8 @@ class Generator(Generic[ValueT]):
             on_repeat: ``"close"``: a JSON value in which the model repeats itself is closed, and named in `Output.repairs`;
                 ``"error"``: then `Truncated` is raised. For the sampler ``"local"`` without weights alone: others draw from
                 the model's distribution, which this would change. See `constrained.decoding.repetition`.
+            thinking: most tokens of the reasoning that the constraint begins with (`after`, or a reply); then its end is written.
+                None: no limit. For the sampler ``"local"`` alone.
             defaults: settings of all calls that do not say otherwise, such as ``max_tokens=200``; see `GenerationSettings`.
 
         Raises:
@@ -167,6 +173,13 @@ class Generator(Generic[ValueT]):
         self.constraint, self.automaton = compile_cached(constraint, self.model.vocabulary)
         if sampler is None:
             self.sampler = resolve_sampler("awrs" if self.automaton.expensive_membership else "local")
+        self.thinking = thinking
+        self._reasoning = None if thinking is None else reasoning_budget(self.constraint, thinking)
+        if thinking is not None and not isinstance(self.sampler, Local):
+            raise InvalidArgument(
+                "the reasoning is cut as it is written, and this sampler draws whole texts",
+                action='leave thinking out, or sampler="local"',
+            )
         self._drafting: DraftScheduler | None = None
         self._no_speculation: str | None = None
         if self.speculation is not None:
@@ -421,7 +434,8 @@ class Generator(Generic[ValueT]):
             self.automaton,
             sampler.warper(**warp),
             sampler.certain_ends,
-            guard=repetition_guard(self.constraint, self.automaton.vocabulary) if guarded else None,
+            self._reasoning,
+            repetition_guard(self.constraint, self.automaton.vocabulary) if guarded else None,
         )
         if isinstance(prompts, str | bytes) or not isinstance(prompts, Sequence):
             raise InvalidArgument(
@@ -493,6 +507,7 @@ class Generator(Generic[ValueT]):
             speculation,
             self.chat,
             self.on_repeat,
+            self.thinking,
             self.defaults,
         )
 
@@ -517,6 +532,7 @@ def _restore(
     speculation: str | Speculation | None,
     chat: bool,
     on_repeat: OnRepeat,
+    thinking: int | None,
     defaults: GenerationSettings,
 ) -> Generator:
     return Generator(
@@ -526,6 +542,7 @@ def _restore(
         speculation=speculation,
         chat=chat,
         on_repeat=on_repeat,
+        thinking=thinking,
         **defaults,
     )
 

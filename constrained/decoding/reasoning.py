@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from constrained.automaton.protocol import DEAD
+from constrained.decoding.limits import nonnegative_int
+from constrained.errors import InvalidArgument
 from constrained.vocabulary.special_tokens import letters
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
+    from constrained.constraint import Constraint
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,21 @@ class ReasoningBudget:
             if automaton.next_within(state, token, budget) != DEAD:
                 return token
         return None
+
+
+def reasoning_budget(constraint: Constraint, tokens: int) -> ReasoningBudget:
+    """The budget for the reasoning that the texts of a constraint begin with.
+
+    Raises:
+        InvalidArgument: they begin with none, or `tokens` is not a whole number >= 0.
+    """
+    end = constraint.reasoning_end
+    if end is None:
+        raise InvalidArgument(
+            f"thinking limits the reasoning before a value, and {constraint.render()} begins with none",
+            action='put it behind its end, after("</think>", ...), or use generate or extract, which have thinking=',
+        )
+    return ReasoningBudget(nonnegative_int("thinking", tokens), end)
 
 
 def _first_tokens(text: bytes, automaton: Automaton) -> list[int]:
