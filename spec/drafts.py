@@ -1,7 +1,7 @@
 """Drafters, which propose the draft tokens of one sequence.
 
-The drafter itself is native (`spec/_core`). tests/reference/spec defines in Python what it computes; tests compare the
-two node by node.
+The drafter itself is native (`spec/_core/drafter.hpp`): its sources propose tokens at a node, a calibration and a mixer turn
+their proposals into probabilities, and the draft tree takes the likeliest node first.
 """
 
 from __future__ import annotations

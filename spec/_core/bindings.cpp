@@ -1,5 +1,4 @@
-// Python bindings of native speculation and sampling; their definitions are tests/reference/spec, spec/noise.py and
-// spec/scores.py.
+// Python bindings of native speculation and sampling; spec/noise.py and spec/scores.py define the latter.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>

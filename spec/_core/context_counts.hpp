@@ -148,8 +148,9 @@ private:
     KeyIndex key_index_;
 };
 
-/// A distribution from the entries of several contexts, longest first, blended as by Witten and Bell (1991): see
-/// `constrained.spec.sources.counts.blend`.
+/// A distribution from the entries of several contexts, longest first, blended as by Witten and Bell (1991): each entry gives
+/// its tokens their share, reserves a probability in proportion to its number of different tokens for what it has not seen, and
+/// leaves that to the next entry (prediction by partial matching, method C; Moffat 1990).
 class WittenBellBlend {
 public:
     WittenBellBlend(uint32_t kinds, std::vector<DraftToken>& out) : kinds_(kinds), out_(out), begin_(out.size()) {}

@@ -1,5 +1,6 @@
-// What an automaton leaves no choice about, and what its usual choices are, as text in the layout of the text so far: see
-// continuations.py in tests/reference/spec.
+// Draft source `forced`: bytes that the automaton leaves no alternative to, and its usual choices, as text in the layout of the
+// text so far. A continuation runs on over optional white space, over one of a few literals, and over a comma or a closing
+// bracket; it may end the string or number that is being written.
 //
 // Thread safety: plain data; an AutomatonView belongs to one thread at a time.
 #pragma once

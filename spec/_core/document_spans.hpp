@@ -1,4 +1,5 @@
-// The words and numbers of a document that no value has used yet: see spans.py in tests/reference/spec/sources.
+// Draft source `spans`: at the start of a JSON value, words and numbers of the document that no value has used yet. They are
+// ranked by how often values of this name began with a word of that shape, then by how rare the word is in the document.
 //
 // Thread safety: not thread-safe; a DocumentSpans belongs to one text.
 #pragma once

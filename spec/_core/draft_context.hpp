@@ -1,4 +1,5 @@
-// The context of a draft token, as the sources see it: see context.py and json_path.py in tests/reference/spec.
+// The context of a draft token, as the sources see it: the automaton's state, the last tokens and bytes, and the position in
+// the JSON value.
 //
 // Thread safety: plain data, copied for every node.
 #pragma once
@@ -33,7 +34,11 @@ private:
     size_t size_ = 0;
 };
 
-/// The position in a JSON value. Names are hashes; `kArray` stands for an array.
+/// The position in a JSON value, followed byte by byte: equal positions are one slot. Elements of an array are not numbered, so
+/// they share their slots. Any bytes may come; for what is not JSON the position means nothing and does no harm.
+///
+/// `names` are those of the open containers, outermost first, and `name` that of the last member, as hashes; `kArray` stands for
+/// an array. `partial` has the bytes since the name, the value or the separator began.
 struct JsonPath {
     enum Kind : uint8_t { kKey, kColon, kValue, kAfter };
     static constexpr size_t kDeepest = 12, kLongest = 48;

@@ -22,6 +22,7 @@ enum Source : uint32_t { kForced, kNgram, kSlotNgram, kPromptLookup, kSuffix, kT
 inline constexpr uint32_t kNamedSources = kNgramConstraint;
 static_assert(kSources == Mixer::kSources);
 
+/// The acceptance rate of proposals, by kind (source and rank); the source's own probability counts as kStrength trials.
 class Calibration {
 public:
     static constexpr double kStrength = 3.0, kMany = 4096.0;
@@ -96,6 +97,9 @@ public:
             uint32_t start, const std::vector<uint32_t>& prompt, uint32_t sources, bool is_json,
             std::vector<uint32_t> eos_ids, bool chain_drafts);
 
+    /// The draft tree with the most expected accepted tokens: that is the sum of the path probabilities, so the nodes are those of
+    /// the largest ones, which a heap finds (OPT-Tree, DySpec). Proposals of one token by several sources are mixed, the tokens
+    /// behind a node share its probability, and a token that the automaton refuses never becomes a node.
     std::shared_ptr<Tree> draft(size_t max_nodes, size_t depth);
     /// The openings of slots as branches, up to `max_nodes` nodes; only before the first token. They are read for the logits
     /// behind them and are no draft tokens.

@@ -1,4 +1,5 @@
-// The names that a schema declares for its objects: see names.py in tests/reference/spec/sources.
+// Draft source `names`: the member names that the schema declares for the open object. Proposed in the order of the schema,
+// those behind the last member first; a name behind a required one that is still missing is less likely.
 //
 // Thread safety: not thread-safe; `Memory::lock` guards the index of a constraint.
 #pragma once

@@ -20,7 +20,8 @@ bool sign(unsigned char c) { return !letter(c) && !digit(c) && !space(c); }
 
 size_t first_two(std::string_view text) { return static_cast<unsigned char>(text[0]) * 256u + static_cast<unsigned char>(text[1]); }
 
-/// The end of the word that begins at `at`: the expression `_WORD` of tests/reference/spec/retokenizer.py.
+/// The end of the word that begins at `at`. Words are what common pre-tokenizers split, with A for a letter (ASCII or any byte
+/// from 0x80): [^\r\n0-9A]?A+ | [0-9]{1,3} | " "?[^\s0-9A]+[\r\n]* | \s*[\r\n]+ | \s+(?!\S) | \s+
 size_t word_end(std::string_view s, size_t at) {
     const auto byte = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
     const size_t n = s.size();

@@ -1,4 +1,8 @@
-// Approximates how a tokenizer writes bytes as tokens: see tests/reference/spec/retokenizer.py. Shared by all texts over a vocabulary.
+// Approximates how a tokenizer writes bytes as tokens, without the tokenizer. Shared by all texts over a vocabulary.
+//
+// Within a word the adjacent pair whose token has the lowest id is merged first, as byte-pair encodings do: they number their
+// tokens in the order of the merges. A token that is longer than its first word is tried before. A wrong split costs a draft
+// token, never a wrong text.
 //
 // Thread safety: may be used from any thread; a lock guards the caches.
 #pragma once

@@ -1,4 +1,4 @@
-// The draft token sources, as in spec/sources/: each takes a context and appends draft tokens.
+// The sources of draft tokens, listed in spec/sources.py: each takes a context and appends the tokens that may follow.
 //
 // Thread safety: not thread-safe; `Memory::lock` guards the tables, and an AutomatonView belongs to one thread at a time.
 #pragma once

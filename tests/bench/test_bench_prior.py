@@ -13,7 +13,9 @@ from constrained.errors import InvalidArgument
 from constrained.models.tiny import WEIGHTS
 from constrained.spec.memory import DraftMemory
 from constrained.spec.prior import DraftPrior, shipped_prior
-from tests.reference.spec.mixer import FEATURES
+
+FEATURES = 29
+"""Of one set of weights of the mixer, see spec/_core/mixer.hpp."""
 
 
 @pytest.fixture(scope="module")

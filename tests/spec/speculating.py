@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import math
@@ -18,13 +19,10 @@ from constrained.spec.drafts import DrafterFactory
 from constrained.spec.memory import DraftMemory
 from constrained.spec.noise import GumbelNoise
 from constrained.spec.prior import new_memory
+from constrained.spec.sources import DRAFT_SOURCES
 from constrained.testing import EnumerableModel
 from constrained.testing.models import FunctionModel
 from constrained.vocabulary import Vocabulary
-from tests.reference.spec.context import DraftContext
-from tests.reference.spec.drafter import ReferenceDrafter
-from tests.reference.spec.memory import ReferenceMemory
-from tests.reference.spec.sources import DraftSource, DraftToken
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
 
@@ -111,59 +109,122 @@ class Clerk(FunctionModel):
         return logits
 
 
-class AlwaysWrong(DraftSource):
-    """Guesses tokens that seldom come, and is sure of them."""
-
-    def propose(self, place: DraftContext) -> list[DraftToken]:
-        size = len(place.request.automaton.vocabulary.tokens)
-        return [((place.state * 7 + i) % size, 0.99, i) for i in range(6)]
+Proposer = Callable[[Automaton, int, Sequence[int]], Sequence[int]]
+"""The tokens that may follow a state and the tokens so far, the likeliest first."""
 
 
-class AlwaysInvalid(DraftSource):
-    """Guesses tokens that the automaton refuses, ends of sequence among them."""
-
-    def propose(self, place: DraftContext) -> list[DraftToken]:
-        automaton = place.request.automaton
-        size = len(automaton.vocabulary.tokens)
-        refused = [token for token in range(size) if not automaton.next(place.state, token)][:6]
-        return [(token, 1.0, 0) for token in [*refused, *automaton.vocabulary.eos_ids]]
+def always_wrong(automaton: Automaton, state: int, tokens: Sequence[int]) -> list[int]:
+    """Proposes tokens that seldom come."""
+    return [(state * 7 + i) % automaton.vocabulary.size for i in range(6)]
 
 
-class Peeking(DraftSource):
+def peeking(seed: int, prompt: int) -> Proposer:
     """Knows the noise of the draws and proposes the tokens that it favours."""
+    noise = GumbelNoise(seed)
 
-    def __init__(self, seed: int, prompt: int) -> None:
-        self.noise = GumbelNoise(seed)
-        self.prompt = prompt
+    def propose(automaton: Automaton, state: int, tokens: Sequence[int]) -> Sequence[int]:
+        keys = noise.gumbel(prompt + len(tokens), np.arange(automaton.vocabulary.size))
+        return np.argsort(-keys)[:4].tolist()
 
-    def propose(self, place: DraftContext) -> list[DraftToken]:
-        ids = np.arange(len(place.request.automaton.vocabulary.tokens))
-        position = self.prompt + getattr(place, "depth", len(place.recent_bytes))
-        best = np.argsort(-self.noise.gumbel(position, ids))[:4]
-        return [(int(token), 0.5, rank) for rank, token in enumerate(best)]
+    return propose
 
 
-class Foreseeing(DraftSource):
+def foreseeing(completion: Sequence[int]) -> Proposer:
     """Knows the completion: every proposal is accepted."""
-
-    def __init__(self, tokens: Sequence[int]) -> None:
-        self.tokens = list(tokens)
-
-    def propose(self, place: DraftContext) -> list[DraftToken]:
-        tokens_so_far = bytes(place.recent_bytes)
-        at, tokens = 0, b""
-        pieces = place.request.automaton.vocabulary.tokens
-        while at < len(self.tokens) and len(tokens) < len(tokens_so_far):
-            tokens += pieces[self.tokens[at]]
-            at += 1
-        return [(self.tokens[at], 1.0, 0)] if tokens[-64:] == tokens_so_far and at < len(self.tokens) else []
+    whole = list(completion)
+    return lambda automaton, state, tokens: whole[len(tokens) :][: whole[: len(tokens)] == list(tokens)]
 
 
-ADVERSARIES: dict[str, Callable[[int, int], DraftSource]] = {
-    "wrong": lambda seed, prompt: AlwaysWrong(),
-    "invalid": lambda seed, prompt: AlwaysInvalid(),
-    "peeking": Peeking,
+ADVERSARIES: dict[str, Callable[[int, int], Proposer]] = {
+    "wrong": lambda seed, prompt: always_wrong,
+    "peeking": peeking,
 }
+
+
+class ScriptedTree:
+    """A draft tree in lists; see `constrained.spec.drafts.DraftTreeProtocol`."""
+
+    def __init__(self, state: int) -> None:
+        self.token, self.parent, self.state = [-1], [-1], [state]
+        self.sources, self.depth, self.path_probability = [0], [0], [1.0]
+        self.asked: list[int] = []
+
+    def add(self, parent: int, token: int, state: int) -> None:
+        self.token.append(token)
+        self.parent.append(parent)
+        self.state.append(state)
+        self.sources.append(1)
+        self.depth.append(self.depth[parent] + 1)
+        self.path_probability.append(0.9 ** self.depth[-1])
+
+    def child(self, node: int, token: int) -> int:
+        children = (
+            i for i, pair in enumerate(zip(self.parent, self.token, strict=True)) if pair == (node, token)
+        )
+        return next(children, -1)
+
+    def path(self, node: int) -> list[int]:
+        return [*self.path(self.parent[node]), node] if node else []
+
+    def __len__(self) -> int:
+        return len(self.token)
+
+
+class ScriptedDrafter:
+    """A drafter of trees of what a function proposes, level by level; see `constrained.spec.drafts.DrafterProtocol`."""
+
+    def __init__(self, automaton: Automaton, propose: Proposer) -> None:
+        self._automaton, self._propose = automaton, propose
+        self._tokens: tuple[int, ...] = ()
+        self._tree, self._node, self._verified = ScriptedTree(automaton.start), 0, 0
+        self._state = automaton.start
+        self.drafted_total = self.accepted_total = 0
+
+    @property
+    def drafted_by_source(self) -> list[int]:
+        return [self.drafted_total] + [0] * (len(DRAFT_SOURCES) - 1)
+
+    @property
+    def accepted_by_source(self) -> list[int]:
+        return [self.accepted_total] + [0] * (len(DRAFT_SOURCES) - 1)
+
+    def draft(self, nodes: int, depth: int = 1 << 30) -> ScriptedTree:
+        tree, node = ScriptedTree(self._state), 0
+        ends = self._automaton.vocabulary.eos_ids
+        while node < len(tree) and tree.depth[node] < depth:
+            path = (*self._tokens, *(tree.token[i] for i in tree.path(node)))
+            for token in dict.fromkeys(self._propose(self._automaton, tree.state[node], path)):
+                after = self._automaton.next(tree.state[node], token)
+                if after and token not in ends and len(tree) <= nodes:
+                    tree.add(node, token, after)
+            node += 1
+        self._tree, self._node, self._verified = tree, 0, 0
+        return tree
+
+    def probe(self, nodes: int) -> ScriptedTree:
+        return ScriptedTree(self._state)
+
+    def mark_verified(self, nodes: int) -> None:
+        self._verified = nodes
+        self.drafted_total += nodes
+
+    def commit(self, token: int) -> None:
+        self._node = self._tree.child(self._node, token) if self._node >= 0 else -1
+        if 0 < self._node <= self._verified:
+            self.accepted_total += 1
+        else:
+            self._node = -1
+        self._tokens += (token,)
+        self._state = self._automaton.next(self._state, token)
+
+    def observe_slot(self, node: int, top_tokens: list[int], probed: bool) -> None: ...
+
+    def prime(self, tokens: Sequence[int]) -> None: ...
+
+    def observe_top_tokens(self, top_tokens: list[int]) -> None: ...
+
+    def copy(self) -> ScriptedDrafter:
+        return copy.copy(self)
 
 
 def generator(
@@ -171,21 +232,16 @@ def generator(
     constraint: Any,
     sampler: Any,
     draft: Speculation | None,
-    adversary: DraftSource | None = None,
+    adversary: Proposer | None = None,
 ) -> constrained.Generator:
-    """A generator over an automaton of its own; an adversary takes the place of all sources."""
+    """A generator over an automaton of its own; an adversary takes the place of the drafter."""
     automaton = constrained.compile(constraint, model.vocabulary)
     made = constrained.Generator(model, automaton, sampler=sampler, speculation=draft)
     if adversary is not None:
         drafting = made._drafting
         assert drafting is not None
 
-        def drafter(prompt: Sequence[int]) -> ReferenceDrafter:
-            made = ReferenceDrafter(automaton, ReferenceMemory(), prompt=prompt, source_names=())
-            made.sources = [adversary]
-            return made
-
-        drafting.drafter = drafter  # type: ignore[method-assign]
+        drafting.drafter = lambda prompt: ScriptedDrafter(automaton, adversary)  # type: ignore[method-assign]
     return made
 
 

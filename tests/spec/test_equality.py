@@ -22,9 +22,9 @@ from constrained.spec.sources import DRAFT_SOURCES
 from tests.spec.speculating import (
     ADVERSARIES,
     Clerk,
-    Foreseeing,
     Whim,
     facts,
+    foreseeing,
     fresh,
     generator,
     letters,
@@ -100,7 +100,7 @@ def check(sampler: str, guesser: str, nodes: int, number: int, seed: int) -> int
     )
     if guesser == "foreseeing":
         tokens = () if isinstance(plain, str) else plain[0].tokens
-        with_drafts = run(draft, Foreseeing(tokens))
+        with_drafts = run(draft, foreseeing(tokens))
     elif guesser in ADVERSARIES:
         with_drafts = run(draft, ADVERSARIES[guesser](seed, 5))
     else:
