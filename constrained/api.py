@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from constrained.decoding.cut import OnLimit, check_on_limit, truncation_first
+from constrained.extraction.first_pass import FirstPass
 from constrained.extraction.plan import value_generator
 from constrained.extraction.prompt import answer_request
 from constrained.models import Prompt
@@ -27,6 +28,7 @@ def generate(
     sampler: str | Sampler | None = None,
     speculation: str | Speculation | None = "auto",
     on_limit: OnLimit = "raise",
+    thinking: int | None = None,
     **settings: Any,
 ) -> T: ...
 
@@ -41,6 +43,7 @@ def generate(
     sampler: str | Sampler | None = None,
     speculation: str | Speculation | None = "auto",
     on_limit: OnLimit = "raise",
+    thinking: int | None = None,
     **settings: Any,
 ) -> Any: ...
 
@@ -54,6 +57,7 @@ def generate(
     sampler: str | Sampler | None = None,
     speculation: str | Speculation | None = "auto",
     on_limit: OnLimit = "raise",
+    thinking: int | None = None,
     **settings: Any,
 ) -> Any:
     """Writes a typed value for a prompt.
@@ -67,6 +71,8 @@ def generate(
         sampler: a name or a configured sampler, as for `Generator`.
         speculation: as for `Generator`; by default draft tokens are verified where that saves time.
         on_limit: as for `extract`.
+        thinking: the model reasons first, in at most so many tokens; for models whose chat template has reasoning, and for a
+            str or messages.
         settings: as for `extract`.
 
     Returns:
@@ -80,6 +86,9 @@ def generate(
     generator = value_generator(model, constraint, sampler, speculation)
     if describe and isinstance(prompt, str) and prompt.strip():
         prompt = generation_prompt(prompt, generator.constraint)
+    if thinking is not None:
+        asked = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+        prompt = FirstPass(generator, thinking)(asked, settings).prompt
     with truncation_first(on_limit):
         output = generator(prompt, **settings)
     output.raise_if_cut(on_limit)

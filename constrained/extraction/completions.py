@@ -9,6 +9,7 @@ from constrained.decoding.cut import OnLimit, truncation_first
 from constrained.decoding.output import Output
 from constrained.decoding.request_batch import BatchedRequest
 from constrained.errors import ConstrainedError, PromptTooLong, RejectedValue
+from constrained.extraction.first_pass import FirstText
 from constrained.extraction.prompt import retry_prompt
 from constrained.models import Prompt
 
@@ -23,11 +24,12 @@ Outcome = Output[Any] | ConstrainedError
 
 
 class Completion(NamedTuple):
-    """What became of a prompt: the last outcome, the number of attempts, and the prompt of the last."""
+    """What became of a prompt: the last outcome, the number of attempts, the prompt of the last, and what was written first."""
 
     outcome: Outcome
     attempts: int
     prompt: Prompt
+    first_text: str | None = None
 
 
 def completions(
@@ -38,49 +40,58 @@ def completions(
     """Completes prompts side by side, each by its generator.
 
     What code of the type refuses is generated again, `plan.retries` times. A retry shows the model the refused completion and the reason, and draws with other random numbers (the number of the
-    attempt is the request's `sequence`); greedy decoding draws at `RETRY_TEMPERATURE`.
+    attempt is the request's `sequence`); greedy decoding draws at `RETRY_TEMPERATURE`. A first pass comes before each attempt.
 
     Returns:
         For each prompt, its `Completion`.
     """
-    outcomes: list[Completion] = []
-    current = [prompt for _, prompt in prompts]
+    outcomes: dict[int, Completion] = {}
     for attempt in range(plan.retries + 1):
-        members: list[tuple[int, BatchedRequest]] = []
-        wanted = (
-            range(len(prompts))
-            if not attempt
-            else [i for i, (outcome, *_) in enumerate(outcomes) if isinstance(outcome, RejectedValue)]
-        )
-        for i in wanted:
-            if attempt:
-                refused = outcomes[i].outcome
-                assert isinstance(refused, RejectedValue)
-                current[i] = retry_prompt(prompts[i][1], refused)
+        members: dict[int, BatchedRequest] = {}
+        wanted = retry_settings(plan, settings) if attempt else settings
+        begun = yield from _begun(plan, prompts, outcomes, wanted, attempt)
+        for i, first in begun.items():
             generator = prompts[i][0]
             try:
-                request = generator._request(
-                    current[i],
-                    sequence=attempt,
-                    **(retry_settings(plan, settings) if attempt else settings),
+                if isinstance(first, ConstrainedError):
+                    raise first
+                members[i] = BatchedRequest(
+                    generator, generator._request(first.prompt, sequence=attempt, **wanted)
                 )
             except ConstrainedError as error:
-                if not attempt:
-                    outcomes.append(Completion(error, 0, current[i]))
-                elif not isinstance(error, PromptTooLong):  # then the refusal remains the reason
-                    outcomes[i] = Completion(error, attempt, current[i])
-                continue
-            members.append((i, BatchedRequest(generator, request)))
-            if not attempt:
-                outcomes.append(Completion(RejectedValue("not read yet"), 0, current[i]))
+                if not attempt or not isinstance(error, PromptTooLong):  # then the refusal remains the reason
+                    outcomes[i] = Completion(error, attempt, prompts[i][1])
         if not members:
             break
-        yield [member for _, member in members]
-        for i, member in members:
+        yield list(members.values())
+        for i, member in members.items():
             assert member.outcome is not None
+            first = begun[i]
+            assert isinstance(first, FirstText)
             outcome = _unless_cut(member.outcome, plan.on_limit)
-            outcomes[i] = Completion(outcome, attempt + 1, current[i])
-    return outcomes
+            outcomes[i] = Completion(outcome, attempt + 1, first.prompt, first.text)
+    return [outcomes[i] for i in range(len(prompts))]
+
+
+def _begun(
+    plan: ExtractionPlan[Any],
+    prompts: Sequence[tuple[Decoder[Any], Prompt]],
+    outcomes: Mapping[int, Completion],
+    settings: Mapping[str, Any],
+    attempt: int,
+) -> Generator[list[BatchedRequest], None, dict[int, FirstText | ConstrainedError]]:
+    """By number, the prompts of an attempt: all of them at first, then those whose value was refused; behind a first pass."""
+    asked: dict[int, Prompt] = {}
+    for i, (_, prompt) in enumerate(prompts):
+        refused = outcomes[i].outcome if attempt else None
+        if not attempt:
+            asked[i] = prompt
+        elif isinstance(refused, RejectedValue):
+            asked[i] = retry_prompt(prompt, refused)
+    if plan.first_pass is None:
+        return {i: FirstText(prompt, None) for i, prompt in asked.items()}
+    texts = yield from plan.first_pass.steps(asked, settings, attempt)
+    return texts
 
 
 def _unless_cut(outcome: Outcome, on_limit: OnLimit) -> Outcome:

@@ -20,12 +20,13 @@ from constrained.extraction.values.document_view import (
     render_fields,
     render_html,
 )
-from constrained.extraction.values.fields import FieldProbability, by_doubt, score_fields
+from constrained.extraction.values.fields import FieldProbability, by_doubt, projection_tax, score_fields
 from constrained.extraction.values.grounding import NO_SPAN, SpanMatch, find_spans, json_value
 
 if TYPE_CHECKING:
+    from constrained.automaton import Automaton
     from constrained.decoding import Generator
-    from constrained.models import Prompt
+    from constrained.models import LanguageModel, Prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class Extraction(Generic[ValueT]):
         origins: for a document read in parts, by JSON pointer of each scalar of the value: the index of its part, and its JSON
             pointer in that part's value.
         merged: JSON text and value of a document that was read in parts.
+        first_pass: what the model wrote before the value: the draft (``draft_first=True``), or the reasoning (``thinking=``).
     """
 
     # Generator and prompt of `output`, or of each part, for `fields`.
@@ -82,6 +84,7 @@ class Extraction(Generic[ValueT]):
     parts: tuple[Part, ...] = ()
     origins: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     merged: tuple[str, ValueT] | None = None
+    first_pass: str | None = None
     _requests: tuple[tuple[Generator[Any], Prompt], ...] = field(default=(), repr=False)
 
     @property
@@ -152,18 +155,12 @@ class Extraction(Generic[ValueT]):
             ConstrainedError: `error`, if there is one.
             InvalidArgument: the model is not known any more, as after unpickling.
         """
-        if self.error is not None:
-            raise self.error
-        if not self._requests:
-            raise InvalidArgument(
-                "the probabilities of fields need the model, which this extraction does not have",
-                action="read `fields` in the process that generated it",
-            )
+        requests = self._known_requests()
         if self.merged is None:
             assert self.output is not None
-            return output_fields(self._requests[0], self.output)
+            return output_fields(requests[0], self.output)
         scored = {
-            part: output_fields(self._requests[part], self.parts[part].output)
+            part: output_fields(requests[part], self.parts[part].output)
             for part in {part for part, _ in self.origins.values()}
         }
         return {
@@ -172,6 +169,23 @@ class Extraction(Generic[ValueT]):
             if place in scored[part]  # and not an empty array or object
         }
 
+    @cached_property
+    def projection_tax(self) -> float:
+        """What the constraint cost the model: -log, in nats, of the mass that it left of what the model would write, over all tokens.
+
+        It is the `-log_weight` that a completion with weights has at temperature 1; one more pass of the model for each part.
+
+        Raises:
+            ConstrainedError: as `fields`.
+        """
+        outputs = [part.output for part in self.parts] if self.merged is not None else [self.output]
+        requests = self._known_requests()
+        return sum(
+            completion_tax(request, output)
+            for request, output in zip(requests, outputs, strict=True)
+            if output is not None
+        )
+
     def doubts(self) -> list[tuple[str, FieldProbability]]:
         """`fields`, first those that the model would least have written by itself.
 
@@ -179,6 +193,16 @@ class Extraction(Generic[ValueT]):
             ConstrainedError: as `fields`.
         """
         return by_doubt(self.fields)
+
+    def _known_requests(self) -> tuple[tuple[Generator[Any], Prompt], ...]:
+        if self.error is not None:
+            raise self.error
+        if not self._requests:
+            raise InvalidArgument(
+                "the probabilities of fields need the model, which this extraction does not have",
+                action="read `fields` in the process that generated it",
+            )
+        return self._requests
 
     @property
     def views(self) -> list[FieldView]:
@@ -248,15 +272,26 @@ def output_fields(request: tuple[Generator[Any], Prompt], output: Output[Any]) -
         request: the generator that wrote it, and the prompt.
         output: the completion.
     """
-    generator, messages = request
     return score_fields(
-        generator.model,
-        generator.automaton,
-        generator.model.encode(messages, chat=generator.chat),
-        output.tokens,
-        is_json=generator.constraint.is_json,
-        ended=output.finish == "end",
+        *_scored(request, output), is_json=request[0].constraint.is_json, ended=_ended(output)
     )
+
+
+def completion_tax(request: tuple[Generator[Any], Prompt], output: Output[Any]) -> float:
+    """The projection tax of a completion, see `Extraction.projection_tax`; one pass of the model."""
+    return projection_tax(*_scored(request, output), ended=_ended(output))
+
+
+def _scored(
+    request: tuple[Generator[Any], Prompt], output: Output[Any]
+) -> tuple[LanguageModel, Automaton, list[int], tuple[int, ...]]:
+    generator, prompt = request
+    ids = generator.model.encode(prompt, chat=generator.chat)
+    return generator.model, generator.automaton, ids, output.tokens
+
+
+def _ended(output: Output[Any]) -> bool:
+    return output.finish == "end"
 
 
 def write_html(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from constrained.decoding.output import ValueT
 from constrained.extraction.background import extract_in_background
 from constrained.extraction.extraction import Document, Extraction
+from constrained.extraction.first_pass import FirstText
 from constrained.extraction.many import extract_documents, extract_one
 from constrained.extraction.partial import Partial, item_parser, stream_item_values, stream_partials
 from constrained.extraction.plan import ExtractionPlan
@@ -64,9 +65,12 @@ class Extractor(ExtractionPlan[ValueT]):
 
         Arguments and errors are those of a call; without retries and parts.
         """
-        prompt = self.prompt(text)
+        first = FirstText(self.prompt(text), None)
         generator = self.bound(self.generator, text)
-        return stream_partials(generator, prompt, text, {**self.settings, **settings}, self.on_limit)
+        wanted = {**self.settings, **settings}
+        if self.first_pass is not None:
+            first = self.first_pass(first.prompt, wanted)
+        return stream_partials(generator, first, text, wanted, self.on_limit)
 
     def stream_items(self, text: str, **settings: Unpack[CallOptions]) -> Iterator[Any]:
         """Reads one text into an array, and yields each item when it is complete: an instance, if `constraint` is a `list[T]`.

@@ -57,6 +57,8 @@ def plan_chunks(plan: ExtractionPlan[Any], text: str, settings: Mapping[str, Any
         prompt = len(model.encode(plan.prompt(".", plan.part_generator.constraint)))
         room = model.context - prompt
         reserved = settings.get("max_tokens") or min(limits.DEFAULT_TOKENS, room // 3)
+        if plan.first_pass is not None:
+            reserved += plan.first_pass.max_tokens(reserved, prompt)
         if room - reserved < _SMALLEST:
             raise PromptTooLong(
                 f"the prompt without a text has {prompt} tokens and the completion up to {reserved}: "
@@ -115,7 +117,7 @@ def part_steps(
             return Extraction(document.id, document.text, error=failure, attempts=attempts)
         outcomes = yield from completions(plan, requests, settings)
         attempts += sum(one.attempts for one in outcomes)
-        for chunk, (bound, _), (outcome, _, prompt) in zip(read, requests, outcomes, strict=True):
+        for chunk, (bound, _), (outcome, _, prompt, _) in zip(read, requests, outcomes, strict=True):
             if isinstance(outcome, ConstrainedError):
                 outcome.reword(summary=f"characters {chunk.start} to {chunk.end}: {outcome.summary}")
                 return Extraction(

@@ -36,6 +36,8 @@ class ExtractorOptions(TypedDict, total=False):
     closed: bool
     allow_repeats: bool
     on_repeat: OnRepeat
+    thinking: int | None
+    draft_first: bool
 
 
 class CallOptions(TypedDict, total=False):

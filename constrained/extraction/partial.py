@@ -16,7 +16,7 @@ from constrained.extraction.extraction import Extraction
 from constrained.extraction.values.exact_json import resolve
 
 if TYPE_CHECKING:
-    from constrained.models import Prompt
+    from constrained.extraction.first_pass import FirstText
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ class Partial(Generic[ValueT]):
 
 def stream_partials(
     generator: Generator[ValueT],
-    prompt: Prompt,
+    first: FirstText,
     document: str,
     settings: Mapping[str, Any],
     on_limit: OnLimit,
 ) -> Iterator[Partial[ValueT]]:
     """The value so far, for each step of a stream."""
-    chunks = generator.stream(prompt, **settings)
+    chunks = generator.stream(first.prompt, **settings)
 
     def partials() -> Iterator[Partial[ValueT]]:
         with truncation_first(on_limit):
@@ -68,7 +68,13 @@ def stream_partials(
                 yield Partial(
                     value,
                     chunk.text,
-                    Extraction(None, document, chunk.output, _requests=((generator, prompt),)),
+                    Extraction(
+                        None,
+                        document,
+                        chunk.output,
+                        first_pass=first.text,
+                        _requests=((generator, first.prompt),),
+                    ),
                 )
 
     return partials()

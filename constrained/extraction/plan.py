@@ -16,6 +16,7 @@ from constrained.decoding.repetition import OnRepeat
 from constrained.errors import InvalidArgument, UnsupportedConstraint
 from constrained.extraction.binding import bound_generator
 from constrained.extraction.examples import check_examples
+from constrained.extraction.first_pass import FirstPass
 from constrained.extraction.options import check_call_names
 from constrained.extraction.prompt import CHAT_TEMPLATE, PromptParts, PromptTemplate, extraction_prompt
 from constrained.extraction.template_prompt import find_form, template_prompt
@@ -37,6 +38,7 @@ class ExtractionPlan(Generic[ValueT]):
     Attributes:
         generator: generates the completions.
         parts: what makes the prompt of a document.
+        first_pass: writes what comes before a value; None: nothing does.
         retries, on_limit, long, chunk_tokens, overlap_tokens, passes, require_grounding: as passed to `__init__`.
     """
 
@@ -72,6 +74,8 @@ class ExtractionPlan(Generic[ValueT]):
         closed: bool = True,
         allow_repeats: bool = False,
         on_repeat: OnRepeat = "close",
+        thinking: int | None = None,
+        draft_first: bool = False,
         **settings: Unpack[CallOptions],
     ) -> None:
         """Loads the model, compiles the constraint, and checks the examples.
@@ -109,6 +113,9 @@ class ExtractionPlan(Generic[ValueT]):
             allow_repeats: lists of strings and of enumerated values in a Python type may have an item twice.
             on_repeat: a JSON value in which the model repeats itself is closed (``"close"``, and named in `Output.repairs`),
                 an error (``"error"``), or left to the token limit (None).
+            thinking: the model reasons first, in at most so many tokens, for models whose chat template has reasoning.
+            draft_first: the model answers first without the constraint, and reads this answer when it writes the value: twice
+                the passes.
             settings: of all calls that do not say otherwise, such as ``max_tokens=200``; see `GenerationSettings`.
 
         Raises:
@@ -159,6 +166,14 @@ class ExtractionPlan(Generic[ValueT]):
                 f"values of parts cannot be merged that stand in free text: {constraint.render()}",
                 action='use the constraint of the values alone, or long="error" and texts that are short enough',
             )
+        if thinking is not None and draft_first:
+            raise InvalidArgument("thinking and draft_first both come first", action="pass one of them")
+        if prompt == CHAT_TEMPLATE and (thinking is not None or draft_first):
+            raise InvalidArgument(
+                'prompt="template" has no place for thinking and draft_first', action="leave them out"
+            )
+        has_first = thinking is not None or draft_first
+        self.first_pass = FirstPass(self.generator, thinking) if has_first else None
         self._form = find_form(self.generator.model, constraint) if prompt == CHAT_TEMPLATE else None
         checked = check_examples(examples, constraint, self.generator.automaton)
         self.parts = replace(self.parts, examples=checked)

@@ -26,9 +26,16 @@ def document_steps(
     except ConstrainedError as error:
         text = document.text if isinstance(document.text, str) else ""
         return Extraction[Any](document.id, text, error=error, attempts=0)
-    ((outcome, attempts, last),) = yield from completions(plan, [(generator, messages)], settings)
+    ((outcome, attempts, last, first),) = yield from completions(plan, [(generator, messages)], settings)
     if isinstance(outcome, PromptTooLong) and plan.long != "split":
         outcome.reword(action='pass long="split" to read it in parts, or use a model with a longer context')
     if isinstance(outcome, ConstrainedError):
         return Extraction[Any](document.id, document.text, error=outcome, attempts=attempts)
-    return Extraction(document.id, document.text, outcome, attempts=attempts, _requests=((generator, last),))
+    return Extraction(
+        document.id,
+        document.text,
+        outcome,
+        attempts=attempts,
+        first_pass=first,
+        _requests=((generator, last),),
+    )

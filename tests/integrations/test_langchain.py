@@ -260,3 +260,15 @@ def test_reasoning_is_apart_from_the_content() -> None:
     assert [block["type"] for block in whole.content_blocks] == ["reasoning", "text"]
     streamed = sum(chat.stream("Where?"), AIMessageChunk(content=""))
     assert (streamed.content, streamed.additional_kwargs["reasoning_content"]) == ("Oslo.", "Hm.")
+
+
+def test_reasoning_within_a_budget() -> None:
+    told = TemplateSpeaker("Qwen-Qwen3-0.6B", "<think>\n" + "hm " * 100)
+    chat = ChatConstrained(model=told, thinking=12, max_tokens=80)
+    message = chat.invoke("Where?")
+    thought = message.additional_kwargs["reasoning_content"]
+    assert 0 < len(thought) < 100
+    assert ("hm " * 100).startswith(thought)
+    assert message.response_metadata["finish_reason"] == "stop"
+    with pytest.raises(InvalidArgument, match="shows no reasoning"):
+        scripted({"": ""}, thinking=12).invoke("Where?")

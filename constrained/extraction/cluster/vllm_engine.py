@@ -205,6 +205,10 @@ class VllmRequests:
             raise InvalidArgument(
                 "logit_bias and penalties are not given to vLLM", action="leave them out, or engine"
             )
+        if request.params.reasoning is not None:
+            raise InvalidArgument(
+                "vLLM does not end reasoning at a limit of ours", action="leave thinking out, or engine"
+            )
         sampling: dict[str, Any] = {"temperature": 0.0}
         if not warp.greedy:
             seed = (request.seed ^ (request.sequence << 32)) & (2**63 - 1)

@@ -29,6 +29,8 @@ _CHUNK = 128
 _ALTERNATIVES = 5
 DERAILED = 0.05
 """Probability of the allowed tokens under which a value is no longer the model's."""
+_LEAST = 1e-300
+"""A mass that counts as the least."""
 _BEGINNING = 3
 """Tokens of a value that say whether it is."""
 
@@ -122,6 +124,27 @@ def score_fields(
             min((draw.mass for draw in chosen[:_BEGINNING]), default=1.0),
         )
     return found
+
+
+def projection_tax(
+    model: LanguageModel,
+    automaton: Automaton,
+    prompt: Sequence[int],
+    tokens: Sequence[int],
+    *,
+    ended: bool = False,
+) -> float:
+    """What a constraint cost: -log, in nats, of the mass that it left of the model's distribution, over all tokens.
+
+    Args:
+        model: wrote the completion.
+        automaton: of its constraint.
+        prompt: token ids, at least one.
+        tokens: ids of the completion.
+        ended: as of `score_fields`.
+    """
+    draws = _draws(model, automaton, prompt, tokens, ended)
+    return -sum(math.log(max(draw.mass, _LEAST)) for draw in draws)
 
 
 @dataclass(frozen=True, slots=True)

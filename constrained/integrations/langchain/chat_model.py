@@ -101,6 +101,7 @@ class ChatConstrained(BaseChatModel):
         describe: show the schema of a structured output (``json_schema``) to the model, after the last message.
         template: further variables of the chat template. With ``{"enable_thinking": True}`` the model reasons first:
             ``additional_kwargs["reasoning_content"]`` of the message, as LangChain has it.
+        thinking: the model reasons first, in at most so many tokens; otherwise as with ``enable_thinking``.
         options: further arguments of `Generator`; by default ``{"speculation": "auto", "on_repeat": "close"}``: where it saves time
             draft tokens are verified, and a reply ends behind a call that it has made before, which is left out.
         api_key: accepted for compatibility and ignored.
@@ -130,6 +131,7 @@ class ChatConstrained(BaseChatModel):
     max_digits: int | None = MAX_DIGITS
     describe: bool = True
     template: dict[str, Any] = {}  # noqa: RUF012 (pydantic copies it)
+    thinking: int | None = None
     options: dict[str, Any] = {}  # noqa: RUF012
     streaming: bool = False
     api_key: SecretStr | None = None
@@ -147,9 +149,9 @@ class ChatConstrained(BaseChatModel):
     @property
     def _identifying_params(self) -> dict[str, Any]:
         """What decides about an answer; LangChain's caches keep answers by it."""
-        others = ("stop", "format", "closed", "max_digits", "describe", "template", "options", *_COUNTS)
+        others = ("stop", "format", "closed", "max_digits", "describe", "template", "thinking", "options")
         named = {name: getattr(self, name) for name in _SETTINGS}
-        own = {f"own_{name}": repr(getattr(self, name)) for name in others}  # "stop" is that of the call
+        own = {f"own_{name}": repr(getattr(self, name)) for name in (*others, *_COUNTS)}  # "stop" is that of the call
         model = self.model if isinstance(self.model, str | None) else f"{self.model_name} {id(self.model)}"
         return {"model": model or "bundled", "sampler": repr(self.sampler), **named, **own}
 
@@ -358,7 +360,8 @@ class ChatConstrained(BaseChatModel):
                 + ", ".join((*_SETTINGS, *_COUNTS, "stop", "timeout", "tools", "response_format")),
             )
         has_calls = bool(tools) or any(getattr(message, "tool_calls", None) for message in messages)
-        thinking = bool(self.template.get("enable_thinking"))
+        template = {**self.template, **({} if self.thinking is None else {"enable_thinking": True})}
+        thinking = bool(template.get("enable_thinking"))
         formats = detect_formats(model, tools=has_calls, thinking=thinking, format=self.format)
         constraint = reply_constraint(
             tools,
@@ -377,10 +380,10 @@ class ChatConstrained(BaseChatModel):
         chat = with_plain_calls(chat, plain)
         if shown is not None and self.describe:
             chat = with_schema_instruction(chat, shown)
-        prompt = chat_prompt(model, chat, constraint.callable_tools, format=formats.tools, **self.template)
+        prompt = chat_prompt(model, chat, constraint.callable_tools, format=formats.tools, **template)
         sampler = Local(weights=False) if self.sampler is None else self.sampler
-        options: dict[str, Any] = {"speculation": "auto", "on_repeat": "close", **self.options}
-        generator = Generator(model, constraint, sampler=sampler, **options)
+        options: dict[str, Any] = {"speculation": "auto", "on_repeat": "close", "thinking": self.thinking}
+        generator = Generator(model, constraint, sampler=sampler, **{**options, **self.options})
         deadline = None if timeout is None else time.monotonic() + timeout
         if logprobs is False and top:
             raise InvalidArgument("top_logprobs needs logprobs", action="pass logprobs=True")
