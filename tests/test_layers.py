@@ -16,6 +16,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
     "constrained": (
         {"grammars", "spec"},
         {"errors", "extras", "lru_cache", "native_modules", "_core"},
+        {"options"},
         {"predicates", "prompting", "vocabulary"},
         {"constraint"},
         {"automaton"},

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from constrained.cli import generation
 from constrained.cli.exit_status import FAILED_DOCUMENTS, CommandFailed, emit
-from constrained.cli.extraction_options import BackendOption, EngineOption, ExtractionOptions, FilesOptions
+from constrained.cli.extraction_options import ExtractionOptions, FilesOptions
 from constrained.cli.generation import StatusCallback, Verbosity, status_line
 from constrained.cli.options import DecodingOptions
 
@@ -140,7 +140,7 @@ class FilesRun:
         try:
             if (first := next(left, None)) is not None:
                 show("loading the model")
-                rows = self._ray_rows if self.files.backend is BackendOption.ray else self._local_rows
+                rows = self._ray_rows if self.files.backend == "ray" else self._local_rows
                 for row in rows(itertools.chain([first], left), progress.begin):
                     results.write(row.with_columns({name: make(row) for name, make in self.more.items()}))
                     progress.count()
@@ -158,7 +158,7 @@ class FilesRun:
 
         files, decoding = self.files, self.decoding
         check_engine(
-            files.engine.value,
+            files.engine,
             decoding.model,
             device=decoding.device,
             options=files.engine_arguments(),
@@ -178,9 +178,9 @@ class FilesRun:
         files, decoding = self.files, self.decoding
         options = {
             **decoding.settings(),
-            "on_limit": decoding.on_limit.value,
+            "on_limit": decoding.on_limit,
             "details": ",".join(files.detail_names()) or None,
-            **engine_settings(files.engine.value, files.engine_arguments()),
+            **engine_settings(files.engine, files.engine_arguments()),
             **self.extraction.arguments(),
         }
         if decoding.sampler is not None:
@@ -215,7 +215,7 @@ class FilesRun:
 
         decoding, watched = self.decoding, self.verbosity.progress
         model: Any
-        if self.files.engine is EngineOption.vllm:
+        if self.files.engine == "vllm":
             from constrained.extraction.cluster.vllm_engine import VllmModel
 
             generation.silence_libraries(bars=watched)
@@ -246,7 +246,7 @@ class FilesRun:
             self.constraint,
             Columns("text", "id"),
             device=self.decoding.device,
-            engine=files.engine.value,
+            engine=files.engine,
             engine_options=files.engine_arguments(),
             extractor=self._extractor_arguments(),
             settings=self._call_settings(),

@@ -4,109 +4,51 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields
-from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any, Literal
 
 from constrained.cli.exit_status import BadInput
-
-
-class BackendOption(str, Enum):
-    """Values of `--backend`."""
-
-    local = "local"
-    ray = "ray"
-
-
-class EngineOption(str, Enum):
-    """Values of `--engine`."""
-
-    builtin = "builtin"
-    vllm = "vllm"
+from constrained.options import option
 
 
 @dataclass(frozen=True)
 class FilesOptions:
     """Options of a run over files of documents; they need `--out`."""
 
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="Read files of documents, and append results to this file: .jsonl or .parquet; -: standard output.",
-        ),
-    ] = None
-    text_column: Annotated[
-        str | None, typer.Option("--text-column", metavar="NAME", help="Column of the text [default: text].")
-    ] = None
-    id_column: Annotated[
-        str | None,
-        typer.Option(
-            "--id-column", metavar="NAME", help="Column of the id [default: id, else file and line]."
-        ),
-    ] = None
-    errors: Annotated[
-        Path | None,
-        typer.Option(
-            "--errors", metavar="FILE", help="JSON Lines for documents that fail [default: rows of --out]."
-        ),
-    ] = None
-    details: Annotated[
-        str | None,
-        typer.Option(
-            "--details",
-            metavar="NAMES",
-            help="Further columns: spans (where each value stands), fields (its probability), or spans,fields.",
-        ),
-    ] = None
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with --out: documents that have a result are left out.")
-    ] = False
-    retry_errors: Annotated[
-        bool, typer.Option("--retry-errors", help="With --resume: documents that failed are read again.")
-    ] = False
-    batch_size: Annotated[
-        int, typer.Option("--batch-size", metavar="N", min=1, help="Documents in one forward pass.")
-    ] = 32
-    backend: Annotated[
-        BackendOption, typer.Option("--backend", help="This process, or actors of a Ray cluster.")
-    ] = BackendOption.local
-    actors: Annotated[
-        int | None,
-        typer.Option("--actors", metavar="N", min=1, help="Ray: processes that hold the model [default: 1]."),
-    ] = None
-    cpus_per_actor: Annotated[
-        float | None,
-        typer.Option("--cpus-per-actor", metavar="N", min=0, help="Ray: cores for each [default: 1]."),
-    ] = None
-    gpus_per_actor: Annotated[
-        float | None,
-        typer.Option("--gpus-per-actor", metavar="N", min=0, help="Ray: GPUs for each [default: 0]."),
-    ] = None
-    address: Annotated[
-        str | None,
-        typer.Option(
-            "--address",
-            metavar="HOST:PORT|auto",
-            help="Ray: the cluster [default: RAY_ADDRESS, else one of this machine alone].",
-        ),
-    ] = None
-
-    engine: Annotated[
-        EngineOption, typer.Option("--engine", help="What generates: this library's loop, or vLLM.")
-    ] = EngineOption.builtin
-    engine_options: Annotated[
-        str | None,
-        typer.Option(
-            "--engine-options",
-            metavar="JSON",
-            help='vLLM: arguments of vllm.LLM, as {"max_model_len": 8192}.',
-        ),
-    ] = None
+    out: str | None = option(
+        None,
+        "Read files of documents, and append results to this file: .jsonl or .parquet; -: standard output.",
+        flag="--out -o",
+        metavar="FILE",
+    )
+    text_column: str | None = option(None, "Column of the text [default: text].", metavar="NAME")
+    id_column: str | None = option(
+        None, "Column of the id [default: id, else file and line].", metavar="NAME"
+    )
+    errors: Path | None = option(
+        None, "JSON Lines for documents that fail [default: rows of --out].", metavar="FILE"
+    )
+    details: str | None = option(
+        None,
+        "Further columns: spans (where each value stands), fields (its probability), or spans,fields.",
+        metavar="NAMES",
+    )
+    resume: bool = option(False, "Go on with --out: documents that have a result are left out.")
+    retry_errors: bool = option(False, "With --resume: documents that failed are read again.")
+    batch_size: int = option(32, "Documents in one forward pass.", least=1)
+    backend: Literal["local", "ray"] = option("local", "This process, or actors of a Ray cluster.")
+    actors: int | None = option(None, "Ray: processes that hold the model [default: 1].", least=1)
+    cpus_per_actor: float | None = option(None, "Ray: cores for each [default: 1].", metavar="N", least=0)
+    gpus_per_actor: float | None = option(None, "Ray: GPUs for each [default: 0].", metavar="N", least=0)
+    address: str | None = option(
+        None,
+        "Ray: the cluster [default: RAY_ADDRESS, else one of this machine alone].",
+        metavar="HOST:PORT|auto",
+    )
+    engine: Literal["builtin", "vllm"] = option("builtin", "What generates: this library's loop, or vLLM.")
+    engine_options: str | None = option(
+        None, 'vLLM: arguments of vllm.LLM, as {"max_model_len": 8192}.', metavar="JSON"
+    )
 
     def engine_arguments(self) -> dict[str, Any]:
         """The arguments of the engine.
@@ -138,9 +80,9 @@ class FilesOptions:
         Raises:
             BadInput: an option is given that is about files of documents.
         """
-        for option in fields(self):
-            if getattr(self, option.name) != option.default:
-                name = option.name.replace("_", "-")
+        for one in fields(self):
+            if getattr(self, one.name) != one.default:
+                name = one.name.replace("_", "-")
                 raise BadInput(
                     f"--{name} needs --out", action="name files of documents, and --out results.jsonl"
                 )
@@ -152,7 +94,7 @@ class FilesOptions:
             BadInput: options contradict each other.
         """
         self.detail_names()
-        if self.backend is BackendOption.local:
+        if self.backend == "local":
             for name in ("actors", "cpus_per_actor", "gpus_per_actor", "address"):
                 if getattr(self, name) is not None:
                     raise BadInput(f"--{name.replace('_', '-')} is an option of --backend ray")
@@ -166,39 +108,17 @@ class FilesOptions:
 class ExtractionOptions:
     """What the model is told besides the type and the document, and how often it is asked."""
 
-    instructions: Annotated[
-        str | None, typer.Option("--instructions", metavar="TEXT", help="What to look for, in the prompt.")
-    ] = None
-    context: Annotated[
-        str | None,
-        typer.Option("--context", metavar="TEXT", help="Facts about the documents, in the prompt."),
-    ] = None
-    examples: Annotated[
-        Path | None,
-        typer.Option(
-            "--examples",
-            metavar="FILE",
-            help='JSON Lines of {"text": "...", "value": ...}: examples for the prompt, checked against the type.',
-        ),
-    ] = None
-    retries: Annotated[
-        int | None,
-        typer.Option(
-            "--retries", metavar="N", min=0, help="Try again when the type's own validation refuses a value."
-        ),
-    ] = None
-    require_grounding: Annotated[
-        bool,
-        typer.Option("--require-grounding", help="Only values that stand in the document."),
-    ] = False
-    split: Annotated[
-        bool,
-        typer.Option("--split", help="Read documents that do not fit into the model's context in parts."),
-    ] = False
-    chunk_tokens: Annotated[
-        int | None,
-        typer.Option("--chunk-tokens", metavar="N", min=1, help="With --split: tokens of a part, at most."),
-    ] = None
+    instructions: str | None = option(None, "What to look for, in the prompt.", metavar="TEXT")
+    context: str | None = option(None, "Facts about the documents, in the prompt.", metavar="TEXT")
+    examples: Path | None = option(
+        None,
+        'JSON Lines of {"text": "...", "value": ...}: examples for the prompt, checked against the type.',
+        metavar="FILE",
+    )
+    retries: int | None = option(None, "Try again when the type's own validation refuses a value.", least=0)
+    require_grounding: bool = option(False, "Only values that stand in the document.")
+    split: bool = option(False, "Read documents that do not fit into the model's context in parts.")
+    chunk_tokens: int | None = option(None, "With --split: tokens of a part, at most.", least=1)
 
     def arguments(self) -> dict[str, Any]:
         """The keyword arguments of `constrained.Extractor`, without those at their defaults.

@@ -110,13 +110,13 @@ def run_generation(
         from constrained.decoding.cut import check_on_limit, truncation_first
         from constrained.extraction.plan import value_generator
 
-        on_limit = check_on_limit(options.on_limit.value)
+        on_limit = check_on_limit(options.on_limit)
         show_status("compiling the constraint")
         start = time.perf_counter()
         automaton = compile(constraint, model.vocabulary)
         compile_seconds = time.perf_counter() - start
         speculation = resolve_speculation_option(options.speculation)
-        generator = value_generator(model, automaton, sampler, speculation, options.repeat_policy())
+        generator = value_generator(model, automaton, sampler, speculation, options.on_repeat)
         show_status("reading the prompt")
         output = None
         tokens = 0

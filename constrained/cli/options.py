@@ -1,60 +1,23 @@
-"""The options that several commands share, in groups, each declared once: name, metavar, help and default."""
+"""The options that several commands share, in groups, and the making of commands from groups."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import sys
+import types
 import typing
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from enum import Enum
+from dataclasses import Field, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
+from constrained.options import Option, option
+
 if TYPE_CHECKING:
-    from constrained.decoding.repetition import OnRepeat
     from constrained.decoding.speculation import Speculation
-
-
-class WhitespaceOption(str, Enum):
-    """Values of `--whitespace`: those of `constrained.constraint.Whitespace`."""
-
-    bounded = "bounded"
-    none = "none"
-    any = "any"
-    indent = "indent"
-
-
-class OnRepeatOption(str, Enum):
-    """Values of `--on-repeat`."""
-
-    close = "close"
-    error = "error"
-    off = "off"
-
-
-class PropertyOrderOption(str, Enum):
-    """Values of `--property-order`: those of `constrained.constraint.json.PropertyOrder`."""
-
-    schema = "schema"
-    any = "any"
-
-
-class OnLimitOption(str, Enum):
-    """Values of `--on-limit`: those of `constrained.decoding.cut.OnLimit`."""
-
-    fail = "raise"
-    close = "close"
-
-
-class UnsupportedOption(str, Enum):
-    """Values of `--unsupported`: those of `constrained.constraint.json.Unsupported`."""
-
-    refuse = "refuse"
-    check = "check"
-
 
 File = Annotated[
     Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read the text from a UTF-8 file.")
@@ -68,9 +31,15 @@ def _check_speculation(value: str) -> str:
     return value
 
 
-def speculation_option(help: str) -> Any:
-    """The option `--speculation`; a wrong value is an error of usage."""
-    return typer.Option("--speculation", metavar="auto|off|N", help=help, callback=_check_speculation)
+SpeculationOption = Annotated[
+    str,
+    typer.Option(
+        "--speculation",
+        metavar="auto|off|N",
+        help="Draft tokens: where they pay, never, or at most N a forward pass; same results.",
+        callback=_check_speculation,
+    ),
+]
 
 
 def resolve_speculation_option(value: str) -> str | Speculation | None:
@@ -86,116 +55,65 @@ def resolve_speculation_option(value: str) -> str | Speculation | None:
 class ConstraintOptions:
     """The options that name a constraint; a command needs exactly one of them."""
 
-    schema: Annotated[
-        str | None,
-        typer.Option(
-            "--schema", "-s", metavar="FILE", help='JSON Schema: a file, or the schema itself ("{...}").'
-        ),
-    ] = None
-    type_: Annotated[
-        str | None,
-        typer.Option("--type", "-t", metavar="MODULE:NAME", help="Python type; also path/to/file.py:Name."),
-    ] = None
-    regex: Annotated[
-        str | None,
-        typer.Option("--regex", metavar="PATTERN", help="The whole output matches; printed without quotes."),
-    ] = None
-    fields: Annotated[
-        str | None,
-        typer.Option(
-            "--fields",
-            metavar="NAMES",
-            help='Members of a record, with types: "name, born: date, tags: list[str]".',
-        ),
-    ] = None
-    choice: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--choice", metavar="A,B,C", help="One of these; may be repeated; printed without quotes."
-        ),
-    ] = None
+    schema: str | None = option(
+        None, 'JSON Schema: a file, or the schema itself ("{...}").', flag="--schema -s", metavar="FILE"
+    )
+    type_: str | None = option(
+        None, "Python type; also path/to/file.py:Name.", flag="--type -t", metavar="MODULE:NAME"
+    )
+    regex: str | None = option(None, "The whole output matches; printed without quotes.", metavar="PATTERN")
+    fields: str | None = option(
+        None, 'Members of a record, with types: "name, born: date, tags: list[str]".', metavar="NAMES"
+    )
+    choice: list[str] | None = option(
+        None, "One of these; may be repeated; printed without quotes.", metavar="A,B,C"
+    )
 
 
 @dataclass(frozen=True)
 class JsonOptions:
     """The options of `constrained.json_schema`."""
 
-    whitespace: Annotated[
-        WhitespaceOption | None,
-        typer.Option(
-            "--whitespace", help="Where JSON may have white space [default: bounded].", show_default=False
-        ),
-    ] = None
-    property_order: Annotated[
-        PropertyOrderOption | None,
-        typer.Option(
-            "--property-order",
-            help="Order of the members of JSON objects [default: schema].",
-            show_default=False,
-        ),
-    ] = None
-    separators: Annotated[
-        tuple[str, str] | None,
-        typer.Option(
-            "--separators",
-            metavar="COMMA COLON",
-            help='The exact separators between items and after keys, such as "," ":".',
-            show_default=False,
-        ),
-    ] = None
-    ensure_ascii: Annotated[
-        bool | None,
-        typer.Option(
-            "--ensure-ascii/--no-ensure-ascii",
-            help="Escape every character beyond ASCII in JSON strings, or none [default: both allowed].",
-            show_default=False,
-        ),
-    ] = None
-    closed: Annotated[
-        bool | None,
-        typer.Option(
-            "--closed/--open",
-            help="Only declared members where the schema has no additionalProperties keyword, or others, too "
-            "[default: closed where a model writes].",
-            show_default=False,
-        ),
-    ] = None
-    json_schema_draft: Annotated[
-        str | None,
-        typer.Option(
-            "--json-schema-draft",
-            metavar="NAME",
-            help="4, 6, 7, 2019-09 or 2020-12 [default: from $schema, else 2020-12].",
-        ),
-    ] = None
-    formats: Annotated[
-        bool,
-        typer.Option("--formats/--no-formats", help="Whether `format` limits strings.", show_default=False),
-    ] = True
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse unknown keywords and formats.")] = False
-    unsupported: Annotated[
-        UnsupportedOption | None,
-        typer.Option(
-            "--unsupported",
-            help="A keyword that cannot be enforced: an error, or a check of the finished value "
-            "[default: refuse].",
-            show_default=False,
-        ),
-    ] = None
+    whitespace: Literal["bounded", "none", "any", "indent"] | None = option(
+        None, "Where JSON may have white space [default: bounded]."
+    )
+    property_order: Literal["schema", "any"] | None = option(
+        None, "Order of the members of JSON objects [default: schema]."
+    )
+    separators: tuple[str, str] | None = option(
+        None, 'The exact separators between items and after keys, such as "," ":".', metavar="COMMA COLON"
+    )
+    ensure_ascii: bool | None = option(
+        None,
+        "Escape every character beyond ASCII in JSON strings, or none [default: both allowed].",
+        flag="--ensure-ascii/--no-ensure-ascii",
+    )
+    closed: bool | None = option(
+        None,
+        "Only declared members where the schema has no additionalProperties keyword, or others, too "
+        "[default: closed where a model writes].",
+        flag="--closed/--open",
+    )
+    draft: str | None = option(
+        None,
+        "4, 6, 7, 2019-09 or 2020-12 [default: from $schema, else 2020-12].",
+        flag="--json-schema-draft",
+        metavar="NAME",
+    )
+    formats: bool | None = option(
+        None, "Whether `format` limits strings [default: it does].", flag="--formats/--no-formats"
+    )
+    strict: bool | None = option(None, "Refuse unknown keywords and formats.", flag="--strict")
+    unsupported: Literal["refuse", "check"] | None = option(
+        None,
+        "A keyword that cannot be enforced: an error, or a check of the finished value [default: refuse].",
+    )
 
     def arguments(self) -> dict[str, Any]:
-        """The keyword arguments of `constrained.json_schema`, without those at their defaults."""
-        values = {
-            "whitespace": self.whitespace and self.whitespace.value,
-            "property_order": self.property_order and self.property_order.value,
-            "separators": self.separators,
-            "ensure_ascii": self.ensure_ascii,
-            "additional_properties_default": None if self.closed is None else not self.closed,
-            "draft": self.json_schema_draft,
-            "formats": None if self.formats else False,
-            "strict": self.strict or None,
-            "unsupported": self.unsupported and self.unsupported.value,
-        }
+        """The keyword arguments of `constrained.json_schema`, without those that are not given."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        closed = values.pop("closed")
+        values["additional_properties_default"] = None if closed is None else not closed
         return {name: value for name, value in values.items() if value is not None}
 
 
@@ -203,76 +121,44 @@ class JsonOptions:
 class DecodingOptions:
     """The model, and how it is sampled."""
 
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="NAME_OR_FOLDER",
-            help="A Hugging Face causal model [default: the bundled one].",
-        ),
-    ] = None
+    model: str | None = option(
+        None,
+        "A Hugging Face causal model [default: the bundled one].",
+        flag="--model -m",
+        metavar="NAME_OR_FOLDER",
+    )
     device: Device = None
-    max_tokens: Annotated[
-        int | None,
-        typer.Option("--max-tokens", metavar="N", help="Token limit; every result is complete within it."),
-    ] = None
-    on_limit: Annotated[
-        OnLimitOption,
-        typer.Option(
-            "--on-limit",
-            help="Where the token limit cuts the result: an error, or what was closed in time.",
-        ),
-    ] = OnLimitOption.fail
-    on_repeat: Annotated[
-        OnRepeatOption,
-        typer.Option(
-            "--on-repeat",
-            help="A value in which the model repeats itself is closed, an error, or goes on to the token limit.",
-        ),
-    ] = OnRepeatOption.close
-    temperature: Annotated[
-        float | None, typer.Option("--temperature", metavar="T", help="0 is greedy, and the default.")
-    ] = None
-    top_k: Annotated[
-        int | None, typer.Option("--top-k", metavar="K", help="Sample from the K likeliest tokens.")
-    ] = None
-    top_p: Annotated[
-        float | None,
-        typer.Option("--top-p", metavar="P", help="Sample from the likeliest tokens of total probability P."),
-    ] = None
-    min_p: Annotated[
-        float | None,
-        typer.Option(
-            "--min-p", metavar="P", help="Sample from tokens at least P times as likely as the best."
-        ),
-    ] = None
-    seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="Same seed, same result.")] = None
-    sampler: Annotated[
-        str | None,
-        typer.Option(
-            "--sampler",
-            metavar="NAME",
-            help="local (the default), awrs, rejection, asap, cars, mcmc or smc.",
-        ),
-    ] = None
-    speculation: Annotated[
-        str,
-        speculation_option("Draft tokens: where they pay, never, or at most N a forward pass; same result."),
-    ] = "auto"
+    max_tokens: int | None = option(None, "Token limit; every result is complete within it.")
+    on_limit: Literal["raise", "close"] = option(
+        "raise", "Where the token limit cuts the result: an error, or what was closed in time."
+    )
+    on_repeat: Literal["close", "error"] | None = option(
+        "close",
+        "A value in which the model repeats itself is closed, an error, or goes on to the token limit.",
+        none="off",
+    )
+    temperature: float | None = option(None, "0 is greedy, and the default.", metavar="T")
+    top_k: int | None = option(None, "Sample from the K likeliest tokens.", metavar="K")
+    top_p: float | None = option(
+        None, "Sample from the likeliest tokens of total probability P.", metavar="P"
+    )
+    min_p: float | None = option(
+        None, "Sample from tokens at least P times as likely as the best.", metavar="P"
+    )
+    seed: int | None = option(None, "Same seed, same result.")
+    sampler: str | None = option(
+        None, "local (the default), awrs, rejection, asap, cars, mcmc or smc.", metavar="NAME"
+    )
+    speculation: SpeculationOption = "auto"
 
     def extractor_arguments(self) -> dict[str, Any]:
         """The keyword arguments of `constrained.Extractor`."""
         return {
             "sampler": self.sampler,
             "speculation": resolve_speculation_option(self.speculation),
-            "on_limit": self.on_limit.value,
-            "on_repeat": self.repeat_policy(),
+            "on_limit": self.on_limit,
+            "on_repeat": self.on_repeat,
         }
-
-    def repeat_policy(self) -> OnRepeat:
-        """The argument `on_repeat`."""
-        return None if self.on_repeat is OnRepeatOption.off else self.on_repeat.value
 
     def settings(self) -> dict[str, Any]:
         """The settings of a call of `constrained.Generator`."""
@@ -286,30 +172,17 @@ class DecodingOptions:
 class OutputOptions:
     """What is printed, and where."""
 
-    indent: Annotated[
-        int | None,
-        typer.Option(
-            "--indent",
-            metavar="N",
-            min=0,
-            max=16,
-            help="Print JSON with N spaces a level; 0: on one line.",
-        ),
-    ] = None
-    stream: Annotated[
-        bool, typer.Option("--stream", help="Show the output on standard error while it is generated.")
-    ] = False
-    stats: Annotated[
-        bool, typer.Option("--stats", help="Statistics on standard error, also when it is not a terminal.")
-    ] = False
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Neither progress nor statistics.")] = False
+    indent: int | None = option(None, "Print JSON with N spaces a level; 0: on one line.", least=0, most=16)
+    stream: bool = option(False, "Show the output on standard error while it is generated.")
+    stats: bool = option(False, "Statistics on standard error, also when it is not a terminal.")
+    quiet: bool = option(False, "Neither progress nor statistics.", flag="--quiet -q")
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Makes a command out of a function whose parameters may be groups of options.
 
     Typer reads one option from each parameter. A parameter whose type is a dataclass is replaced in the signature by
-    the fields of that dataclass; the function gets an instance of it.
+    the options of that dataclass; the function gets an instance of it.
 
     Args:
         command: its parameters that are groups have no defaults.
@@ -317,23 +190,24 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     # Not typing.get_type_hints: before Python 3.11 it wraps the type of a default None in Optional, where typer misses the option.
     signature = inspect.signature(command, eval_str=True)
     parameters: list[inspect.Parameter] = []
-    groups: dict[str, type[Any]] = {}
+    groups: dict[str, tuple[type[Any], list[Field[Any]]]] = {}
     for name, parameter in signature.parameters.items():
         group = parameter.annotation
         if not is_dataclass(group):
-            parameters.append(_keyword(name, group, parameter.default))
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
             continue
         assert isinstance(group, type)
-        groups[name] = group
-        field_types = typing.get_type_hints(group, include_extras=True)
-        for field in fields(group):
-            default = inspect.Parameter.empty if field.default is MISSING else field.default
-            parameters.append(_keyword(field.name, field_types[field.name], default))
+        there = [one for one in fields(group) if _about(one).flag is not None]
+        groups[name] = group, there
+        # Types of fields that are no options may be unknown here.
+        typed = types.SimpleNamespace(__annotations__={one.name: one.type for one in there})
+        hints = typing.get_type_hints(typed, vars(sys.modules[group.__module__]), include_extras=True)
+        parameters += [_parameter(one, hints[one.name]) for one in there]
 
     @functools.wraps(command)
     def call(**values: Any) -> None:
-        for name, group in groups.items():
-            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        for name, (group, there) in groups.items():
+            values[name] = group(**{one.name: _value(one, values.pop(one.name)) for one in there})
         command(**values)
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -342,5 +216,44 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def _keyword(name: str, type_: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=type_)
+def _about(one: Field[Any]) -> Option:
+    """What a field says; nothing, where its type says all of it."""
+    about: Option = one.metadata.get("option", _SAYS_NOTHING)
+    return about
+
+
+def _parameter(one: Field[Any], hint: Any) -> inspect.Parameter:
+    """The parameter of which Typer makes the option of a field."""
+    about, default = _about(one), cast("Any", one.default)
+    if about is not _SAYS_NOTHING:
+        if about.unit is not None:
+            hint, default = float if default else float | None, default and default / about.unit
+        elif isinstance(about.none, str):
+            choices = [choice for part in typing.get_args(hint) for choice in typing.get_args(part)]
+            hint = Literal.__getitem__((*choices, about.none))
+        elif hint == tuple[str, ...]:
+            hint, default = list[str] | None, None
+        counted = int in (hint, *typing.get_args(hint))
+        flags = (about.flag or f"--{one.name.replace('_', '-')}").split()
+        said = typer.Option(
+            *flags,
+            help=about.help,
+            metavar=about.metavar or ("N" if counted else None),
+            min=about.least if about.unit is None and about.none is None else None,
+            max=about.most,
+        )
+        hint = Annotated[hint, said]
+    return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def _value(one: Field[Any], value: Any) -> Any:
+    """The value of a field, by that of the command line."""
+    about = _about(one)
+    if about.none is not None and value == about.none:
+        return None
+    if isinstance(one.default, tuple):
+        return tuple(value or ())
+    return value if about.unit is None or value is None else round(value * about.unit)
+
+
+_SAYS_NOTHING = Option(help="")

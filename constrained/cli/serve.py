@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from constrained.cli.exit_status import BadInput
-from constrained.cli.options import Device, OnRepeatOption, resolve_speculation_option, speculation_option
+from constrained.cli.options import Device, SpeculationOption, resolve_speculation_option, with_option_groups
+from constrained.server.settings import ServerSettings
 
 
+@with_option_groups
 def serve(
+    *,
     models: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[NAME=]MODEL...",
             help="Name or folder of a causal model, several for several; NAME is what clients call it "
             "[default: the bundled one].",
-            show_default=False,
         ),
     ] = None,
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
@@ -39,25 +42,8 @@ def serve(
     ] = None,
     api_key_file: Annotated[
         Path | None,
-        typer.Option(
-            "--api-key-file", metavar="FILE", help="A file of such keys, one in a line.", show_default=False
-        ),
+        typer.Option("--api-key-file", metavar="FILE", help="A file of such keys, one in a line."),
     ] = None,
-    protect_metrics: Annotated[
-        bool, typer.Option("--protect-metrics", help="/metrics needs a key too.")
-    ] = False,
-    cors_origin: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--cors-origin",
-            metavar="ORIGIN",
-            help="An origin whose pages may call the server from a browser; several times for several; '*' for all.",
-            show_default=False,
-        ),
-    ] = None,
-    log_requests: Annotated[
-        bool, typer.Option("--log-requests", help="Log a line of JSON for each request, without its texts.")
-    ] = False,
     name: Annotated[
         str | None,
         typer.Option(
@@ -70,7 +56,6 @@ def serve(
             "--lora",
             metavar="NAME=ADAPTER",
             help="A LoRA adapter of the single MODEL, by a folder or a name on the Hub, served as a model called NAME; several times for several.",
-            show_default=False,
         ),
     ] = None,
     device: Device = None,
@@ -89,113 +74,8 @@ def serve(
             help="How the model writes tool calls: hermes, llama3, mistral, mistral-args, harmony, granite3, gemma4, function-gemma, lfm2, olmo3 or pythonic [default: by its template].",
         ),
     ] = None,
-    speculation: Annotated[
-        str,
-        speculation_option("Draft tokens: where they pay, never, or at most N a forward pass; same outputs."),
-    ] = "off",
-    max_batch: Annotated[
-        int, typer.Option("--max-batch", metavar="N", min=1, help="Sequences that are decoded in one batch.")
-    ] = 32,
-    max_queue: Annotated[
-        int,
-        typer.Option("--max-queue", metavar="N", min=0, help="Requests in the queue; further ones get 429."),
-    ] = 128,
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(
-            "--max-tokens", metavar="N", min=1, help="Token limit of a completion, above the request's own."
-        ),
-    ] = None,
-    max_digits: Annotated[
-        int,
-        typer.Option(
-            "--max-digits",
-            metavar="N",
-            min=0,
-            max=10_000,
-            help="Digits of a number that its schema does not bound; 0: no limit.",
-        ),
-    ] = 24,
-    closed: Annotated[
-        bool,
-        typer.Option(
-            "--closed/--open",
-            help="Whether objects have the members alone that their schema declares, where it has no additionalProperties.",
-        ),
-    ] = True,
-    show_schema: Annotated[
-        bool,
-        typer.Option(
-            "--show-schema/--hide-schema",
-            help="Show the schema of an answer to the model where the messages do not describe it.",
-        ),
-    ] = True,
-    on_repeat: Annotated[
-        OnRepeatOption,
-        typer.Option(
-            "--on-repeat",
-            help="A value in which the model repeats itself is closed, or goes on to the token limit.",
-        ),
-    ] = OnRepeatOption.close,
-    max_body: Annotated[
-        float, typer.Option("--max-body", metavar="MIB", min=0.001, help="Size limit of a request.")
-    ] = 8.0,
-    max_values: Annotated[
-        int,
-        typer.Option(
-            "--max-values",
-            metavar="N",
-            min=1,
-            help="Strings, objects and arrays in a request; numbers count less.",
-        ),
-    ] = 50_000,
-    max_memory: Annotated[
-        float | None,
-        typer.Option(
-            "--max-memory", metavar="MIB", min=1, help="Memory of the process. [default: what the system has]"
-        ),
-    ] = None,
-    max_schema: Annotated[
-        float, typer.Option("--max-schema", metavar="MIB", min=0.001, help="Size limit of a schema, as JSON.")
-    ] = 1.0,
-    max_client_requests: Annotated[
-        int,
-        typer.Option("--max-client-requests", metavar="N", min=1, help="Open requests of one client."),
-    ] = 64,
-    max_connections: Annotated[
-        int, typer.Option("--max-connections", metavar="N", min=1, help="Open connections.")
-    ] = 1024,
-    request_time: Annotated[
-        float,
-        typer.Option("--request-time", metavar="SECONDS", min=0.01, help="Time limit of a whole request."),
-    ] = 600.0,
-    compile_time: Annotated[
-        float,
-        typer.Option(
-            "--compile-time", metavar="SECONDS", min=0.01, help="Time limit for compiling a constraint."
-        ),
-    ] = 10.0,
-    compile_threads: Annotated[
-        int,
-        typer.Option(
-            "--compile-threads",
-            metavar="N",
-            min=1,
-            help="Worker processes, for new constraints and large requests; a client gets all but one.",
-        ),
-    ] = 2,
-    compile_memory: Annotated[
-        float,
-        typer.Option(
-            "--compile-memory", metavar="MIB", min=1.0, help="Memory limit for compiling a constraint."
-        ),
-    ] = 1024.0,
-    grace: Annotated[
-        float,
-        typer.Option(
-            "--grace", metavar="SECONDS", min=0.0, help="Time for running requests to finish at shutdown."
-        ),
-    ] = 60.0,
+    speculation: SpeculationOption = "off",
+    settings: ServerSettings,
 ) -> None:
     """Serve models to OpenAI clients: chat, completions, tools, structured outputs.
 
@@ -206,35 +86,14 @@ def serve(
     # The libraries alone take seconds to import, and a large model takes minutes.
     print(f"loading {', '.join([*named, *adapters])}", file=sys.stderr, flush=True)
     from constrained.chat.tool_format_probe import FORMATS
-    from constrained.server import ServerSettings
     from constrained.server import serve as run
 
     if tool_format is not None and tool_format not in FORMATS:
         raise BadInput(f"the tool format {tool_format!r} is not known", action=f"use {', '.join(FORMATS)}")
-    settings = ServerSettings(
+    settings = replace(
+        settings,
         api_key=_keys(api_key, api_key_file),
-        protect_metrics=protect_metrics,
-        cors_origins=tuple(cors_origin or ()),
-        log_requests=log_requests,
-        max_batch=max_batch,
-        max_queue=max_queue,
-        max_tokens=max_tokens,
-        max_digits=max_digits or None,
-        closed=closed,
-        show_schema=show_schema,
-        on_repeat="close" if on_repeat is OnRepeatOption.close else None,
-        max_client_requests=max_client_requests,
-        max_connections=max_connections,
-        request_seconds=request_time,
-        max_body=round(max_body * 2**20),
-        max_values=max_values,
-        max_memory=None if max_memory is None else round(max_memory * 2**20),
-        max_schema=round(max_schema * 2**20),
-        compile_seconds=compile_time,
-        compile_threads=compile_threads,
-        compile_memory=round(compile_memory * 2**20),
         speculation=resolve_speculation_option(speculation),
-        grace_seconds=grace,
     )
     from constrained.cli.generation import silence_libraries
 

@@ -3,130 +3,157 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
-from constrained.constraint.json import MAX_DIGITS
-from constrained.decoding.repetition import OnRepeat
-from constrained.decoding.speculation import Speculation, resolve_speculation
 from constrained.errors import InvalidArgument
-from constrained.server.request_constraint import JsonForm
+from constrained.options import check_ranges, documented, option
 
-_TIMES = (
-    "header_seconds",
-    "body_seconds",
-    "request_seconds",
-    "draw_seconds",
-    "compile_seconds",
-)
+if TYPE_CHECKING:
+    from constrained.decoding.speculation import Speculation
+    from constrained.server.request_constraint import JsonForm
 
 
+@documented
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
     """Limits and names of a server.
-
-    Attributes:
-        name: model name that clients send.
-        api_key: required in ``Authorization: Bearer ...``, one of them if they are several; None: no authentication.
-        protect_metrics: ``/metrics`` needs a key too.
-        cors_origins: origins whose pages may call the server from a browser; ``"*"``: all.
-        max_batch: greatest number of sequences in a batch.
-        max_queue: greatest number of waiting requests; more are refused with 429.
-        max_client_requests: greatest number of open requests of a client: of a key if there are several, else of an address.
-        max_connections: open connections; further ones get 503.
-        max_headers: bytes of the head of a request.
-        max_body: bytes of a request body.
-        max_values: strings, objects and arrays in a request body; four numbers count as one.
-        header_seconds: time for the head of a request, from the opening of the connection or the last response.
-        body_seconds: time for the body of a request.
-        request_seconds: time for a request in all; then its completions end, and clients that read too slowly are cut off.
-        min_free_memory: bytes; while less is left, caches are emptied and new requests get 503; while half of it is left, running
-            ones are ended.
-        max_memory: resident bytes of the process; None: what the system, or the process's cgroup, has.
-        max_schema: bytes of JSON of the constraint or the tools of a request.
-        max_tokens: greatest number of tokens of a completion; None: the model's context.
-        max_digits: digits of a number that its schema does not bound, before its point and after it; None: no limit.
-        closed: objects of a schema that declare members have no others, unless the schema has ``additionalProperties`` or the request
-            says otherwise (``structured_outputs.disable_additional_properties``).
-        show_schema: the schema of a chat's answer stands behind the last message of the user, in the notation of `extract`, where the
-            messages lack a name of its members.
-        on_repeat: JSON in which the model repeats itself is closed, and a reply ends behind a call that it has made before; None: not.
-        draw_seconds: processor time of the slow draws (0.2 s and more) of a completion together; then it ends with an error.
-        sandbox: new constraints and large requests go to processes with limits first, where processes fork; False: clients are
-            trusted.
-        compile_seconds: processor time for compiling the constraint of a request, and how long it may wait for its turn.
-        compile_threads: number of threads that compile new constraints, each with a process; a client gets all but one.
-        compile_memory: bytes that such a process may allocate for a constraint.
-        speculation: ``"auto"`` or a `Speculation`, as for `Generator`; None: one token per pass. Completions do not change.
-        speculation_max_batch: largest batch in which tokens are drafted.
-        grace_seconds: time for running requests after SIGTERM.
-        log_requests: a line of JSON for each request, without its texts.
 
     Raises:
         InvalidArgument: a setting is out of range.
     """
 
-    name: str = "constrained-tiny"
-    api_key: str | tuple[str, ...] | None = None
-    protect_metrics: bool = False
-    cors_origins: tuple[str, ...] = ()
-    max_batch: int = 32
-    max_queue: int = 128
-    max_client_requests: int = 64
-    max_connections: int = 1024
-    max_headers: int = 32 << 10
-    max_body: int = 8 << 20
-    max_values: int = 50_000
-    max_schema: int = 1 << 20
-    max_tokens: int | None = None
-    max_digits: int | None = MAX_DIGITS
-    closed: bool = True
-    show_schema: bool = True
-    on_repeat: OnRepeat = "close"
-    header_seconds: float = 15.0
-    body_seconds: float = 60.0
-    request_seconds: float = 600.0
-    min_free_memory: int = 256 << 20
-    max_memory: int | None = None
-    draw_seconds: float = 5.0
-    sandbox: bool = True
-    compile_seconds: float = 10.0
-    compile_threads: int = 2
-    compile_memory: int = 1 << 30
-    speculation: str | Speculation | None = None
-    speculation_max_batch: int = 4
-    grace_seconds: float = 60.0
-    log_requests: bool = False
+    name: str = option("constrained-tiny", "Model name that clients send.", flag=None)
+    api_key: str | tuple[str, ...] | None = option(
+        None,
+        "Required in `Authorization: Bearer ...`, one of them if they are several; None: no authentication.",
+        flag=None,
+    )
+    protect_metrics: bool = option(False, "/metrics needs a key too.")
+    cors_origins: tuple[str, ...] = option(
+        (),
+        "An origin whose pages may call the server from a browser; several times for several; '*' for all.",
+        flag="--cors-origin",
+        metavar="ORIGIN",
+    )
+    log_requests: bool = option(False, "Log a line of JSON for each request, without its texts.")
+    max_batch: int = option(32, "Sequences that are decoded in one batch.", least=1)
+    max_queue: int = option(128, "Requests in the queue; further ones get 429.", least=0)
+    max_client_requests: int = option(
+        64, "Open requests of one client: of a key if there are several, else of an address.", least=1
+    )
+    max_connections: int = option(1024, "Open connections; further ones get 503.", least=1)
+    max_headers: int = option(32 << 10, "Bytes of the head of a request.", least=1024, flag=None)
+    max_body: int = option(8 << 20, "Size limit of a request.", least=1, unit=1 << 20, metavar="MIB")
+    max_values: int = option(
+        50_000, "Strings, objects and arrays in a request; four numbers count as one.", least=1
+    )
+    max_schema: int = option(
+        1 << 20,
+        "Size limit of a schema or the tools of a request, as JSON.",
+        least=1,
+        unit=1 << 20,
+        metavar="MIB",
+    )
+    max_tokens: int | None = option(None, "Token limit of a completion, above the request's own.", least=1)
+    max_digits: int | None = option(
+        24,
+        "Digits of a number that its schema does not bound, before its point and after it; 0: no limit.",
+        least=1,
+        most=10_000,
+        none=0,
+    )
+    closed: bool = option(
+        True,
+        "Whether objects have the members alone that their schema declares, where it has no "
+        "additionalProperties and the request does not say otherwise.",
+        flag="--closed/--open",
+    )
+    show_schema: bool = option(
+        True,
+        "Show the schema of an answer to the model, behind the last message of the user, where the messages lack "
+        "a name of its members.",
+        flag="--show-schema/--hide-schema",
+    )
+    on_repeat: Literal["close"] | None = option(
+        "close",
+        "JSON in which the model repeats itself is closed, and a reply ends behind a call that it has made before.",
+        none="off",
+    )
+    header_seconds: float = option(
+        15.0,
+        "Time for the head of a request, from the opening of the connection or the last response.",
+        above=0,
+        flag=None,
+    )
+    body_seconds: float = option(60.0, "Time for the body of a request.", above=0, flag=None)
+    request_seconds: float = option(
+        600.0,
+        "Time limit of a whole request; then its completions end, and clients that read too slowly are cut off.",
+        above=0,
+        flag="--request-time",
+        metavar="SECONDS",
+    )
+    min_free_memory: int = option(
+        256 << 20,
+        "Bytes; while less is left, caches are emptied and new requests get 503; while half of it is left, "
+        "running ones are ended.",
+        least=0,
+        flag=None,
+    )
+    max_memory: int | None = option(
+        None,
+        "Memory of the process [default: what the system, or the process's cgroup, has].",
+        least=1,
+        unit=1 << 20,
+        metavar="MIB",
+    )
+    draw_seconds: float = option(
+        5.0,
+        "Processor time of the slow draws (0.2 s and more) of a completion together; then it ends with an error.",
+        above=0,
+        flag=None,
+    )
+    sandbox: bool = option(
+        True,
+        "New constraints and large requests go to processes with limits first, where processes fork; False: "
+        "clients are trusted.",
+        flag=None,
+    )
+    compile_seconds: float = option(
+        10.0,
+        "Processor time for compiling a constraint, and how long it may wait for its turn.",
+        above=0,
+        flag="--compile-time",
+        metavar="SECONDS",
+    )
+    compile_threads: int = option(
+        2, "Worker processes, for new constraints and large requests; a client gets all but one.", least=1
+    )
+    compile_memory: int = option(
+        1 << 30, "Memory limit for compiling a constraint.", least=1, unit=1 << 20, metavar="MIB"
+    )
+    speculation: str | Speculation | None = option(
+        None, 'Draft tokens: "auto" or a `Speculation`, as for `Generator`; None: never.', flag=None
+    )
+    speculation_max_batch: int = option(4, "Largest batch in which tokens are drafted.", least=1, flag=None)
+    grace_seconds: float = option(
+        60.0,
+        "Time for running requests to finish at shutdown.",
+        least=0,
+        flag="--grace",
+        metavar="SECONDS",
+    )
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("max_batch", 1),
-            ("max_queue", 0),
-            ("max_client_requests", 1),
-            ("max_connections", 1),
-            ("max_headers", 1024),
-            ("max_body", 1),
-            ("max_values", 1),
-            ("min_free_memory", 0),
-            ("max_schema", 1),
-            ("compile_threads", 1),
-            ("compile_memory", 1),
-            ("speculation_max_batch", 1),
-            ("grace_seconds", 0),
-        ):
-            if getattr(self, name) < least:
-                raise InvalidArgument(f"{name} is {getattr(self, name)}", action=f"give at least {least}")
+        from constrained.decoding.speculation import resolve_speculation
+
+        check_ranges(self)
         resolve_speculation(self.speculation)
-        for name in _TIMES:
-            if not getattr(self, name) > 0:
-                raise InvalidArgument(f"{name} is {getattr(self, name)}", action="give a positive time")
-        if self.max_tokens is not None and self.max_tokens < 1:
-            raise InvalidArgument(f"max_tokens is {self.max_tokens}", action="give at least 1, or None")
         if self.max_memory is not None and self.max_memory <= self.min_free_memory:
             raise InvalidArgument(
                 f"max_memory is {self.max_memory}",
                 action=f"give more than min_free_memory, {self.min_free_memory}",
             )
-        if self.max_digits is not None and not 1 <= self.max_digits <= 10_000:
-            raise InvalidArgument(f"max_digits is {self.max_digits}", action="give 1 to 10,000, or None")
         if self.on_repeat not in ("close", None):
             raise InvalidArgument(f"on_repeat is {self.on_repeat!r}", action='give "close" or None')
         if not self.name:
@@ -137,6 +164,8 @@ class ServerSettings:
     @property
     def json_form(self) -> JsonForm:
         """How JSON is written."""
+        from constrained.server.request_constraint import JsonForm
+
         return JsonForm(self.max_digits, self.closed)
 
     @property
