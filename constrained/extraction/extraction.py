@@ -57,6 +57,21 @@ class Part:
     output: Output[Any]
 
 
+@dataclass(frozen=True, slots=True)
+class FailedPart:
+    """A part of a document from which nothing was read.
+
+    Attributes:
+        start: offset of its first character in the document.
+        end: offset behind its last character.
+        error: why.
+    """
+
+    start: int
+    end: int
+    error: ConstrainedError
+
+
 @dataclass(frozen=True, eq=False)
 class Extraction(Generic[ValueT]):
     """The result for one document: a value, or the error that prevented it.
@@ -71,6 +86,7 @@ class Extraction(Generic[ValueT]):
         origins: for a document read in parts, by JSON pointer of each scalar of the value: the index of its part, and its JSON
             pointer in that part's value.
         merged: JSON text and value of a document that was read in parts.
+        failed: the parts without a value, in whose place the others were merged.
         first_pass: what the model wrote before the value: the draft (``draft_first=True``), or the reasoning (``thinking=``).
     """
 
@@ -84,6 +100,7 @@ class Extraction(Generic[ValueT]):
     parts: tuple[Part, ...] = ()
     origins: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     merged: tuple[str, ValueT] | None = None
+    failed: tuple[FailedPart, ...] = ()
     first_pass: str | None = None
     _requests: tuple[tuple[Generator[Any], Prompt], ...] = field(default=(), repr=False)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Generator as Coroutine
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,6 +14,7 @@ from constrained.decoding import limits
 from constrained.decoding.request_batch import BatchedRequest
 from constrained.errors import (
     ConstrainedError,
+    ModelError,
     PromptError,
     PromptTooLong,
     RejectedValue,
@@ -23,6 +26,7 @@ from constrained.extraction.examples import accepts_text, json_separators
 from constrained.extraction.extraction import (
     Document,
     Extraction,
+    FailedPart,
     Part,
     output_fields,
     part_spans,
@@ -89,6 +93,7 @@ def part_steps(
     """Reads a document in parts; the result is an `Extraction`."""
     generator = plan.generator if len(chunks) == 1 else plan.part_generator
     parts: list[_ReadPart] = []
+    failed: list[FailedPart] = []
     attempts = 0
     merged = MergedValue(None)
     for number in range(plan.passes):
@@ -120,18 +125,28 @@ def part_steps(
         for chunk, (bound, _), (outcome, _, prompt, _) in zip(read, requests, outcomes, strict=True):
             if isinstance(outcome, ConstrainedError):
                 outcome.reword(summary=f"characters {chunk.start} to {chunk.end}: {outcome.summary}")
-                return Extraction(
-                    document.id,
-                    document.text,
-                    error=outcome,
-                    attempts=attempts,
-                    parts=tuple(one.part for one in parts),
-                )
+                failed.append(FailedPart(chunk.start, chunk.end, outcome))
+                continue
             part = Part(chunk.start, chunk.end, outcome)
             parts.append(_ReadPart(document.text, part, (bound, prompt)))
+        if not parts:
+            break
         constraint = plan.generator.constraint
         merged = merge_values(parts, constraint.local_schema if constraint.is_json else None)
-    return _result(plan, document, parts, merged, attempts)
+    result = _result(plan, document, parts, merged, attempts) if parts else None
+    fatal: ConstrainedError | None = next(
+        (one.error for one in failed if isinstance(one.error, ModelError)), None
+    )
+    if fatal is None and failed and (result is None or result.error is not None):
+        fatal = failed[0].error  # what failed is why there is no value
+    if fatal is not None:
+        found = Extraction[Any](document.id, document.text, error=fatal, attempts=attempts)
+        return replace(found, parts=tuple(one.part for one in parts), failed=tuple(failed))
+    assert result is not None
+    for one in failed:
+        name = "" if document.id is None else f"document {document.id!r}: "
+        warnings.warn(f"{name}nothing is taken from {one.error.summary}", stacklevel=2)
+    return replace(result, failed=tuple(failed))
 
 
 class _ReadPart:

@@ -303,6 +303,38 @@ def test_a_second_pass_asks_for_what_has_no_value() -> None:
     assert extractor(LEDGER).value == Ledger("Ana", list(range(60)), "Oslo")
 
 
+def tail_model(*, tails: str) -> ScriptedModel:
+    """Reads titles and totals, and never ends a title whose text has one of these words."""
+
+    def script(prompt: str) -> str:
+        text = prompt.rpartition("Text:\n")[2]
+        return '{"title": "' + "abcdefgh " * 30 if re.search(tails, text) else read_note(prompt)
+
+    return ScriptedModel(byte_vocabulary(), script)
+
+
+def test_parts_that_are_whole_are_kept_where_another_one_is_cut() -> None:
+    document = "Title Zusammenfassung stands here.\n\nEndless words with no end.\n\nThe total 23 stands."
+    options: Any = {"long": "split", "chunk_tokens": 40, "overlap_tokens": 0, "max_tokens": 60}
+    extractor: Extractor[Any] = Extractor(tail_model(tails="Endless"), Note, **options)
+    with pytest.warns(UserWarning, match=r"document 7: nothing is taken from characters 36 to 64: the token"):
+        (result,) = extractor.many([constrained.Document(7, document)])
+    assert result.value == Note("Zusammenfassung", 23)
+    ((start, end),) = [(part.start, part.end) for part in result.failed]
+    assert document[start:end].startswith("Endless")
+    assert isinstance(result.failed[0].error, constrained.Truncated)
+    assert [part.output.value for part in result.parts] == [{"title": "Zusammenfassung"}, {"total": 23}]
+    assert result.spans["/total"].text(document) == "23"
+
+
+@pytest.mark.parametrize("tails", ["Title", "Title|total|words"])
+def test_a_failed_part_is_the_error_where_the_others_give_no_value(tails: str) -> None:
+    document = "Title Zusammenfassung stands here.\n\nA few more words, no end.\n\nThe total 23 stands."
+    options: Any = {"long": "split", "chunk_tokens": 40, "overlap_tokens": 0, "max_tokens": 60}
+    with pytest.raises(constrained.Truncated, match=r"characters 0 to"):
+        Extractor(tail_model(tails=tails), Note, **options)(document)
+
+
 def test_what_no_part_says_is_an_error_and_not_invented() -> None:
     with pytest.raises(constrained.RejectedValue, match="owner") as raised:
         extract(ledger_model(), LEDGER.replace("Owner", "Holder"), Ledger, long="split", chunk_tokens=200)
