@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,13 @@ def test_modules_that_are_older_than_their_sources(tree: Path) -> None:
         assert "was compiled before" in err
         assert "it failed with" in err
         assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("module", "folder"),
+    [("constrained", "constrained"), ("constrained.grammars", "grammars"), ("constrained.spec", "spec")],
+)
+def test_the_stub_is_that_of_the_build(module: str, folder: str) -> None:
+    built = import_module(f"{module}._core").__file__
+    assert built is not None
+    assert (ROOT / folder / "_core.pyi").read_text() == Path(built).with_name("_core.pyi").read_text()

@@ -17,6 +17,7 @@ from constrained.decoding.speculation import Speculation
 from constrained.errors import InvalidArgument, ModelError
 from constrained.models.hugging_face import HuggingFaceModel
 from constrained.models.sequential_cache import ForwardMode
+from tests.spec.speculating import tree_path
 from tests.support import families
 from tests.support.families import FAMILIES, load
 from tests.support.tiny_models import seeded
@@ -104,14 +105,6 @@ def draft_tree(rng: random.Random, own: int, nodes: int, *, chain: bool) -> tupl
     return some(rng, own + nodes), parents
 
 
-def path(parents: list[int], node: int) -> list[int]:
-    found = []
-    while node >= 0:
-        found.append(node)
-        node = parents[node]
-    return found[::-1]
-
-
 @pytest.mark.parametrize("name", DRAFTS)
 def test_draft_tokens_have_the_logits_of_their_branches_and_can_be_rejected(name: str) -> None:
     model, rng = load(name), random.Random(2)
@@ -128,8 +121,8 @@ def test_draft_tokens_have_the_logits_of_their_branches_and_can_be_rejected(name
             assert len(logits) == len(tokens) - count + 1
             node = rng.randrange(count - 1, len(tokens))
             for place in {node, len(tokens) - 1}:
-                close(name, logits[place - count + 1], text + [tokens[i] for i in path(parents, place)])
-            kept.append(path(parents, node))
+                close(name, logits[place - count + 1], text + [tokens[i] for i in tree_path(parents, place)])
+            kept.append(tree_path(parents, node))
         order = [1, 0, 1] if step == 4 else list(range(len(texts)))[: 2 if step == 6 else None]
         cache.keep_paths(order, [kept[i] for i in order])
         texts = [texts[i] + [trees[i][0][j] for j in kept[i]] for i in order]
@@ -298,7 +291,7 @@ def test_layers_with_windows_overlook_what_is_beyond(name: str, rows: int) -> No
     for step in range(50):
         trees = [draft_tree(rng, 1, rng.randrange(12), chain=False) for _ in texts]
         found = model.forward_trees([t for t, _ in trees], [p for _, p in trees], [0] * len(texts), cache)
-        kept = [path(parents, rng.randrange(len(parents))) for _, parents in trees]
+        kept = [tree_path(parents, rng.randrange(len(parents))) for _, parents in trees]
         if step % 5 == 0:
             for text, one, logits, (tokens, _) in zip(texts, kept, found, trees, strict=True):
                 close(name, logits[one[-1]], text + [tokens[i] for i in one])
@@ -326,7 +319,7 @@ def test_branches_of_a_text_go_their_own_ways(name: str) -> None:
         if model.no_trees is None and step % 2:
             trees = [draft_tree(rng, 1, 5, chain=False) for _ in texts]
             model.forward_trees([t for t, _ in trees], [p for _, p in trees], [0] * len(texts), cache)
-            kept = [path(parents, rng.randrange(6)) for _, parents in trees]
+            kept = [tree_path(parents, rng.randrange(6)) for _, parents in trees]
             order = [*range(len(texts)), 0]
             cache.keep_paths(order, [kept[i] for i in order])
             texts = [texts[i] + [trees[i][0][j] for j in kept[i]] for i in order]

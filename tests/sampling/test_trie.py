@@ -221,25 +221,14 @@ def counts_of(outs):
     return Counter(out.text.encode() for out in outs)
 
 
-@pytest.mark.parametrize(
-    ("sampler", "draws"),
-    [
-        ("cars", 800),
-        ("rejection", 800),
-        pytest.param(CARS(parallel=1), 800, marks=pytest.mark.ci),
-        pytest.param(CARS(parallel=64), 800, marks=pytest.mark.ci),
-        pytest.param("cars", 20_000, marks=pytest.mark.slow),
-        pytest.param("rejection", 20_000, marks=pytest.mark.slow),
-    ],
-    ids=str,
-)
-def test_draws_fit_the_conditional_distribution_and_not_the_local_one(sampler, draws):
+@pytest.mark.parametrize("sampler", ["cars", "rejection"])
+def test_draws_fit_the_conditional_distribution_and_not_the_local_one(sampler):
     model_distributions, gen = generator(sampler)
-    drawn = gen.sample("", draws, seed=7)
-    assert (len(drawn), drawn.distribution) == (draws, "conditional")
+    drawn = gen.sample("", 800, seed=7)
+    assert (len(drawn), drawn.distribution) == (800, "conditional")
     assert g_test(counts_of(drawn), model_distributions.conditional) > 1e-5
     assert g_test(counts_of(drawn), model_distributions.local) < 1e-5
-    assert set(drawn.weights) == {1 / draws}
+    assert set(drawn.weights) == {1 / 800}
     low, high = drawn.bounds
     assert low - 1e-12 <= model_distributions.mass <= high + 1e-12
     assert (

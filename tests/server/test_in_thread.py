@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from openai import AsyncOpenAI, AuthenticationError, OpenAI
+from openai import AuthenticationError, OpenAI
 from pydantic import BaseModel
 
 from constrained.server import LocalServer, ServerSettings, serve_in_thread
@@ -75,27 +75,6 @@ def test_an_error_in_the_block_ends_the_server() -> None:
         raise ZeroDivisionError
     with pytest.raises(httpx.ConnectError):
         httpx.get(here.base_url)
-
-
-async def test_pydantic_ai(server: LocalServer) -> None:
-    pytest.importorskip("pydantic_ai")
-    from pydantic_ai import Agent
-    from pydantic_ai.models.openai import OpenAIResponsesModel
-    from pydantic_ai.providers.openai import OpenAIProvider
-
-    async with AsyncOpenAI(base_url=server.base_url, api_key=server.api_key) as client:
-        model = OpenAIResponsesModel(server.model, provider=OpenAIProvider(openai_client=client))
-        settings: Any = {"temperature": 0.0}
-        typed = Agent(model, output_type=Person, model_settings=settings)
-        assert (await typed.run("Who?")).output == Person(name="Ada", age=36)
-        agent = Agent(model, model_settings=settings)
-
-        @agent.tool_plain
-        def roll(sides: int) -> int:
-            """Rolls a die."""
-            return 4
-
-        assert (await agent.run("Roll a die.")).output == "You rolled a 4."
 
 
 def test_smolagents(server: LocalServer) -> None:

@@ -22,7 +22,7 @@ from constrained.server.requests import ChatRequest
 from constrained.server.settings import ServerSettings
 from constrained.server.workers import READ, Workers, buffers
 from constrained.testing import ScriptedModel
-from tests.server.serving import BYTES, MODEL, Served, scripted, served, wait_until
+from tests.server.serving import BYTES, MODEL, Served, lives, scripted, served, wait_until
 
 CALL = '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
 TOOL = {
@@ -299,7 +299,7 @@ def test_the_processes_end_with_the_server() -> None:
         pids = processes_of(server.workers._sandboxes[-1])
         assert len(pids) == 2
     for pid in pids:
-        wait_until(lambda pid=pid: not _lives(pid))
+        wait_until(lambda pid=pid: not lives(pid))
 
 
 def test_models_that_cannot_be_sent_are_asked_in_threads(caplog: pytest.LogCaptureFixture) -> None:
@@ -321,10 +321,3 @@ def test_models_that_cannot_be_sent_are_asked_in_threads(caplog: pytest.LogCaptu
             assert server.chat(**PADDED).status_code == 200
             assert server.chat(structured_outputs={"regex": "x"}).status_code == 200
     assert "prepared in threads" in caplog.text
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

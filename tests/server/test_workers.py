@@ -19,7 +19,7 @@ from constrained.server.errors import ApiError
 from constrained.server.requests import ChatRequest
 from constrained.server.settings import ServerSettings
 from constrained.server.workers import COMPILE, Workers
-from tests.server.serving import MODEL, scripted, served, wait_until
+from tests.server.serving import MODEL, lives, scripted, served, wait_until
 
 
 def slow(rules: int = 5000, name: str = "b") -> dict[str, Any]:
@@ -159,11 +159,4 @@ def test_twenty_hostile_constraints_in_a_row_leave_the_server_to_the_others() ->
         gone = [pid for sandbox in sandboxes for pid in processes_of(sandbox)]
         assert gone
     for pid in gone:
-        wait_until(lambda pid=pid: not _lives(pid))
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+        wait_until(lambda pid=pid: not lives(pid))

@@ -267,3 +267,12 @@ def facts(output: Any) -> tuple[Any, ...]:
         output.cut,
         output.stats.checks,
     )
+
+
+def tree_path(parents: list[int], node: int) -> list[int]:
+    """The nodes from a root to a node of a tree in parents."""
+    found = []
+    while node >= 0:
+        found.append(node)
+        node = parents[node]
+    return found[::-1]

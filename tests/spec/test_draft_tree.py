@@ -15,6 +15,7 @@ from constrained.errors import InvalidArgument
 from constrained.models import LanguageModel, load
 from constrained.models.capabilities import Capabilities
 from constrained.models.sequential_cache import ForwardMode
+from tests.spec.speculating import tree_path
 from tests.support.tiny_models import random_llama, seeded
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer
 
@@ -50,14 +51,6 @@ def tree(rng: random.Random, chain: int, nodes: int) -> tuple[list[int], list[in
     return tokens, parents
 
 
-def path(parents: list[int], node: int) -> list[int]:
-    found = []
-    while node >= 0:
-        found.append(node)
-        node = parents[node]
-    return found[::-1]
-
-
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("rows", [1, 3])
 def test_a_tree_gives_the_logits_of_its_branches(name: str, rows: int) -> None:
@@ -67,16 +60,16 @@ def test_a_tree_gives_the_logits_of_its_branches(name: str, rows: int) -> None:
     for step in range(5):
         # The first pass reads prompts, of several lengths; a row may have no draft tokens.
         trees = [tree(rng, rng.randrange(1, 9 if step == 0 else 2), rng.choice([0, 1, 6, 12])) for _ in texts]
-        skip = [len(path(parents, len(parents) - 1)) and rng.randrange(1) for _, parents in trees]
+        skip = [len(tree_path(parents, len(parents) - 1)) and rng.randrange(1) for _, parents in trees]
         found = model.forward_trees([t for t, _ in trees], [p for _, p in trees], skip, cache)
         kept = []
         for text, (tokens, parents), logits in zip(texts, trees, found, strict=True):
             node = rng.randrange(len(tokens))
             for positions in {node, len(tokens) - 1}:
-                branch = text + [tokens[i] for i in path(parents, positions)]
+                branch = text + [tokens[i] for i in tree_path(parents, positions)]
                 alone = model.forward([branch], model.cache(1))[0]
                 np.testing.assert_allclose(logits[positions], alone, atol=2e-4)
-            kept.append(path(parents, node))
+            kept.append(tree_path(parents, node))
         order = list(range(rows)) if step < 3 else rng.sample(range(rows), max(1, rows - 1))
         cache.keep_paths(order, [kept[i] for i in order])
         texts = [texts[i] + [trees[i][0][j] for j in kept[i]] for i in order]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,7 +17,6 @@ from constrained.spec.rehearsal import SchemaWarmup
 from constrained.spec.sources import DRAFT_SOURCES
 from constrained.vocabulary import Vocabulary
 from tests.spec.speculating import draft_passes
-from tests.support.paths import ROOT
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
 SCHEMA = {
@@ -444,11 +442,3 @@ def test_a_rehearsed_schema_takes_fewer_passes(automaton) -> None:
     DrafterFactory(automaton, rehearsed, "k").prime(example)
     passes = [draft_passes(automaton, memory, "k", tokens) for memory in (rehearsed, DraftMemory())]
     assert passes[0] < passes[1]
-
-
-def test_the_stub_is_that_of_the_build() -> None:
-    from constrained.spec import _core
-
-    built = Path(_core.__file__).with_name("_core.pyi")
-    committed = ROOT / "spec" / "_core.pyi"
-    assert committed.read_text() == built.read_text()

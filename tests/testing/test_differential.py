@@ -226,9 +226,8 @@ def check_walk(automaton: TokenAutomaton, expected: Expected, rng: random.Random
     assert [ids.index(i) for i in ids] == [contents.index(content) for content in contents]
 
 
-@given(some.grammars(), vocabularies(), st.integers(0, 2**32))
-@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
-def test_random_grammars(grammar: ir.Grammar, vocabulary: Vocabulary, seed: int) -> None:
+def check_grammar(grammar: ir.Grammar, vocabulary: Vocabulary, seed: int) -> None:
+    """Every answer about the states of one random text."""
     expected = Expected(grammar, vocabulary)
     if expected.judge.start() is None:
         with pytest.raises(UnsatisfiableConstraint):
@@ -236,19 +235,18 @@ def test_random_grammars(grammar: ir.Grammar, vocabulary: Vocabulary, seed: int)
     else:
         automaton = TokenAutomaton(grammar, vocabulary, memory_limit=vocabulary.memory_limit)
         check_walk(automaton, expected, random.Random(seed))
+
+
+@given(some.grammars(), vocabularies(), st.integers(0, 2**32))
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
+def test_random_grammars(grammar: ir.Grammar, vocabulary: Vocabulary, seed: int) -> None:
+    check_grammar(grammar, vocabulary, seed)
 
 
 @given(some.regexes, vocabularies(), st.integers(0, 2**32))
 @settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
 def test_random_regexes(regex: ir.Regex, vocabulary: Vocabulary, seed: int) -> None:
-    grammar = ir.Grammar.of(regex)
-    expected = Expected(grammar, vocabulary)
-    if expected.judge.start() is None:
-        with pytest.raises(UnsatisfiableConstraint):
-            TokenAutomaton(grammar, vocabulary)
-    else:
-        automaton = TokenAutomaton(grammar, vocabulary, memory_limit=vocabulary.memory_limit)
-        check_walk(automaton, expected, random.Random(seed))
+    check_grammar(ir.Grammar.of(regex), vocabulary, seed)
 
 
 @given(some.grammars(left_recursion=True), vocabularies(), st.integers(0, 2**32))

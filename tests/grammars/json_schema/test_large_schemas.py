@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from constrained.automaton import compile_grammar
-from constrained.grammars import _core
 from constrained.grammars._core import copy_document
 from constrained.grammars.errors import ConstraintError, UnsupportedConstraint
 from constrained.grammars.json_schema import lower_schema
 from tests.support.finite import byte_vocabulary
-from tests.support.paths import ROOT
 
 
 def large(corner: Any = True) -> dict[str, Any]:
@@ -63,9 +60,3 @@ def test_an_error_in_a_far_corner_is_raised_at_once(corner: Any) -> None:
     with pytest.raises(ConstraintError) as caught:
         lower_schema(schema)
     assert "#/properties/far/items/properties/corner" in str(caught.value)
-
-
-def test_the_stub_is_that_of_the_build() -> None:
-    built = Path(_core.__file__).with_name("_core.pyi")
-    committed = ROOT / "grammars" / "_core.pyi"
-    assert committed.read_text() == built.read_text()
