@@ -121,7 +121,7 @@ def result_console(file: IO[str] | None = None) -> Console:
 
 
 _ARGUMENTS = re.compile(
-    r"\b(max_tokens|max_batch_tokens|batch_size|on_limit|on_repeat|long|temperature|retries|seed|speculation|require_grounding)\b"
+    r"\b(max_tokens|max_batch_tokens|batch_size|on_limit|on_repeat|long|temperature|retries|seed|speculation|require_grounding|draft_first)\b"
     r"(?:=(\"[a-z]+\"|[\w.]+))?"
 )
 

@@ -110,12 +110,22 @@ class ExtractionOptions:
 
     instructions: str | None = option(None, "What to look for, in the prompt.", metavar="TEXT")
     context: str | None = option(None, "Facts about the documents, in the prompt.", metavar="TEXT")
+    system: str | None = option(None, "The system message.", metavar="TEXT")
+    prompt: str | None = option(
+        None,
+        "The prompt: a text with {type} and {text}; or template: the form that the model's chat template has.",
+        metavar="TEXT",
+    )
     examples: Path | None = option(
         None,
         'JSON Lines of {"text": "...", "value": ...}: examples for the prompt, checked against the type.',
         metavar="FILE",
     )
     retries: int | None = option(None, "Try again when the type's own validation refuses a value.", least=0)
+    thinking: int | None = option(None, "The model reasons first, in at most so many tokens.", least=0)
+    draft_first: bool = option(
+        False, "The model answers first without the constraint, and reads its answer then."
+    )
     require_grounding: bool = option(False, "Only values that stand in the document.")
     split: bool = option(False, "Read documents that do not fit into the model's context in parts.")
     chunk_tokens: int | None = option(None, "With --split: tokens of a part, at most.", least=1)
@@ -131,8 +141,12 @@ class ExtractionOptions:
         values = {
             "instructions": self.instructions,
             "context": self.context,
+            "system": self.system,
+            "prompt": self.prompt,
             "examples": None if self.examples is None else read_examples(self.examples),
             "retries": self.retries,
+            "thinking": self.thinking,
+            "draft_first": self.draft_first or None,
             "require_grounding": self.require_grounding or None,
             "long": "split" if self.split else None,
             "chunk_tokens": self.chunk_tokens,

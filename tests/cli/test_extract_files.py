@@ -270,6 +270,17 @@ def test_what_the_model_is_told_reaches_the_prompt(run: Run) -> None:
     assert "instructions" in run("docs.jsonl", "--out", "r.jsonl", "--resume").err
 
 
+def test_a_prompt_of_ones_own_and_a_draft(run: Run) -> None:
+    def say_told(prompt: str) -> str:
+        return json.dumps({"city": "_".join(re.findall(r"(?:Be|Read|From|Write) (\w+)", prompt))})
+
+    told = ("--system", "Be exact", "--prompt", "Read well: {text}")
+    ended = run("From Oslo", *told, script=say_told)
+    assert (ended.code, json.loads(ended.out)) == (0, {"city": "exact_well_Oslo"})
+    ended = run("From Oslo", *told, "--draft-first", script=say_told)
+    assert json.loads(ended.out) == {"city": "exact_well_Oslo_this"}
+
+
 def test_grounding_allows_only_what_stands_in_the_document(run: Run) -> None:
     invent = '{"city": "Atlantis"}'
     assert json.loads(run("From Rome", script=invent).out) == {"city": "Atlantis"}
@@ -286,6 +297,10 @@ def test_grounding_allows_only_what_stands_in_the_document(run: Run) -> None:
         (("--examples", "wrong.jsonl"), "example 0"),
         (("--chunk-tokens", "9"), "--chunk-tokens needs --split"),
         (("--retries", "1", "--stream"), "--stream does not go with --retries"),
+        (("--prompt", "Read."), "{text}"),
+        (("--prompt", "template"), "no place for it"),
+        (("--thinking", "9", "--draft-first"), "thinking and draft_first both come first"),
+        (("--thinking", "9"), "shows no reasoning"),
     ],
 )
 def test_wrong_settings_of_the_prompt(run: Run, arguments: tuple[str, ...], message: str) -> None:
