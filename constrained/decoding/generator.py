@@ -173,7 +173,7 @@ class Generator(Generic[ValueT]):
         self.constraint, self.automaton = compile_cached(constraint, self.model.vocabulary)
         if sampler is None:
             self.sampler = resolve_sampler("awrs" if self.automaton.expensive_membership else "local")
-        self.thinking = thinking
+        self.thinking: int | None = thinking
         self._reasoning = None if thinking is None else reasoning_budget(self.constraint, thinking)
         if thinking is not None and not isinstance(self.sampler, Local):
             raise InvalidArgument(

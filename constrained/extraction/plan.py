@@ -173,7 +173,7 @@ class ExtractionPlan(Generic[ValueT]):
                 'prompt="template" has no place for thinking and draft_first', action="leave them out"
             )
         has_first = thinking is not None or draft_first
-        self.first_pass = FirstPass(self.generator, thinking) if has_first else None
+        self.first_pass: FirstPass | None = FirstPass(self.generator, thinking) if has_first else None
         self._form = find_form(self.generator.model, constraint) if prompt == CHAT_TEMPLATE else None
         checked = check_examples(examples, constraint, self.generator.automaton)
         self.parts = replace(self.parts, examples=checked)
