@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from constrained.decoding.cut import OnLimit, truncation_first
 from constrained.decoding.output import Output
-from constrained.decoding.request_batch import BatchedRequest
+from constrained.decoding.request_runner import BatchedRequest
 from constrained.errors import ConstrainedError, PromptTooLong, RejectedValue
 from constrained.extraction.first_pass import FirstText
 from constrained.extraction.prompt import retry_prompt

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from constrained.decoding.output import ValueT
-from constrained.extraction.background import extract_in_background
 from constrained.extraction.extraction import Document, Extraction
 from constrained.extraction.first_pass import FirstText
-from constrained.extraction.many import extract_documents, extract_one
+from constrained.extraction.many import extract_documents, extract_in_background, extract_one
 from constrained.extraction.partial import Partial, item_parser, stream_item_values, stream_partials
 from constrained.extraction.plan import ExtractionPlan
 from constrained.extraction.prompt import check_text

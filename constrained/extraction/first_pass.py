@@ -16,7 +16,7 @@ from constrained.chat.reply_frame_probe import detect_reply_frame
 from constrained.constraint import regex
 from constrained.decoding import Generator, limits
 from constrained.decoding.output import Output
-from constrained.decoding.request_batch import BatchedRequest
+from constrained.decoding.request_runner import BatchedRequest
 from constrained.errors import ConstrainedError, InvalidArgument
 from constrained.models import Prompt
 from constrained.prompting.chat_template import encode_chat

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from constrained.constraint.json_text import read_exact, write_exact
 from constrained.decoding import limits
-from constrained.decoding.request_batch import BatchedRequest
+from constrained.decoding.request_runner import BatchedRequest
 from constrained.errors import (
     ConstrainedError,
     ModelError,

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sized
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Literal
 
 from constrained.decoding import limits
-from constrained.decoding.engine_model import EngineModel, Requests
-from constrained.decoding.request_batch import RequestBatch
+from constrained.decoding.request_batch import request_runner
+from constrained.decoding.request_runner import RequestRunner
+from constrained.decoding.shared_runner import BackgroundRunner, SharedRunner
 from constrained.errors import ConstrainedError, InvalidArgument, ModelError
 from constrained.extraction.documents import iterate_documents, to_document
 from constrained.extraction.extraction import Document, Extraction
-from constrained.extraction.pipeline import Pipeline
 from constrained.extraction.progress import progress_bar
 from constrained.extraction.read import document_steps
-from constrained.models.memory import batch_token_limit
 
 if TYPE_CHECKING:
     from constrained.extraction.plan import ExtractionPlan
@@ -34,15 +35,29 @@ def extract_one(
     plan: ExtractionPlan[Any], document: Document, settings: Mapping[str, Any]
 ) -> Extraction[Any]:
     """Reads one document; its parts run side by side if it has several."""
-    pipeline: Pipeline[int] = Pipeline(new_batch(plan, BATCH_SIZE, None))
-    pipeline.begin(0, document_steps(plan, document, settings))
+    shared = SharedRunner(_new_runner(plan, BATCH_SIZE, None))
+    future = shared.begin(document_steps(plan, document, settings))
     try:
-        while True:
-            for _, result in pipeline.step():
-                found: Extraction[Any] = result
-                return found
+        while not future.done():
+            shared.step()
     finally:
-        pipeline.clear()
+        shared.clear()
+    found: Extraction[Any] = future.result()
+    return found
+
+
+async def extract_in_background(
+    plan: ExtractionPlan[Any], document: Document, settings: Mapping[str, Any]
+) -> Extraction[Any]:
+    """Reads one document in a batch of all calls at its model, in a thread that lives while there is work.
+
+    Raises:
+        InvalidArgument, DoesNotFit, PromptTooLong: a setting is wrong for every document.
+    """
+    _check_settings(plan, settings)
+    generator, steps = plan.generator, document_steps(plan, document, settings)
+    runner = BackgroundRunner.of(generator)
+    return await asyncio.wrap_future(runner.submit(generator, steps, closes=plan.on_limit == "close"))
 
 
 def extract_documents(
@@ -60,33 +75,26 @@ def extract_documents(
     if errors not in ("collect", "raise"):
         raise InvalidArgument(f"errors is {errors!r}", action='pass "collect" or "raise"')
     items = iterate_documents(documents)
-    batch = new_batch(plan, batch_size, max_batch_tokens)
-    check_settings(plan, settings)
+    shared = SharedRunner(_new_runner(plan, batch_size, max_batch_tokens))
+    _check_settings(plan, settings)
     total = len(documents) if isinstance(documents, Sized) else None
-    found = _results(plan, items, batch, settings, window=_WINDOW * batch_size if ordered else None)
+    found = _results(plan, items, shared, settings, window=_WINDOW * batch_size if ordered else None)
     return _reported(found, total, errors=errors, progress=progress)
 
 
-def new_batch(plan: ExtractionPlan[Any], batch_size: int, max_batch_tokens: int | None) -> Requests:
-    """An empty batch for the requests of a plan.
+def _new_runner(plan: ExtractionPlan[Any], batch_size: int, max_batch_tokens: int | None) -> RequestRunner:
+    """A runner for the requests of a plan.
 
     Raises:
         InvalidArgument: a size is not a whole number >= 1; or the model is in an engine that cannot sample like this.
     """
-    generator = plan.generator
     for name, value in (("batch_size", batch_size), ("max_batch_tokens", max_batch_tokens)):
         if value is not None and not limits.nonnegative_int(name, value):
             raise InvalidArgument(f"{name} is {value!r}", action="pass a whole number >= 1")
-    if isinstance(generator.model, EngineModel):
-        return generator.model.requests(generator.sampler, batch_size, closes=plan.on_limit == "close")
-    if max_batch_tokens is None and batch_size > 1:
-        max_batch_tokens = batch_token_limit(generator.model)
-    return RequestBatch(
-        generator.model, generator._drafting, max_rows=batch_size, max_tokens=max_batch_tokens
-    )
+    return request_runner(plan.generator, batch_size, max_batch_tokens, closes=plan.on_limit == "close")
 
 
-def check_settings(plan: ExtractionPlan[Any], settings: Mapping[str, Any]) -> None:
+def _check_settings(plan: ExtractionPlan[Any], settings: Mapping[str, Any]) -> None:
     """Refuses settings that no document could be read with.
 
     Raises:
@@ -105,19 +113,19 @@ def check_settings(plan: ExtractionPlan[Any], settings: Mapping[str, Any]) -> No
 def _results(
     plan: ExtractionPlan[Any],
     items: Iterator[Any],
-    batch: Requests,
+    shared: SharedRunner,
     settings: Mapping[str, Any],
     *,
     window: int | None,
 ) -> Iterator[Extraction[Any]]:
     """Results as they end; with a `window`, in the order of the documents."""
-    pipeline: Pipeline[int] = Pipeline(batch)
+    numbers: dict[Future[Any], int] = {}  # of the documents that are read
     held: dict[int, Extraction[Any]] = {}  # ended before their turn
     read = yielded = 0
     more, failure = True, None
     try:
-        while more or len(pipeline):
-            while more and pipeline.wants_more and (window is None or read - yielded < window):
+        while more or len(shared):
+            while more and shared.wants_more and (window is None or read - yielded < window):
                 try:
                     item = next(items)
                 except StopIteration:
@@ -131,16 +139,16 @@ def _results(
                 except ConstrainedError as error:
                     held[read] = Extraction(read, "", error=error, attempts=0)
                 else:
-                    pipeline.begin(read, document_steps(plan, document, settings))
+                    numbers[shared.begin(document_steps(plan, document, settings))] = read
                 read += 1
-            held.update(pipeline.step())
+            held.update((numbers.pop(future), future.result()) for future in shared.step())
             while held and (window is None or yielded in held):
                 yield held.pop(next(iter(held)) if window is None else yielded)
                 yielded += 1
         if failure is not None:
             raise failure
     finally:
-        pipeline.clear()
+        shared.clear()
 
 
 def _reported(

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from constrained.decoding.shared_runner import RequestSteps
 from constrained.errors import ConstrainedError, PromptTooLong
 from constrained.extraction.completions import completions
 from constrained.extraction.extraction import Document, Extraction
 from constrained.extraction.long_documents import part_steps, plan_chunks
-from constrained.extraction.pipeline import DocumentSteps
 from constrained.extraction.plan import ExtractionPlan
 
 
 def document_steps(
     plan: ExtractionPlan[Any], document: Document, settings: Mapping[str, Any]
-) -> DocumentSteps:
+) -> RequestSteps:
     """Reads one document; the result is an `Extraction`."""
     try:
         messages = plan.prompt(document.text)

@@ -17,7 +17,7 @@ from typing import Any
 from constrained.constraint import Constraint, json_schema
 from constrained.constraint.json import MAX_DIGITS
 from constrained.decoding import Generator
-from constrained.decoding.shared_batch import MAX_ROWS, SharedBatch
+from constrained.decoding.shared_runner import MAX_ROWS, BackgroundRunner
 from constrained.errors import InvalidArgument
 from constrained.extras import require_extra
 from constrained.models import LanguageModel, load
@@ -168,7 +168,7 @@ class ConstrainedLanguageModel(BaseLanguageModel):
                     self.model, self._answer_constraint(prompt), sampler=self._sampler
                 )
                 requests.append((generator, generator._request(prompt, **settings)))
-            for output in SharedBatch.of(self.model).run(requests):
+            for output in BackgroundRunner.of(generator).run(requests):
                 yield [ScoredOutput(score=output.logprob, output=output.text)]
 
     def _answer_constraint(self, prompt: str) -> Constraint:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
-import numpy as np
-from numpy.typing import NDArray
-
+from constrained.errors import ModelError
 from constrained.models.base import Cache, LanguageModel, Prompt
 from constrained.prompting.chat_template import encode_prompt
 from constrained.vocabulary import Vocabulary
@@ -31,18 +29,17 @@ class PromptModel(LanguageModel):
         """See `LanguageModel.encode`."""
         return encode_prompt(prompt, self.tokenizer, self.vocabulary.size, chat=chat, context=self.context)
 
-    def cache(self, rows: int) -> Cache:
+    def cache(self, rows: int) -> NoReturn:
         """There is none.
 
         Raises:
-            NotImplementedError: always.
+            ModelError: always.
         """
-        raise NotImplementedError("a PromptModel has no weights")
+        raise ModelError(
+            f"a {type(self).__name__} gives no logits: it has no weights in this process",
+            action="load the model with constrained.load; what an engine decodes, an Extractor can read",
+        )
 
-    def forward(self, tokens: Sequence[Sequence[int]], cache: Cache) -> NDArray[np.float32]:
-        """It computes none.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        raise NotImplementedError("a PromptModel has no weights")
+    def forward(self, tokens: Sequence[Sequence[int]], cache: Cache) -> NoReturn:
+        """As `cache`."""
+        self.cache(1)

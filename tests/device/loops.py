@@ -9,7 +9,8 @@ import pytest
 
 import constrained
 from constrained import CARS, Generator, Local, Speculation
-from constrained.decoding.request_batch import BatchedRequest, RequestBatch
+from constrained.decoding.request_batch import RequestBatch
+from constrained.decoding.request_runner import BatchedRequest
 from constrained.extraction.plan import value_generator
 
 CONSTRAINT = constrained.regex(r'\{"name": "[^"\\]{4,7}"\}')

@@ -38,9 +38,9 @@ def last_word(prompt: str) -> str:
 
 def no_thread_is_left() -> bool:
     for thread in threading.enumerate():
-        if thread.name == "constrained-extraction":
+        if thread.name == "constrained-requests":
             thread.join(10)
-    return not any(thread.name == "constrained-extraction" for thread in threading.enumerate())
+    return not any(thread.name == "constrained-requests" for thread in threading.enumerate())
 
 
 def test_concurrent_calls_share_batches() -> None:

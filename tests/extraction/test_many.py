@@ -8,14 +8,15 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
 
 import constrained
 from constrained import Document, Extractor, InvalidArgument, PromptError, extract, extract_many
-from constrained.decoding.request_batch import BatchedRequest, RequestBatch
+from constrained.decoding.request_batch import RequestBatch
+from constrained.decoding.request_runner import BatchedRequest
 from constrained.testing import ScriptedModel
 from tests.support.finite import byte_vocabulary
 from tests.support.tiny_models import llama, random_llama
@@ -43,6 +44,18 @@ def last_word(prompt: str) -> str:
 
 def scripted(script: Any = last_word) -> ScriptedModel:
     return ScriptedModel(byte_vocabulary(), script)
+
+
+class CountingModel(ScriptedModel):
+    """Notes how many rows its passes read."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.rows: list[int] = []
+
+    def forward(self, tokens: Any, cache: Any) -> Any:
+        self.rows.append(len(tokens))
+        return super().forward(tokens, cache)
 
 
 TEXTS = [f"text number {i} ends in w{i}" + " and" * (i % 5) for i in range(8)]
@@ -317,14 +330,7 @@ def test_a_document_whose_pass_fails_alone_is_an_error() -> None:
 
 
 def test_free_rows_are_filled_before_the_next_pass() -> None:
-    class Counting(ScriptedModel):
-        rows: ClassVar[list[int]] = []
-
-        def forward(self, tokens: Any, cache: Any) -> Any:
-            self.rows.append(len(tokens))
-            return super().forward(tokens, cache)
-
-    model = Counting(byte_vocabulary(), last_word)
+    model = CountingModel(byte_vocabulary(), last_word)
     assert len(list(extract_many(model, TEXTS, Word, batch_size=4, speculation=None))) == len(TEXTS)
     later = [rows for rows in model.rows if rows > 1]
     assert model.rows[:4] == [1] * 4
@@ -355,20 +361,26 @@ def test_a_model_that_is_broken_ends_the_run() -> None:
     assert int(next(documents).removeprefix("to w")) < 100
 
 
-def test_a_batch_respects_its_bounds() -> None:
-    generator = Extractor(scripted(), Word).generator
-    batch = RequestBatch(generator.model, generator._drafting, max_rows=10, max_tokens=500)
+@pytest.mark.parametrize(
+    ("max_rows", "max_tokens", "most"), [(10, None, 4), (3, None, 3), (10, 500, 2), (10, 9, 1)]
+)
+def test_a_batch_respects_its_bounds(max_rows: int, max_tokens: int | None, most: int) -> None:
+    """Requests of 150, 160, 300 and 250 positions: the second joins the first in 500, the others are alone."""
+    model = CountingModel(byte_vocabulary(), last_word)
+    generator = Extractor(model, Word, speculation=None).generator
+    batch = RequestBatch(model, max_rows=max_rows, max_tokens=max_tokens)
     requests = [
         BatchedRequest(generator, generator._request("x" * size, max_tokens=100))
         for size in (50, 60, 200, 150)
     ]
-    assert batch.has_room(10_000)  # alone, whatever it needs
-    batch.add(requests[0])
-    assert batch.has_room(requests[1].tokens)
-    batch.add(requests[1])
-    assert not batch.has_room(requests[2].tokens)
-    assert not batch.has_room(170)
-    assert batch.has_room(160)
+    for request in requests:
+        batch.add(request)
+    ended = []
+    while len(batch):
+        ended += batch.step()
+    assert max(model.rows) == most
+    assert ended == requests
+    assert all(isinstance(request.outcome, constrained.decoding.Output) for request in requests)
 
 
 def test_progress_is_shown_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel
 
 from constrained.decoding import Generator
-from constrained.decoding.shared_batch import SharedBatch
+from constrained.decoding.shared_runner import BackgroundRunner
 from constrained.errors import InvalidArgument
 from constrained.integrations.langchain import ChatConstrained, register_provider
 from constrained.testing import ScriptedModel
@@ -55,10 +55,11 @@ def now() -> str:
 # ---------------------------------------------------------------- batches
 
 
-def gather(monkeypatch: pytest.MonkeyPatch, model: Any, count: int) -> None:
-    """Lets the model begin when so many prompts have been encoded: quick threads wait for slow ones."""
+def gather(monkeypatch: pytest.MonkeyPatch, model: Any, count: int) -> list[int]:
+    """Lets the model begin when so many prompts have been encoded: quick threads wait for slow ones. Returns the rows of its passes."""
     encoded, gathered = itertools.count(1), threading.Event()
-    encode, logits = type(model).encode, type(model).logits
+    encode, forward = type(model).encode, type(model).forward
+    rows: list[int] = []
 
     def counted(*arguments: Any, **options: Any) -> Any:
         ids = encode(model, *arguments, **options)
@@ -66,12 +67,14 @@ def gather(monkeypatch: pytest.MonkeyPatch, model: Any, count: int) -> None:
             gathered.set()
         return ids
 
-    def patient(*arguments: Any) -> Any:
+    def patient(tokens: Any, cache: Any) -> Any:
         gathered.wait(60)
-        return logits(model, *arguments)
+        rows.append(len(tokens))
+        return forward(model, tokens, cache)
 
     monkeypatch.setattr(model, "encode", counted)
-    monkeypatch.setattr(model, "logits", patient)
+    monkeypatch.setattr(model, "forward", patient)
+    return rows
 
 
 def test_a_batch_shares_its_passes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,22 +83,17 @@ def test_a_batch_shares_its_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     script = {f"q{i}": "answer " + "and so on " * i for i in range(15, -1, -1)}
     chat = scripted(script, max_tokens=200)
     alone = [chat.invoke(prompt).content for prompt in prompts]
-    shared = SharedBatch.of(chat.model)
-    before = shared.steps
-    gather(monkeypatch, chat.model, len(prompts))
-    together = [answer.content for answer in chat.batch(prompts)]
-    steps = shared.steps - before
-    assert together == alone
+    passes = gather(monkeypatch, chat.model, len(prompts))
+    assert [answer.content for answer in chat.batch(prompts)] == alone
     tokens = [len(vocabulary().encode(str(text))) for text in alone]
-    assert steps < sum(tokens) / 3, (steps, sum(tokens), max(tokens))
-    before = shared.steps
+    assert len(passes) < sum(tokens) / 3, (len(passes), sum(tokens), max(tokens))
 
     async def many() -> list[AIMessage]:
         return await chat.abatch(prompts)
 
-    gather(monkeypatch, chat.model, len(prompts))
+    passes = gather(monkeypatch, chat.model, len(prompts))
     assert [answer.content for answer in asyncio.run(many())] == alone
-    assert shared.steps - before < sum(tokens) / 3
+    assert len(passes) < sum(tokens) / 3
 
 
 def test_an_error_or_a_timeout_in_a_batch_is_its_own() -> None:
@@ -123,7 +121,7 @@ def test_the_batch_gives_what_a_generator_gives() -> None:
     model = ScriptedModel(vocabulary(), {"": '{"euros": 12}'})
     generator: Generator[Any] = Generator(model, Cost)
     request = generator._request("x", temperature=1.0, seed=3)
-    (out,) = SharedBatch.of(model).run([(generator, request)])
+    (out,) = BackgroundRunner.of(generator).run([(generator, request)])
     assert out.tokens == generator("x", temperature=1.0, seed=3).tokens
 
 

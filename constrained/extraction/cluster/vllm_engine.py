@@ -17,26 +17,25 @@ from typing import Any
 from constrained.automaton.offered import offer
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.cut import locate_cut, truncated_error
-from constrained.decoding.engine_model import EngineModel, Requests
-from constrained.decoding.request_batch import BatchedRequest
+from constrained.decoding.request_runner import BatchedRequest, RequestEngine, RequestRunner
 from constrained.errors import InvalidArgument, ModelError, UnsupportedConstraint
 from constrained.extras import require_extra
-from constrained.models import Prompt
-from constrained.prompting.chat_template import encode_prompt
-from constrained.sampling import Draw, Local
+from constrained.models.prompt_model import PromptModel
+from constrained.sampling import Draw, Local, Sampler
 from constrained.vocabulary import Vocabulary
 
 _MARGIN = 64
 """Tokens that vLLM may write beyond the token limit, so that its own haste near a limit changes no completion within ours."""
 
 
-class VllmModel(EngineModel):
-    """A model in a vLLM engine of this process.
+class VllmModel(PromptModel, RequestEngine):
+    """A model in a vLLM engine of this process: an `Extractor` takes it, and a `Generator` alone cannot use it.
 
     Attributes:
-        tokenizer: of transformers.
         engine: vLLM's `LLMEngine`.
     """
+
+    no_trees = no_chains = "the engine drafts by itself"
 
     def __init__(self, name: str | None = None, **options: Any) -> None:
         """Starts the engine, with the plug-in switched on.
@@ -68,23 +67,20 @@ class VllmModel(EngineModel):
         self.engine = llm.llm_engine
         _check_plug_in()
         config = self.engine.model_config
-        self.tokenizer = llm.get_tokenizer()
-        self.context = config.max_model_len - 1  # an end of sequence has a place of its own
+        tokenizer = llm.get_tokenizer()
         ends = config.try_get_generation_config().get("eos_token_id")
         ends = [ends] if isinstance(ends, int) else list(ends or ())
-        self.vocabulary = Vocabulary.from_tokenizer(
-            self.tokenizer,
+        vocabulary = Vocabulary.from_tokenizer(
+            tokenizer,
             size=config.get_vocab_size(),
-            eos_ids={*ends, self.tokenizer.eos_token_id} - {None} or None,
+            eos_ids={*ends, tokenizer.eos_token_id} - {None} or None,
         )
+        # An end of sequence has a place of its own.
+        super().__init__(vocabulary, tokenizer, config.max_model_len - 1)
         self._numbers = itertools.count()
 
-    def encode(self, prompt: Prompt, *, chat: bool = True) -> list[int]:
-        """See `LanguageModel.encode`."""
-        return encode_prompt(prompt, self.tokenizer, self.vocabulary.size, chat=chat, context=self.context)
-
-    def requests(self, sampler: Any, max_rows: int, *, closes: bool) -> Requests:
-        """See `EngineModel.requests`.
+    def runner(self, sampler: Sampler, max_rows: int, *, closes: bool) -> VllmRunner:
+        """See `RequestEngine.runner`.
 
         Raises:
             InvalidArgument: another sampler than local masking.
@@ -94,7 +90,7 @@ class VllmModel(EngineModel):
                 f"the sampler {type(sampler).__name__.lower()} does not run inside vLLM, which draws tokens itself",
                 action="leave it out, or leave engine out",
             )
-        return VllmRequests(self, max_rows, 0 if closes else _MARGIN)
+        return VllmRunner(self, max_rows, 0 if closes else _MARGIN)
 
     def next_name(self) -> str:
         """A name for a request, which no other one has."""
@@ -116,19 +112,15 @@ def _check_plug_in() -> None:
         )
 
 
-class VllmRequests:
-    """Requests in the engine of a `VllmModel`. For one thread.
-
-    Attributes:
-        max_rows: most requests at a time.
-    """
+class VllmRunner(RequestRunner):
+    """Requests in the engine of a `VllmModel`."""
 
     def __init__(self, model: VllmModel, max_rows: int, margin: int) -> None:
         """No requests yet.
 
         Args:
             model: whose engine decodes.
-            max_rows: see above.
+            max_rows: most requests that the caller adds; the engine itself waits for memory.
             margin: tokens that the engine may write beyond the limit of a request.
         """
         self.max_rows = max_rows
@@ -138,15 +130,11 @@ class VllmRequests:
         self._failed: list[BatchedRequest] = []
 
     def __len__(self) -> int:
-        """Requests that have not ended."""
+        """See `RequestRunner`."""
         return len(self._members) + len(self._failed)
 
-    def has_room(self, tokens: int) -> bool:
-        """Whether a request can be added now; the engine itself waits for memory."""
-        return len(self) < self.max_rows
-
     def add(self, member: BatchedRequest) -> None:
-        """Sends a request to the engine."""
+        """See `RequestRunner`; sends it to the engine at once."""
         name = self._model.next_name()
         try:
             self._send(name, member)
@@ -157,7 +145,7 @@ class VllmRequests:
             self._members[name] = member
 
     def step(self) -> list[BatchedRequest]:
-        """A step of the engine; returns the requests that ended, with their outcomes."""
+        """See `RequestRunner`."""
         done, self._failed = self._failed, []
         gone = [name for name, member in self._members.items() if member.cancelled]
         if gone:
@@ -169,7 +157,7 @@ class VllmRequests:
         return [member for member in done if not member.cancelled]
 
     def clear(self) -> None:
-        """Takes all requests back."""
+        """See `RequestRunner`."""
         if self._members:
             self._model.engine.abort_request(list(self._members))
         self._members.clear()

@@ -34,7 +34,7 @@ from constrained.chat.tools import ToolFormat, parse_tool_choice, parse_tools
 from constrained.constraint.json import MAX_DIGITS
 from constrained.decoding import Generator, Output
 from constrained.decoding.limits import WARPER_SETTINGS
-from constrained.decoding.shared_batch import MAX_ROWS
+from constrained.decoding.shared_runner import MAX_ROWS
 from constrained.errors import InvalidArgument
 from constrained.integrations.langchain.invocation import ChatInvocation, completions_of
 from constrained.integrations.langchain.messages import (

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from constrained.chat.reply import ReplyConstraint
 from constrained.decoding import Chunk, Generator, Output
 from constrained.decoding.limits import make_noise
-from constrained.decoding.shared_batch import MAX_ROWS, SharedBatch
+from constrained.decoding.shared_runner import MAX_ROWS, BackgroundRunner
 from constrained.errors import InvalidArgument
 from constrained.integrations.langchain.token_logprobs import MOST, RecordingSampler
 from constrained.sampling import TokenSampler
@@ -89,7 +89,7 @@ class ChatInvocation(NamedTuple):
             TimeoutError: the deadline has passed.
         """
         generator = self.completions[0].generator
-        if generator.speculation is None and isinstance(generator.sampler, TokenSampler):
+        if isinstance(generator.sampler, TokenSampler):
             settings: dict[str, Any] = {**self.settings}
             if settings["seed"] is None:  # one for all, so that their numbers tell the completions apart
                 settings["seed"] = make_noise(None, 0, greedy=not settings["temperature"]).seed
@@ -97,7 +97,7 @@ class ChatInvocation(NamedTuple):
                 (one.generator, one.generator._request(self.prompt, sequence=one.sequence, **settings))
                 for one in self.completions
             ]
-            return SharedBatch.of(generator.model).run(requests, self.deadline)
+            return BackgroundRunner.of(generator).run(requests, self.deadline)
         outputs = []
         for one in self.completions:
             *_, last = self.chunks(one)
