@@ -46,11 +46,12 @@ uint32_t Automaton::intern(std::vector<Item>& items, bool accepts) {
     return index_.find_or_insert(
         hash_of(items, accepts), [&](uint32_t id) { return has_content(id, items, accepts); },
         [&] {
+            uint32_t length = accepts ? 0 : kInfinite;
+            for (const Item& item : items) length = std::min(length, length_of(item));  // may throw: there is no state yet
             const uint32_t id = new_id();
             Head& head = heads_[id];
             head.accepts = accepts;
-            head.length = accepts ? 0 : kInfinite;
-            for (const Item& item : items) head.length = std::min(head.length, length_of(item));
+            head.length = length;
             store_content(id, items);
             count_.store(heads_.size(), std::memory_order_release);
             return id;

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -49,6 +50,24 @@ constexpr uint32_t add_lengths(uint32_t a, uint32_t b) {
 /// A compilation budget ran out.
 struct TooLarge : std::runtime_error {
     using std::runtime_error::runtime_error;
+};
+
+/// An entry of a memo that holds a provisional value while the value is computed. Where the computation throws (work is limited, see
+/// work.hpp), the entry is erased: what is read from a memo is never half-made.
+template <class Map>
+class Provisional {
+public:
+    Provisional(Map& memo, typename Map::key_type key) : memo_(memo), key_(std::move(key)), exceptions_(std::uncaught_exceptions()) {}
+    ~Provisional() {
+        if (std::uncaught_exceptions() > exceptions_) memo_.erase(key_);
+    }
+    Provisional(const Provisional&) = delete;
+    Provisional& operator=(const Provisional&) = delete;
+
+private:
+    Map& memo_;
+    const typename Map::key_type key_;
+    const int exceptions_;
 };
 
 constexpr uint64_t mix(uint64_t x) {

@@ -205,7 +205,9 @@ RegexId JsonValues::text(std::string_view text) {
 /// All spellings of a value.
 RegexId JsonValues::spelled(uint32_t value) {
     const auto [known, fresh] = spellings_.try_emplace(value, RegexStore::kEmptyLanguage);
-    return fresh ? known->second = spell(values_[value]->first) : known->second;
+    if (!fresh) return known->second;
+    const Provisional entry(spellings_, value);
+    return known->second = spell(values_[value]->first);
 }
 
 RegexId JsonValues::spell(const std::string& canonical) {
@@ -261,6 +263,7 @@ RegexId JsonValues::escaped_unit(uint32_t unit) {
 ValueSetId JsonValues::add(ValueSetId seen, ScalarPrefixId text) {
     const auto [known, fresh] = added_.try_emplace({seen, text}, ValueSetId{});
     if (!fresh) return known->second;
+    const Provisional entry(added_, known->first);
     std::vector<uint32_t> values = seen_[seen.value];
     const uint32_t number = value(bytes_of(text));
     const auto at = std::lower_bound(values.begin(), values.end(), number);
@@ -277,6 +280,7 @@ RegexId JsonValues::excluding(RegexId language, ValueSetId seen) {
     if (seen == kNone) return language;
     const auto [known, fresh] = excluding_.try_emplace({language, seen}, RegexStore::kEmptyLanguage);
     if (!fresh) return known->second;
+    const Provisional entry(excluding_, known->first);
     std::vector<RegexId> excluded;
     for (const uint32_t number : seen_[seen.value]) excluded.push_back(spelled(number));
     const RegexId made = regexes_.intersect({language, regexes_.complement(regexes_.union_of(std::move(excluded)))});
@@ -423,6 +427,7 @@ JsonValues::Free& JsonValues::free_values(RegexId language, ValueSetId seen, siz
 bool JsonValues::always_extensible(RegexId language) {
     const auto [known, fresh] = always_extensible_.try_emplace(language, false);
     if (!fresh) return known->second;
+    const Provisional entry(always_extensible_, language);
     const ByteSet quote = ByteSet().set('"');
     if (regexes_.first(language) != quote) return false;
     std::vector<RegexId> seen{regexes_.step(language, '"')};

@@ -432,6 +432,7 @@ RegexId RegexStore::without_exclusions(RegexId id) {
         case Kind::Union: {
             const auto [known, fresh] = without_exclusions_.try_emplace(id.value, id);
             if (!fresh) return known->second;
+            const Provisional entry(without_exclusions_, id.value);
             std::vector<RegexId> parts(children(node).begin(), children(node).end());
             for (RegexId& part : parts) part = without_exclusions(part);
             return without_exclusions_[id.value] = union_of(std::move(parts));

@@ -30,6 +30,7 @@ uint32_t RegexStore::refine(uint32_t left, uint32_t right) {
     if (left > right) std::swap(left, right);
     const auto [at, fresh] = refinements_.try_emplace(uint64_t{left} << 32 | right, 0);
     if (!fresh) return at->second;
+    const Provisional entry(refinements_, at->first);
     Partition both;
     std::vector<int> number(partitions_[left].count * partitions_[right].count, -1);
     both.count = 0;

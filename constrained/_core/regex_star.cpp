@@ -103,6 +103,7 @@ uint32_t RegexStore::completion(RegexId id, RegexId part) {
     const uint64_t key = uint64_t{id.value} << 32 | part.value;
     const auto [known, fresh] = completion_.try_emplace(key, kInfinite);
     if (!fresh) return known->second;
+    const Provisional entry(completion_, key);
     if (node.kind == Kind::Union) {
         uint32_t least = kInfinite;
         for (uint32_t i = 0; i < node.b; ++i) least = std::min(least, completion(children_[node.a + i], part));
@@ -136,6 +137,7 @@ bool RegexStore::stays(RegexId id, RegexId part) {
         case Kind::Intersection: {
             const auto [at, fresh] = stays_.try_emplace(uint64_t{id.value} << 32 | part.value, false);
             bool& known = at->second;  // stays where it is when the table grows
+            const Provisional entry(stays_, at->first);
             if (fresh) known = std::ranges::all_of(children(node), [&](RegexId child) { return stays(child, part); });
             return known;
         }
@@ -160,6 +162,7 @@ std::vector<uint8_t> RegexStore::one_of_each_class(const ByteSet& bytes, uint32_
 bool RegexStore::prefix_free(RegexId part) {
     const auto [at, fresh] = prefix_free_.try_emplace(part.value, false);
     if (!fresh) return at->second;
+    const Provisional entry(prefix_free_, part.value);
     std::vector<RegexId> seen{part};
     uint64_t read = 0;
     for (size_t i = 0; i < seen.size(); ++i) {
@@ -193,6 +196,7 @@ RegexId RegexStore::intersect_unsimplified(std::vector<RegexId> parts) {
 bool RegexStore::subset_of_star(RegexId id, RegexId part) {
     const uint64_t key = uint64_t{id.value} << 32 | part.value;
     if (const auto [at, fresh] = subset_of_star_.try_emplace(key, false); !fresh) return at->second;
+    const Provisional entry(subset_of_star_, key);
     const Node node = nodes_[id.value];
     bool holds = id == part;
     switch (node.kind) {
