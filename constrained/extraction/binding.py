@@ -6,12 +6,19 @@ import copy
 from typing import Any
 
 from constrained.automaton import compile
+from constrained.constraint import Constraint
 from constrained.decoding import Generator
 from constrained.decoding.speculation import DraftScheduler
+from constrained.errors import Problem, UnsatisfiableConstraint
+from constrained.grammars.json_schema.view import target_of
 
 
 def bound_generator(
-    generator: Generator[Any], document: str, *, require_grounding: bool = False
+    generator: Generator[Any],
+    document: str,
+    *,
+    require_grounding: bool = False,
+    name: str | int | None = None,
 ) -> Generator[Any]:
     """A generator like another one, with its constraint bound to a document; the same one if nothing is to be bound.
 
@@ -22,6 +29,7 @@ def bound_generator(
         generator: of the constraint without a document.
         document: the text.
         require_grounding: see `Constraint.bind`.
+        name: of the document, for errors.
 
     Raises:
         ConstraintError: no value of the document satisfies the constraint.
@@ -32,7 +40,12 @@ def bound_generator(
         return generator
     bound = copy.copy(generator)
     bound.constraint = constraint.bind(document, require_grounding=require_grounding)
-    bound.automaton = compile(bound.constraint, generator.model.vocabulary)
+    try:
+        bound.automaton = compile(bound.constraint, generator.model.vocabulary)
+    except UnsatisfiableConstraint as error:
+        if not require_grounding or not error.problems:
+            raise
+        raise _not_stated(constraint, error.problems[0].place, name) from error
     if generator._drafting is not None:
         bound._drafting = DraftScheduler(
             generator._drafting.speculation,
@@ -41,3 +54,24 @@ def bound_generator(
             chains=generator.model.no_trees is not None,
         )
     return bound
+
+
+def _not_stated(constraint: Constraint, place: str, name: str | int | None) -> UnsatisfiableConstraint:
+    """The error for a value that must be there, and that a document does not state.
+
+    Args:
+        constraint: without a document.
+        place: of its schema, as errors name it.
+        name: of the document.
+    """
+    pointer = place.partition(" & ")[0].removesuffix("/allOf/0")
+    schema = target_of(constraint.local_schema, pointer)
+    found = schema if isinstance(schema, dict) else {}
+    kind = "number" if found.get("type") in ("integer", "number") else found.get("format", "such text")
+    member = "" if pointer == "#" else f" for {pointer.rpartition('/')[2]!r}"
+    document = "the document" if name is None else f"document {name!r}"
+    return UnsatisfiableConstraint(
+        f"{document} states no {kind}{member}",
+        Problem(pointer, f"must have a {kind} that stands in the document"),
+        action="make it optional (`... | None = None`), or leave require_grounding out",
+    )

@@ -26,9 +26,6 @@ from constrained.sampling import Local
 DRAFT_REQUEST = "Write this answer again as JSON only, of the type above."
 """What follows a draft in the chat."""
 
-_FRAME_TOKENS = 32
-"""Tokens around the reasoning, at most: those that end it and open the answer."""
-
 
 class FirstText(NamedTuple):
     """What a first pass wrote.
@@ -75,7 +72,8 @@ class FirstPass:
     def max_tokens(self, wanted: int | None, prompt_tokens: int) -> int:
         """The token limit: of a draft that of the value, but at most a third of the room."""
         if self.thinking is not None:
-            return self.thinking + _FRAME_TOKENS
+            automaton = self.generator.automaton  # whose shortest text is what stands around the reasoning
+            return self.thinking + 2 * automaton.shortest_completion(automaton.start)
         most = limits.DEFAULT_TOKENS if wanted is None else wanted
         context = self.generator.model.context
         return most if context is None else min(most, max(1, (context - prompt_tokens) // 3))

@@ -112,7 +112,7 @@ def part_steps(
             if not text.strip():
                 continue
             try:
-                bound = plan.bound(generator, text)
+                bound = plan.bound(generator, text, document.id)
             except UnsatisfiableConstraint as error:  # a number is wanted, and this part has none
                 failure = error
                 continue

@@ -193,13 +193,13 @@ class ExtractionPlan(Generic[ValueT]):
             return template_prompt(self._form, self.generator.model, text, constraint, self.parts.examples)
         return extraction_prompt(text, constraint, self.parts)
 
-    def bound(self, generator: Generator[Any], text: str) -> Generator[Any]:
-        """The generator for one document: itself, unless values have spans of the document.
+    def bound(self, generator: Generator[Any], text: str, name: str | int | None = None) -> Generator[Any]:
+        """The generator for one document, of this name: itself, unless values have spans of the document.
 
         Raises:
             ConstrainedError: no value of the document satisfies the constraint.
         """
-        return bound_generator(generator, text, require_grounding=self.require_grounding)
+        return bound_generator(generator, text, require_grounding=self.require_grounding, name=name)
 
     @property
     def part_generator(self) -> Generator[Any]:

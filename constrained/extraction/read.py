@@ -22,7 +22,7 @@ def document_steps(
         chunks = plan_chunks(plan, document.text, settings) if plan.long == "split" else []
         if len(chunks) > 1 or (chunks and plan.passes > 1):
             return (yield from part_steps(plan, document, chunks, settings))
-        generator = plan.bound(plan.generator, document.text)
+        generator = plan.bound(plan.generator, document.text, document.id)
     except ConstrainedError as error:
         text = document.text if isinstance(document.text, str) else ""
         return Extraction[Any](document.id, text, error=error, attempts=0)

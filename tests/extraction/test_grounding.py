@@ -11,6 +11,7 @@ import itertools
 import json
 import pickle
 import random
+from dataclasses import dataclass
 from decimal import Decimal
 from html.parser import HTMLParser
 from typing import Annotated, Any
@@ -18,6 +19,8 @@ from typing import Annotated, Any
 import pytest
 
 from constrained import (
+    Document,
+    Extractor,
     Span,
     UnsatisfiableConstraint,
     UnsupportedConstraint,
@@ -32,6 +35,7 @@ from constrained.extraction.values.document_view import field_views, html_page, 
 from constrained.extraction.values.grounding import choose_places, find_spans, iterate_scalars
 from constrained.extraction.values.json_places import scalar_places
 from constrained.grammars.text.quantities import find_quantities
+from constrained.testing import ScriptedModel
 from tests.support.grounded_documents import make_document
 
 BYTES = Vocabulary.from_bytes([bytes((byte,)) for byte in range(256)] + [b""], [256])
@@ -312,3 +316,35 @@ def test_an_error_is_shown_too(tmp_path: Any) -> None:
     assert "too <long>" in file.getvalue()
     failed.write_html(tmp_path / "page.html")
     assert "doc 1" in (tmp_path / "page.html").read_text()
+
+
+@dataclass
+class Birth:
+    name: str
+    born: int
+
+
+@dataclass
+class Meeting:
+    people: list[Birth]
+    day: dt.date
+
+
+@pytest.mark.parametrize(
+    ("constraint", "text", "message"),
+    [
+        (
+            Birth,
+            "Ana lives here.",
+            "the document states no number for 'born'(.|\n)*#/properties/born (.|\n)*optional",
+        ),
+        (Meeting, "Ana met 3 others.", "the document states no date for 'day'"),
+        (int, "Ana lives here.", "the document states no number\n"),
+    ],
+)
+def test_what_the_document_does_not_state_is_named(constraint: Any, text: str, message: str) -> None:
+    extractor: Extractor[Any] = Extractor(ScriptedModel(BYTES, "{}"), constraint, require_grounding=True)
+    with pytest.raises(UnsatisfiableConstraint, match=message):
+        extractor(text)
+    (result,) = extractor.many([Document("a.txt", text)])
+    assert str(result.error).startswith("document 'a.txt' states no")

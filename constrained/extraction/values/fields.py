@@ -8,6 +8,7 @@ takes one pass a token.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -29,8 +30,6 @@ _CHUNK = 128
 _ALTERNATIVES = 5
 DERAILED = 0.05
 """Probability of the allowed tokens under which a value is no longer the model's."""
-_LEAST = 1e-300
-"""A mass that counts as the least."""
 _BEGINNING = 3
 """Tokens of a value that say whether it is."""
 
@@ -144,7 +143,7 @@ def projection_tax(
         ended: as of `score_fields`.
     """
     draws = _draws(model, automaton, prompt, tokens, ended)
-    return -sum(math.log(max(draw.mass, _LEAST)) for draw in draws)
+    return -sum(math.log(max(draw.mass, sys.float_info.min)) for draw in draws)
 
 
 @dataclass(frozen=True, slots=True)
