@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 COMPILER = shutil.which("c++")
 
 
+@pytest.mark.ci  # compiling it takes seconds; all tests of the core go through these containers
 @pytest.mark.skipif(COMPILER is None, reason="the containers are compiled alone by a C++ compiler")
 def test_tables_hold_many_contents_with_hashes_that_begin_alike(tmp_path: Path) -> None:
     assert COMPILER is not None

@@ -14,6 +14,7 @@ import constrained
 from constrained import Extractor
 from constrained.extraction.prompt import extraction_prompt
 from constrained.grammars.json_schema.view import local_view, target_of
+from constrained.models import LanguageModel
 
 PERSON: dict[str, Any] = {
     "type": "object",
@@ -37,12 +38,17 @@ WAYS: dict[str, tuple[Any, dict[str, Any] | None]] = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def bundled() -> LanguageModel:
+    return constrained.load()
+
+
 @pytest.mark.parametrize("way", WAYS)
-def test_the_prompt_shows_the_type_and_examples_may_have_any_order(way: str) -> None:
+def test_the_prompt_shows_the_type_and_examples_may_have_any_order(way: str, bundled: LanguageModel) -> None:
     schema, registry = WAYS[way]
     constraint = constrained.json_schema(schema, registry=registry)
     assert "{name: string, age: integer}" in extraction_prompt("Ana is 30", constraint)[0]["content"]
-    made = Extractor(constrained.load(), constraint, examples=[("Ana is 30", {"age": 30, "name": "Ana"})])
+    made = Extractor(bundled, constraint, examples=[("Ana is 30", {"age": 30, "name": "Ana"})])
     assert '"name": "Ana", "age": 30' in str(made.prompt("Bo is 4"))
 
 
