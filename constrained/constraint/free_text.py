@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from constrained.constraint.base import Constraint, digest, shorten
+from constrained.constraint.base import Constraint, shorten
 from constrained.constraint.coerce import as_constraint
-from constrained.constraint.json_text import is_json
+from constrained.constraint.structural import formats as f
+from constrained.constraint.structural.constraint import FormatConstraint, Section
 from constrained.errors import (
     InvalidConstraint,
     Problem,
@@ -19,24 +17,9 @@ from constrained.errors import (
     UnsupportedConstraint,
 )
 
-if TYPE_CHECKING:
-    from constrained.grammars.ir import Grammar
+__all__ = ["Section", "ThinkingResult", "after", "marker_and_content", "tag", "tags"]
 
 _NUMBER_CHARACTERS = frozenset("0123456789.eE+-")  # after a number they may continue it
-
-
-class Section(NamedTuple):
-    """A structured section of a completion.
-
-    Attributes:
-        begin: the marker that opened the section.
-        value: the content, parsed by its constraint.
-        text: the content between the markers.
-    """
-
-    begin: str
-    value: Any
-    text: str
 
 
 class ThinkingResult(NamedTuple):
@@ -51,107 +34,19 @@ class ThinkingResult(NamedTuple):
     value: Any
 
 
-class _Tag(NamedTuple):
-    begin: str
-    content: Constraint
-    end: str
-
-    def body(self) -> Grammar:
-        """The content and the closing marker."""
-        from constrained.grammars import ir
-        from constrained.grammars.lexer import reject_lexer_grammar
-        from constrained.grammars.text.free_text import text_up_to
-
-        grammar = self.content.grammar
-        reject_lexer_grammar(grammar, "in a section")
-        if self.content.is_json:
-            whole = ir.sequence(ir.call(grammar.start), ir.terminal(self.end))
-            name = "section"
-            while name in grammar.rules:
-                name += "'"
-            return ir.Grammar({**grammar.rules, name: whole}, name)
-        body = grammar.rules[grammar.start]
-        if not isinstance(body, ir.Terminal):
-            raise UnsupportedConstraint(
-                "the end of a section is ambiguous",
-                Problem(self.content.render(), f"can itself contain {self.end!r}"),
-                action="use JSON, a regex or a choice as the content",
-            )
-        closed = ir.concat(body.regex, ir.literal(self.end))
-        return ir.Grammar.of(ir.intersection(closed, text_up_to(self.end, [self.end])))
-
-    def parse_section(self, text: str, start: int) -> tuple[Section, int]:
-        """Parses the section whose opening marker ends at `start`; returns it with its end position."""
-        stop = text.find(self.end, start)
-        while stop >= 0:
-            inner = text[start:stop]
-            if not self.content.is_json or is_json(inner):
-                return Section(self.begin, self.content.parse(inner), inner), stop + len(self.end)
-            stop = text.find(self.end, stop + 1)  # the end marker occurred inside a JSON string
-        raise RejectedValue(f"the section opened by {self.begin!r} is not closed", text=text)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class _TaggedTextConstraint(Constraint):
+class _TaggedTextConstraint(FormatConstraint):
     """Free text with sections."""
 
-    tags: tuple[_Tag, ...]
-    at_least: int
-    at_most: int | None
-
-    @property
-    def _inside(self) -> tuple[Constraint, ...]:
-        return tuple(tag.content for tag in self.tags)
-
-    @property
-    def needs_document(self) -> bool:
-        return any(tag.content.needs_document for tag in self.tags)
-
-    def bind(self, document: str, *, require_grounding: bool = False) -> Constraint:
-        return self._with_contents(lambda one: one.bind(document, require_grounding=require_grounding))
-
-    def without_document(self) -> Constraint:
-        return self._with_contents(lambda one: one.without_document())
-
-    def _with_contents(self, change: Callable[[Constraint], Constraint]) -> Constraint:
-        return replace(self, tags=tuple(tag._replace(content=change(tag.content)) for tag in self.tags))
-
-    @cached_property
-    def key(self) -> str:
-        parts = [part for tag in self.tags for part in (tag.begin, tag.content.key, tag.end)]
-        return digest("tags", str(self.at_least), str(self.at_most), *parts)
-
-    @cached_property
-    def grammar(self) -> Grammar:
-        from constrained.grammars.text.free_text import SectionGrammar as Part
-        from constrained.grammars.text.free_text import free_text_with_sections
-
-        parts = [Part(tag.begin, tag.body()) for tag in self.tags]
-        return free_text_with_sections(parts, low=self.at_least, high=self.at_most)
-
-    def parse(self, text: str) -> list[str | Section]:
-        parts: list[str | Section] = []
-        by_marker = {tag.begin: tag for tag in self.tags}
-        marker = re.compile("|".join(map(re.escape, by_marker)))
-        at = 0
-        while (match := marker.search(text, at)) is not None:
-            if match.start() > at:
-                parts.append(text[at : match.start()])
-            section, at = by_marker[match.group()].parse_section(text, match.end())
-            parts.append(section)
-        return [*parts, text[at:]] if at < len(text) else parts
+    form: f.TriggeredTags
 
     def render(self) -> str:
-        kinds = ", ".join(f"{tag.begin}...{tag.end}" for tag in self.tags)
+        kinds = ", ".join(f"{tag.begin}...{tag.ends[0]}" for tag in self.form.tags)
         return f"text with sections {shorten(kinds)}"
 
     def __repr__(self) -> str:
-        return " or ".join(f"tag({tag.begin!r}, {tag.content!r}, {tag.end!r})" for tag in self.tags)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _TaggedTextConstraint) and super().__eq__(other) and self.tags == other.tags
-
-    __hash__ = Constraint.__hash__
+        tags = zip(self.form.tags, self._inside, strict=True)
+        return " or ".join(f"tag({tag.begin!r}, {content!r}, {tag.ends[0]!r})" for tag, content in tags)
 
 
 def tag(begin: str, content: Any, end: str, *, at_least: int = 0, at_most: int | None = None) -> Constraint:
@@ -186,7 +81,8 @@ def tag(begin: str, content: Any, end: str, *, at_least: int = 0, at_most: int |
         raise InvalidConstraint(
             f"the end marker {end!r} could continue a number", action="start it with another character"
         )
-    return _tagged((_Tag(begin, inner, end),), at_least, at_most)
+    section = f.Tag(begin, begin, f.Content(begin, inner), (end,), first_end=True)
+    return _tagged((section,), at_least, at_most)
 
 
 def tags(*kinds: Constraint, at_least: int = 0, at_most: int | None = None) -> Constraint:
@@ -204,13 +100,13 @@ def tags(*kinds: Constraint, at_least: int = 0, at_most: int | None = None) -> C
         if not isinstance(kind, _TaggedTextConstraint):
             raise InvalidConstraint(f"{kind!r} is not a section", action="pass what tag(...) returns")
     return _tagged(
-        tuple(one for kind in kinds if isinstance(kind, _TaggedTextConstraint) for one in kind.tags),
+        tuple(one for kind in kinds if isinstance(kind, _TaggedTextConstraint) for one in kind.form.tags),
         at_least,
         at_most,
     )
 
 
-def _tagged(kinds: tuple[_Tag, ...], at_least: int, at_most: int | None) -> Constraint:
+def _tagged(kinds: tuple[f.Tag, ...], at_least: int, at_most: int | None) -> Constraint:
     if not kinds:
         raise UnsatisfiableConstraint(
             "tags() needs at least one section", action="pass at least one tag(...)"
@@ -220,15 +116,16 @@ def _tagged(kinds: tuple[_Tag, ...], at_least: int, at_most: int | None) -> Cons
             f"at_least={at_least}, at_most={at_most} are not a range of counts",
             action="pass 0 <= at_least <= at_most",
         )
-    for index, kind in enumerate(kinds):
-        for other in kinds[:index]:
-            if kind.begin in other.begin or other.begin in kind.begin:
+    begins = tuple(str(kind.begin) for kind in kinds)
+    for index, begin in enumerate(begins):
+        for other in begins[:index]:
+            if begin in other or other in begin:
                 raise InvalidConstraint(
                     "the opening markers of two sections overlap",
-                    Problem(f"markers {other.begin!r} and {kind.begin!r}", "one contains the other"),
+                    Problem(f"markers {other!r} and {begin!r}", "one contains the other"),
                     action="end all markers with the same character: <a>, <ab>",
                 )
-    return _TaggedTextConstraint(kinds, at_least, at_most)
+    return _TaggedTextConstraint(f.TriggeredTags("sections", begins, kinds, low=at_least, high=at_most))
 
 
 def _check_marker(marker: str) -> None:
@@ -241,41 +138,19 @@ def _check_marker(marker: str) -> None:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _AfterMarkerConstraint(Constraint):
+class _AfterMarkerConstraint(FormatConstraint):
     """Free text up to a marker, then a constraint."""
 
-    marker: str
-    content: Constraint
+    marker: str = ""
 
     @property
     def reasoning_end(self) -> str:  # type: ignore[override]
         return self.marker
 
     @property
-    def _inside(self) -> tuple[Constraint, ...]:
-        return (self.content,)
-
-    @property
-    def special_tokens(self) -> tuple[str, ...]:
-        return self.content.special_tokens
-
-    @property
-    def fixed_texts(self) -> tuple[str, ...]:
-        return self.content.fixed_texts
-
-    @property
-    def needs_document(self) -> bool:
-        return self.content.needs_document
-
-    def bind(self, document: str, *, require_grounding: bool = False) -> Constraint:
-        return replace(self, content=self.content.bind(document, require_grounding=require_grounding))
-
-    def without_document(self) -> Constraint:
-        return replace(self, content=self.content.without_document())
-
-    @cached_property
-    def key(self) -> str:
-        return digest("after", self.marker, self.content.key)
+    def content(self) -> Constraint:
+        """The constraint behind the marker."""
+        return self._inside[0]
 
     @property
     def schema(self) -> Any:
@@ -284,12 +159,6 @@ class _AfterMarkerConstraint(Constraint):
     @property
     def local_schema(self) -> Any:
         return self.content.local_schema
-
-    @cached_property
-    def grammar(self) -> Grammar:
-        from constrained.grammars.text.free_text import after_free_text
-
-        return after_free_text(self.marker, self.content.grammar)
 
     def parse(self, text: str) -> ThinkingResult:
         thinking, marker, rest = text.partition(self.marker)
@@ -302,15 +171,6 @@ class _AfterMarkerConstraint(Constraint):
 
     def __repr__(self) -> str:
         return f"after({self.marker!r}, {self.content!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, _AfterMarkerConstraint)
-            and super().__eq__(other)
-            and self.content == other.content
-        )
-
-    __hash__ = Constraint.__hash__
 
 
 def marker_and_content(constraint: Any) -> tuple[str, Constraint] | None:
@@ -334,4 +194,6 @@ def after(marker: str, content: Any) -> Constraint:
         ConstraintError: the content is invalid; see `as_constraint`.
     """
     _check_marker(marker)
-    return _AfterMarkerConstraint(marker, as_constraint(content))
+    inner = f.Content("content", as_constraint(content))
+    thinking = f.Tag("thinking", "", f.AnyText("thinking"), (marker,), first_end=True)
+    return _AfterMarkerConstraint(f.SequenceFormat("after", (thinking, inner)), marker=marker)

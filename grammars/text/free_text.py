@@ -1,30 +1,10 @@
-"""Free text with structured parts: sections between markers, and text up to a marker.
-
-Free text is any UTF-8 text that contains no marker. A marker is recognised where it first ends, so every string is
-split in one way only.
-"""
+"""Free text without markers, and up to a marker, which is recognised where it first ends: every string is split in one way."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from constrained.grammars import ir
-from constrained.grammars.lexer import reject_lexer_grammar
-from constrained.grammars.transform.imports import fresh_name, import_rules
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SectionGrammar:
-    """A structured section in free text.
-
-    Attributes:
-        begin: the marker that opens it; no marker of another section is part of it, nor it of one.
-        body: what follows, the closing marker included.
-    """
-
-    begin: str
-    body: ir.Grammar
 
 
 def text_without(markers: Sequence[str]) -> ir.Regex:
@@ -50,28 +30,3 @@ def _text_beyond(markers: Sequence[str]) -> ir.Regex:
 
 def _any(markers: Sequence[str]) -> ir.Regex:
     return ir.union(*(ir.literal(marker) for marker in markers))
-
-
-def free_text_with_sections(
-    sections: Sequence[SectionGrammar], *, low: int = 0, high: int | None = None
-) -> ir.Grammar:
-    """Free text with `low` to `high` sections in it."""
-    markers = [section.begin for section in sections]
-    rules: dict[str, ir.Expr] = {}
-    choices = []
-    for section in sections:
-        body = import_rules(section.body, rules)
-        choices.append(ir.sequence(ir.terminal(text_up_to(section.begin, markers)), body))
-    name = fresh_name("text with sections", rules)
-    rest = ir.terminal(text_without(markers))
-    rules[name] = ir.sequence(ir.loop(ir.choice(*choices), low, high), rest)
-    return ir.Grammar(rules, name)
-
-
-def after_free_text(marker: str, body: ir.Grammar) -> ir.Grammar:
-    """Free text, the marker, then `body`."""
-    reject_lexer_grammar(body, "after free text")
-    rules = dict(body.rules)
-    name = fresh_name("text first", rules)
-    rules[name] = ir.sequence(ir.terminal(text_up_to(marker, [marker])), ir.call(body.start))
-    return ir.Grammar(rules, name)

@@ -1,16 +1,15 @@
-"""The constraint of a structural tag, and the value of a text."""
+"""The constraint of a format: free text with structured parts; and that of a structural tag."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from constrained.constraint.base import Constraint, digest, shorten
-from constrained.constraint.free_text import Section
 from constrained.constraint.json_text import copy_schema, is_json
 from constrained.constraint.structural import formats as f
 from constrained.constraint.structural.reader import read_definition
@@ -20,68 +19,83 @@ if TYPE_CHECKING:
     from constrained.grammars.ir import Grammar
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class _StructuralTagConstraint(Constraint):
-    """Text of a structural tag.
+class Section(NamedTuple):
+    """A structured section of a completion.
 
-    `document` is the text that strings with ``x-span`` are spans of; None where there is none yet. `around` are the special
-    tokens of the text that this one is a part of.
+    Attributes:
+        begin: the marker that opened the section.
+        value: the content, parsed by its constraint.
+        text: the content between the markers.
     """
 
-    _text: str
-    document: str | None = None
+    begin: str
+    value: Any
+    text: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FormatConstraint(Constraint):
+    """Text of a format. The value is a list for free text with tags, without tokens; that of a constraint; otherwise the text.
+
+    Attributes:
+        form: the format.
+        around: special tokens of the text that this one is a part of.
+    """
+
+    form: f.StructuralFormat
     around: tuple[str, ...] = ()
 
     @cached_property
     def key(self) -> str:
-        document = [] if self.document is None else [self.document]
-        return digest(
-            "structural_tag", self._text, *document, *(["around", *self.around] if self.around else [])
-        )
-
-    @cached_property
-    def _read(self) -> f.StructuralFormat:
-        return read_definition(json.loads(self._text))
+        """See `Constraint`."""
+        return digest("format", json.dumps(f.identity(self.form)), *self.around)
 
     @property
     def _inside(self) -> tuple[Constraint, ...]:
-        parts = (one.constraint for one in f.contents(self._read))
-        if self.document is None:
-            return tuple(parts)
-        return tuple(one.bind(self.document) if self.document else one.without_document() for one in parts)
+        return tuple(one.constraint for one in f.contents(self.form))
 
     @cached_property
     def grammar(self) -> Grammar:
+        """See `Constraint`."""
         from constrained.constraint.structural.rules import grammar_of
 
-        return grammar_of(self._read, self.document, self.special_tokens)
-
-    @cached_property
-    def fixed_texts(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(one for one in f.named(self._read) if isinstance(one, str)))
+        return grammar_of(self.form, self.special_tokens)
 
     @cached_property
     def special_tokens(self) -> tuple[str, ...]:
-        named = (one.name for one in f.named(self._read) if isinstance(one, f.Token))
-        return tuple(dict.fromkeys((*self.around, *named)))
+        """Those that the format names, and those of the constraints in it."""
+        named = (one.name for one in f.named(self.form) if isinstance(one, f.Token))
+        inside = (name for one in self._inside for name in one.special_tokens)
+        return tuple(dict.fromkeys((*self.around, *named, *inside)))
+
+    @property
+    def fixed_texts(self) -> tuple[str, ...]:
+        """Those of the constraints in it."""
+        return tuple(dict.fromkeys(text for one in self._inside for text in one.fixed_texts))
 
     def among_special_tokens(self, names: Sequence[str]) -> Constraint:
+        """See `Constraint`."""
         return replace(self, around=tuple(names)) if self.special_tokens else self
 
     @property
     def needs_document(self) -> bool:
-        return '"x-span"' in self._text and self.document is None
+        """Whether a constraint in it needs one."""
+        return any(one.needs_document for one in self._inside)
 
     def bind(self, document: str, *, require_grounding: bool = False) -> Constraint:
-        if require_grounding:
-            return super().bind(document, require_grounding=True)
-        return replace(self, document=document) if '"x-span"' in self._text else self
+        """See `Constraint`; binds the constraints in it."""
+        return self._changed(lambda one: one.bind(document, require_grounding=require_grounding))
 
     def without_document(self) -> Constraint:
-        return replace(self, document="") if self.needs_document else self
+        """See `Constraint`."""
+        return self._changed(lambda one: one.without_document()) if self.needs_document else self
+
+    def _changed(self, change: Callable[[Constraint], Constraint]) -> Constraint:
+        return replace(self, form=f.with_contents(self.form, change))
 
     def parse(self, text: str) -> Any:
-        form = self._read
+        """See `Constraint`."""
+        form = self.form
         if isinstance(form, f.Content):
             return form.constraint.parse(text)
         # Tokens that begin sections look like text that spells their names, so only texts tell where sections begin.
@@ -89,11 +103,25 @@ class _StructuralTagConstraint(Constraint):
             return _parts(form, text)
         return text
 
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other) and self._inside == other._inside  # type: ignore[attr-defined]
+
+    __hash__ = Constraint.__hash__
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _StructuralTag(FormatConstraint):
+    text: str = ""
+
+    @cached_property
+    def fixed_texts(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(one for one in f.named(self.form) if isinstance(one, str)))
+
     def render(self) -> str:
-        return f"text of the structural tag {shorten(self._text)}"
+        return f"text of the structural tag {shorten(self.text)}"
 
     def __repr__(self) -> str:
-        return f"structural_tag({shorten(self._text)})"
+        return f"structural_tag({shorten(self.text)})"
 
 
 def structural_tag(definition: Mapping[str, Any]) -> Constraint:
@@ -116,9 +144,7 @@ def structural_tag(definition: Mapping[str, Any]) -> Constraint:
     if not isinstance(definition, Mapping):
         read_definition(definition)
     read, text = copy_schema(definition)
-    constraint = _StructuralTagConstraint(text)
-    constraint.__dict__["_read"] = read_definition(read)
-    return constraint
+    return _StructuralTag(read_definition(read), text=text)
 
 
 def _parts(form: f.TriggeredTags, text: str) -> list[str | Section]:

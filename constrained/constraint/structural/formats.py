@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 from constrained.constraint.base import Constraint
+
+FormatT = TypeVar("FormatT", bound="StructuralFormat")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,13 +73,13 @@ class Content(StructuralFormat):
 
     Attributes:
         constraint: of the text.
-        source: JSON Pointer of what the constraint was made of; places in its errors are below this one.
+        source: JSON Pointer of what the constraint was made of; places in its errors are below this one. "": they stay.
         excludes: texts that do not occur in it (patterns only).
         texts: the pattern or grammar, or the markup of a schema's style: texts that may occur in it as they are.
     """
 
     constraint: Constraint
-    source: str
+    source: str = ""
     excludes: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
 
@@ -121,11 +124,19 @@ class RepeatFormat(StructuralFormat):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tag(StructuralFormat):
-    """A content between `begin` and one of the `ends`."""
+    """A content between `begin` and one of the `ends`.
+
+    Attributes:
+        begin: what opens it.
+        content: what stands in it.
+        ends: what closes it.
+        first_end: the tag ends where its only end, a text, first ends; JSON may contain it.
+    """
 
     begin: str | Token
     content: StructuralFormat
     ends: tuple[str | Token, ...]
+    first_end: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,13 +167,17 @@ class TriggeredTags(StructuralFormat):
         excludes: texts or tokens that do not occur in the free text; nor does the end of the nearest tag around.
         at_least_one: the text begins with a tag.
         stop_after_first: the text ends with the first tag.
+        low: minimum number of tags, behind a first one with which the text begins.
+        high: maximum number of these; None: no limit.
     """
 
     triggers: tuple[str | Token, ...]
     tags: tuple[Tag, ...]
-    excludes: tuple[str | Token, ...]
-    at_least_one: bool
-    stop_after_first: bool
+    excludes: tuple[str | Token, ...] = ()
+    at_least_one: bool = False
+    stop_after_first: bool = False
+    low: int = 0
+    high: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,53 +195,50 @@ class Dispatch(StructuralFormat):
     excludes: tuple[str | Token, ...]
 
 
-def named(form: StructuralFormat) -> Iterator[str | Token]:
-    """The texts and tokens that a format names: constants, begins and ends, separators, patterns, markup, excluded tokens."""
-    match form:
-        case ConstString(text=text):
-            yield text
-        case OneToken(token=token):
-            yield token
-        case AnyTokens(excludes=excludes) | AnyToken(excludes=excludes):
-            yield from excludes
-        case Content(texts=texts):
-            yield from texts
-        case SequenceFormat(elements=elements) | OrFormat(elements=elements):
-            for element in elements:
-                yield from named(element)
-        case RepeatFormat(content=content):
-            yield from named(content)
-        case Tag(begin=begin, content=content, ends=ends):
-            yield from (begin, *ends)
-            yield from named(content)
-        case TagsWithSeparator(tags=tags, separator=separator):
-            yield separator
-            for tag in tags:
-                yield from named(tag)
-        case TriggeredTags(tags=tags, excludes=excludes):
-            yield from (one for one in excludes if isinstance(one, Token))
-            for tag in tags:
-                yield from named(tag)
-        case Dispatch(rules=rules, excludes=excludes):
-            yield from (one for one in excludes if isinstance(one, Token))
-            for pattern, content in rules:
-                yield pattern
-                yield from named(content)
-
-
-def contents(form: StructuralFormat) -> Iterator[Content]:
+def contents(form: Any) -> Iterator[Content]:
     """The constraints inside a format."""
-    match form:
-        case Content():
-            yield form
-        case RepeatFormat(content=content) | Tag(content=content):
-            yield from contents(content)
-        case SequenceFormat(elements=parts) | OrFormat(elements=parts):
-            for part in parts:
-                yield from contents(part)
-        case TagsWithSeparator(tags=tags) | TriggeredTags(tags=tags):
-            for tag in tags:
-                yield from contents(tag)
-        case Dispatch(rules=rules):
-            for _, content in rules:
-                yield from contents(content)
+    if isinstance(form, Content):
+        yield form
+    else:
+        for part in _parts(form):
+            yield from contents(part)
+
+
+def named(form: Any) -> Iterator[str | Token]:
+    """The texts and tokens that a format names: constants, begins and ends, separators, patterns, markup, excluded tokens."""
+    if isinstance(form, str | Token):
+        yield form
+    else:
+        for part in _parts(form, but=("place", "source", "triggers", "excludes")):
+            yield from named(part)
+        yield from (one for one in getattr(form, "excludes", ()) if isinstance(one, Token))
+
+
+def with_contents(form: FormatT, change: Callable[[Constraint], Constraint]) -> FormatT:
+    """The format with each constraint in it changed."""
+
+    def changed(part: Any) -> Any:
+        if isinstance(part, tuple):
+            return tuple(map(changed, part))
+        if not isinstance(part, StructuralFormat):
+            return change(part) if isinstance(part, Constraint) else part
+        return replace(part, **{one.name: changed(getattr(part, one.name)) for one in fields(part)})
+
+    result: FormatT = changed(form)
+    return result
+
+
+def identity(form: Any) -> Any:
+    """What tells formats of different languages apart, as JSON."""
+    if isinstance(form, Constraint | Token):
+        return [form.key if isinstance(form, Constraint) else form.name]
+    if not isinstance(form, StructuralFormat | tuple):
+        return form
+    return [type(form).__name__, *map(identity, _parts(form, but=("place", "source", "texts")))]
+
+
+def _parts(form: Any, but: Sequence[str] = ()) -> Sequence[Any]:
+    """The fields of a format, or the items of a tuple."""
+    if isinstance(form, StructuralFormat):
+        return [getattr(form, one.name) for one in fields(form) if one.name not in but]
+    return form if isinstance(form, tuple) else ()

@@ -384,10 +384,12 @@ def _check_count(count: int, place: str) -> None:
 
 
 def below(place: str, make: Callable[[], T]) -> T:
-    """What `make` returns; the places in its errors are put below a JSON Pointer."""
+    """What `make` returns; the places in its errors are put below a JSON Pointer, if there is one."""
     try:
         return make()
     except (ConstraintError, ConstraintTooLarge) as error:
+        if not place:
+            raise
         problems = [replace(problem, place=_moved(problem.place, place)) for problem in error.problems]
         raise type(error)(
             error.summary, problems or Problem(place, "see above"), action=error.action

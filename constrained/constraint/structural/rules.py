@@ -11,23 +11,21 @@ from collections.abc import Iterable, Sequence
 from constrained.constraint.shared_rules import import_shared, shared_grammar
 from constrained.constraint.structural import formats as f
 from constrained.constraint.structural.reader import below
-from constrained.errors import ConstraintTooLarge, Problem
+from constrained.errors import ConstraintTooLarge, Problem, UnsupportedConstraint
 from constrained.grammars import ir
 from constrained.grammars.counted import CountedGrammar, CountedText
-from constrained.grammars.text.free_text import text_without, texts_up_to
+from constrained.grammars.lexer import reject_lexer_grammar
+from constrained.grammars.text.free_text import text_up_to, text_without, texts_up_to
 from constrained.grammars.transform.imports import fresh_name
 from constrained.grammars.transform.nullable import remove_nullable_loops
 from constrained.vocabulary.special_tokens import free_letters, letters
 
 
-def grammar_of(
-    form: f.StructuralFormat, document: str | None = None, special_tokens: Iterable[str] = ()
-) -> ir.Grammar:
+def grammar_of(form: f.StructuralFormat, special_tokens: Iterable[str] = ()) -> ir.Grammar:
     """The grammar of a format.
 
     Args:
         form: the format.
-        document: the text that strings with ``x-span`` are spans of; "": they are any strings.
         special_tokens: names of all special tokens of the completion, those of the format included.
 
     Raises:
@@ -36,10 +34,10 @@ def grammar_of(
     """
     names = tuple(special_tokens)
     counting = _Counting(free_letters(names))
-    rules = _Rules(document, letters(names), counting).grammar(form)
+    rules = _Rules(names, counting).grammar(form)
     if not counting.texts:
         return rules
-    relaxed = _Rules(document, letters(names), None).grammar(form)
+    relaxed = _Rules(names, None).grammar(form)
     return CountedGrammar.joined(relaxed, rules, counting.texts.values())
 
 
@@ -69,10 +67,10 @@ class _Counting:
 class _Rules:
     """The rules so far."""
 
-    def __init__(self, document: str | None, marks: dict[str, bytes], counting: _Counting | None) -> None:
-        self.document = document
+    def __init__(self, special_tokens: Sequence[str], counting: _Counting | None) -> None:
+        self.special_tokens = special_tokens
         self.counting = counting  # None: tokens are not counted
-        self.marks = marks  # the byte that stands for a token, which is in no text
+        self.marks = letters(special_tokens)  # the byte that stands for a token, which is in no text
         self.rules: dict[str, ir.Expr] = {}
         self.plain: set[ir.Expr] = (
             set()
@@ -167,10 +165,9 @@ class _Rules:
 
     def content(self, form: f.Content) -> ir.Expr:
         """The rules of a constraint."""
-        constraint = form.constraint
-        if self.document is not None:
-            constraint = constraint.bind(self.document) if self.document else constraint.without_document()
+        constraint = form.constraint.among_special_tokens(self.special_tokens)
         grammar = below(form.source, lambda: shared_grammar(constraint))
+        reject_lexer_grammar(grammar, "inside of free text")
         body = grammar.rules[grammar.start]
         if isinstance(body, ir.Terminal):
             return ir.Terminal(
@@ -183,8 +180,10 @@ class _Rules:
         body = self.bodies.get(tag)
         if body is None:
             inner = tuple(end for end in tag.ends if end) or ends
-            content = self.expr(tag.content, inner)
-            if tag.ends == ("",):
+            content = self.expr(tag.content, () if tag.first_end else inner)
+            if tag.first_end and not (isinstance(tag.content, f.Content) and tag.content.constraint.is_json):
+                body = self.up_to_end(tag, content)
+            elif tag.ends == ("",):
                 body = content
             else:
                 body = self.joined(content, self.free(ir.union(*map(self.literal, tag.ends))))
@@ -194,6 +193,25 @@ class _Rules:
                 body = ir.call(name)
             self.bodies[tag] = body
         return body
+
+    def up_to_end(self, tag: f.Tag, content: ir.Expr) -> ir.Expr:
+        """A content and the end of its tag, where that first ends.
+
+        Raises:
+            UnsupportedConstraint: the content is no regular expression.
+        """
+        (end,) = _texts(tag.ends)
+        if not isinstance(content, ir.Terminal):
+            inside = " or ".join(one.constraint.render() for one in f.contents(tag.content))
+            raise UnsupportedConstraint(
+                "the end of a section is ambiguous",
+                Problem(inside, f"can itself contain {end!r}"),
+                action="use JSON, a regex or a choice as the content",
+            )
+        if content.regex == ir.TEXT:
+            return ir.Terminal(text_up_to(end, [end]))
+        closed = ir.concat(content.regex, ir.literal(end))
+        return ir.Terminal(ir.intersection(closed, text_up_to(end, [end])))
 
     def separated(self, form: f.TagsWithSeparator, ends: tuple[str | f.Token, ...]) -> ir.Expr:
         """Tags with a separator between them."""
@@ -223,7 +241,9 @@ class _Rules:
                 if (rest := _after(trigger, tag.begin)) is not None
             ]
             sections.append((trigger, ir.choice(*begun)))
-        text = self.interrupted(sections, (*form.excludes, *ends), loop=not form.stop_after_first)
+        text = self.interrupted(
+            sections, (*form.excludes, *ends), loop=not form.stop_after_first, low=form.low, high=form.high
+        )
         return self.joined(self.whole(form.tags, ends), text) if form.at_least_one else text
 
     def dispatch(self, form: f.Dispatch, ends: tuple[str | f.Token, ...]) -> ir.Expr:
@@ -240,8 +260,10 @@ class _Rules:
         excludes: tuple[str | f.Token, ...],
         *,
         loop: bool,
+        low: int = 0,
+        high: int | None = None,
     ) -> ir.Expr:
-        """Free text in which each marker is followed by its section: any number of them, or at most one at the end."""
+        """Free text in which each marker is followed by its section: `low` to `high` of them, or at most one at the end."""
         markers, unwanted = _texts(marker for marker, _ in sections), _texts(excludes)
         rest = text_without((*markers, *unwanted))
         opened: dict[str | f.Token, ir.Regex] = dict(
@@ -254,7 +276,7 @@ class _Rules:
         ]
         if not loop:
             return ir.choice(*begun, self.free(rest))
-        return self.joined(ir.loop(ir.choice(*begun)), self.free(rest))
+        return self.joined(ir.loop(ir.choice(*begun), low, high), self.free(rest))
 
 
 def _texts(boundaries: Iterable[str | f.Token]) -> tuple[str, ...]:
