@@ -1,4 +1,4 @@
-"""How many draft tokens pay: measured costs of forward passes, the size of greatest throughput, and a balance.
+"""The draft length controller: a cost model of forward passes, the draft size of greatest throughput, and a balance.
 
 A pass that verifies B draft tokens for each of n sequences yields n + (sum of their path probabilities) tokens on
 average, and takes the time of drafting and of reading 1 + B tokens a sequence. The best B maximises tokens per second;
@@ -10,9 +10,9 @@ take beyond a plain one, and credited for each accepted token and with a hundred
 is not positive, nothing is drafted. So speculation that does not pay costs a hundredth of the time at most in the long
 run; once it pays, the first successful trial fills the balance.
 
-Passes are timed as they happen. The first one of a width may make ready what later ones find, such as kernels that are compiled and
-graphs that are captured, which can take as long as a thousand passes: where it takes far longer than foreseen, it is not measured.
-The times decide about latency only, never about which tokens are generated.
+Passes are timed as they happen. The first one of a width may compile kernels and capture graphs, which can take as long as a
+thousand passes: where it takes far longer than predicted, it is not measured. Times affect latency and throughput only, never which
+tokens are generated.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAX_EXTRAPOLATION = 4  # times the widest measured pass; costs beyond it are unk
 SAMPLES_PER_WIDTH = 5
 OUTLIER_FACTOR = 2.0  # times the usual time: a longer pass was interrupted by another process
 PASSES_PER_SLOT = 0.4  # plain passes that knowing the beginning of a value ahead saves
-INITIAL_NODES = 4  # of the first drafts
+INITIAL_NODES = 4  # of the first draft trees
 
 
 class PassCosts:

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from constrained.spec import _core
+from constrained.spec.acceptance import AcceptanceTable
 from constrained.spec.memory import ConstraintMemory, DraftMemory, retokenizer
-from constrained.spec.promise import PromiseTable
 from constrained.spec.protocols import DraftAutomaton
 from constrained.spec.sources import DRAFT_SOURCES, merge_ngram_scopes, source_bits
 
@@ -84,7 +84,7 @@ class DrafterProtocol(Protocol):
     def probe(self, nodes: int) -> DraftTreeProtocol:
         """Openings of slots as branches of a tree of at most `nodes` nodes, before the first token; then none.
 
-        They are read for the logits at the nodes `asked`, and are no draft tokens.
+        The model reads them for the logits at the nodes `asked`; they are not draft tokens.
         """
 
     def observe_slot(self, node: int, top_tokens: list[int], probed: bool) -> None:
@@ -174,15 +174,15 @@ class DrafterFactory:
         """A drafter for the sequence after a prompt."""
         return self._new_drafter(prompt)
 
-    def promise(self, prompt: Sequence[int]) -> PromiseTable:
-        """What draft trees promise for a sequence after a prompt that begins now."""
+    def acceptance_table(self, prompt: Sequence[int]) -> AcceptanceTable:
+        """Predicts how much of the draft trees is accepted, for a sequence after a prompt that begins now."""
         scope = self._scope()
         known, scope.begun = (scope.begun, bool(prompt)), True
-        return self._memory.promises[known]
+        return self._memory.acceptance[known]
 
     def lazy_drafter(self, prompt: Sequence[int]) -> LazyDrafter:
         """A drafter for the sequence after a prompt, which is constructed at its first draft."""
-        return LazyDrafter(lambda: self.new_drafter(prompt), lambda: self.promise(prompt))
+        return LazyDrafter(lambda: self.new_drafter(prompt), lambda: self.acceptance_table(prompt))
 
     def _scope(self) -> ConstraintMemory:
         """What was learned under the constraint; primed again if it was evicted."""
@@ -219,7 +219,7 @@ class DrafterFactory:
         Args:
             tokens: the example.
             openings: completions up to the values of members: what probes ask the model about.
-            objects: names of members, see `constrained.spec.rehearsal.SchemaWarmup`.
+            objects: names of members, see `constrained.spec.schema_warmup.SchemaWarmup`.
         """
 
         def prime(drafter: _core.Drafter) -> None:
@@ -235,19 +235,19 @@ class DrafterFactory:
 class LazyDrafter:
     """A drafter that is constructed at the first draft; while speculation pauses, committed tokens are only recorded.
 
-    So a sequence for which nothing is drafted costs next to nothing.
+    So a sequence without drafts costs next to nothing.
 
     Attributes:
         active: the last forward pass had a draft.
     """
 
     def __init__(
-        self, make: Callable[[], DrafterProtocol], promise: Callable[[], PromiseTable] | None = None
+        self, make: Callable[[], DrafterProtocol], make_table: Callable[[], AcceptanceTable] | None = None
     ) -> None:
-        """A drafter that `make` constructs at the start of the sequence, and whose promises `promise` corrects."""
+        """A drafter that `make` constructs at the first draft, and the table that corrects its path probabilities."""
         self._make = make
-        self._promise = promise
-        self._table: PromiseTable | None = None
+        self._make_table = make_table
+        self._table: AcceptanceTable | None = None
         self._drafter: DrafterProtocol | None = None
         self._tree: DraftTreeProtocol | None = None
         self._chances: list[float] = []  # path probabilities of the last tree
@@ -259,7 +259,7 @@ class LazyDrafter:
         """See `DrafterProtocol.draft`; first learns the tokens that were committed during a pause."""
         if self._drafter is None:
             self._drafter = self._make()
-            self._table = None if self._promise is None else self._promise()
+            self._table = None if self._make_table is None else self._make_table()
         for token in self._unlearned:
             self._drafter.commit(token)
         self._unlearned.clear()
@@ -269,7 +269,7 @@ class LazyDrafter:
         return self._tree
 
     def promises(self) -> list[float]:
-        """Probabilities that the nodes of the last tree are accepted, without the root; falling."""
+        """Predicted acceptance of the nodes of the last tree, without the root; falling."""
         chances = self._chances[1:]
         return chances if self._table is None else self._table.corrected(chances)
 

@@ -1,4 +1,4 @@
-"""What speculation learns beyond one sequence: n-gram tables, and acceptance counts of each draft source.
+"""What speculation learns across sequences: n-gram tables, and acceptance counts of each draft source.
 
 The tables are native, bounded, and belong to one vocabulary.
 """
@@ -13,7 +13,7 @@ from collections import OrderedDict
 from weakref import WeakKeyDictionary
 
 from constrained.spec import _core
-from constrained.spec.promise import INITIAL_FACTORS, PromiseTable
+from constrained.spec.acceptance import INITIAL_FACTORS, AcceptanceTable
 from constrained.spec.protocols import DraftVocabulary
 
 _FORMAT = 4
@@ -63,14 +63,14 @@ class DraftMemory:
 
     Attributes:
         core: the native tables, which have a lock of their own.
-        promises: what nodes of draft trees promise and what comes, by whether completions under the constraint were begun
+        acceptance: predicted and actual acceptances of draft tokens, by whether completions under the constraint were begun
             before, and whether there is a prompt.
     """
 
     def __init__(self, core: _core.Memory | None = None) -> None:
         """An empty memory, or one with the given tables."""
         self.core = core or _core.Memory()
-        self.promises = {known: PromiseTable(factors) for known, factors in INITIAL_FACTORS.items()}
+        self.acceptance = {known: AcceptanceTable(factors) for known, factors in INITIAL_FACTORS.items()}
         self._lock = threading.Lock()
         self._by_constraint: OrderedDict[str, ConstraintMemory] = OrderedDict()
 
@@ -140,11 +140,11 @@ class DraftMemory:
         """What was learned under a constraint, by its key."""
         with self._lock:
             all_known = self._by_constraint
-            found = all_known.pop(constraint, None) or ConstraintMemory()
-            all_known[constraint] = found
-            found.size = self.core.bytes_of(found.core)
-            total = sum(one.size for one in all_known.values())
+            memory = all_known.pop(constraint, None) or ConstraintMemory()
+            all_known[constraint] = memory
+            memory.size = self.core.bytes_of(memory.core)
+            total = sum(known.size for known in all_known.values())
             while len(all_known) > 1 and (len(all_known) > MAX_CONSTRAINTS or total > MAX_BYTES):
                 _, evicted = all_known.popitem(last=False)
                 total -= evicted.size
-            return found
+            return memory

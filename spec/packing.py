@@ -1,7 +1,7 @@
-"""Counts of the words that follow texts, packed for a file: a text that is another one and a word of it is not written again.
+"""Counts of the words that follow texts, packed for a file as a prefix forest.
 
-So what remains is a forest: its roots are texts, its other nodes are words. It is written node by node, each before those
-behind it, as columns, in which a compressor finds more than in rows.
+A text that is another text and one of its words is not written again: roots are texts, all other nodes are words. Nodes are
+written in preorder, as columns, which compress better than rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def packed(table: Mapping[str, WordCounts]) -> dict[str, list[Any]]:
             words = sorted(table[text].items(), key=lambda item: (item[1], item[0])) if new else []
             written.add(text)
             columns["sizes"].append(len(words))
-            ahead += [(text + one, one, often) for one, often in reversed(words)]
+            ahead += [(text + word, word, count) for word, count in reversed(words)]
     return columns
 
 
@@ -72,11 +72,11 @@ def unpacked(columns: Mapping[str, list[Any]]) -> dict[str, WordCounts]:
     return table
 
 
-def _shared(one: str, other: str) -> int:
-    """Characters that two texts begin with in common."""
-    found = 0
-    for a, b in zip(one, other, strict=False):
+def _shared(text: str, other: str) -> int:
+    """The length of the common prefix of two texts."""
+    length = 0
+    for a, b in zip(text, other, strict=False):
         if a != b:
             break
-        found += 1
-    return found
+        length += 1
+    return length

@@ -65,7 +65,7 @@ class DraftPrior:
                 "format": _FORMAT,
                 "about": self.about,
                 "learned": [after - before for before, after in pairwise([0, *sorted(self.learned)])],
-                "slots": {str(order): packed(found) for order, found in self.slots.items()},
+                "slots": {str(order): packed(table) for order, table in self.slots.items()},
                 "ngrams": packed(self.ngrams),
                 "kinds": self.kinds,
                 "weights": self.weights,
@@ -83,16 +83,16 @@ class DraftPrior:
             ValueError: they are no prior, or of another format.
         """
         try:
-            made = json.loads(gzip.decompress(data))
-            if made["format"] != _FORMAT:
-                raise ValueError(f"format {made['format']!r}")
+            content = json.loads(gzip.decompress(data))
+            if content["format"] != _FORMAT:
+                raise ValueError(f"format {content['format']!r}")
             return cls(
-                made["about"],
-                frozenset(accumulate(made["learned"])),
-                {int(order): unpacked(found) for order, found in made["slots"].items()},
-                unpacked(made["ngrams"]),
-                tuple((kind, hits, trials) for kind, hits, trials in made["kinds"]),
-                tuple(made["weights"]),
+                content["about"],
+                frozenset(accumulate(content["learned"])),
+                {int(order): unpacked(table) for order, table in content["slots"].items()},
+                unpacked(content["ngrams"]),
+                tuple((kind, hits, trials) for kind, hits, trials in content["kinds"]),
+                tuple(content["weights"]),
             )
         except (OSError, EOFError, KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"not a draft prior: {error!r}") from error

@@ -23,7 +23,7 @@ class ReplayCounts:
         draws: tokens that were drawn: those of the text, and an end of sequence where something else could follow.
         passes: of the model; the prompt's is the first one.
         nodes: draft tokens that were verified.
-        promised: draft tokens that were expected to be accepted, see `constrained.spec.promise`.
+        promised: draft tokens that were expected to be accepted, see `constrained.spec.acceptance`.
         accepted: draft tokens that were accepted.
         drafting: seconds of processor time for drafting.
         walking: the same, on following and learning.

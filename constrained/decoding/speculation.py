@@ -20,7 +20,7 @@ from constrained.spec.budget import DraftBudget
 from constrained.spec.drafts import DrafterFactory, DrafterProtocol, LazyDrafter
 from constrained.spec.memory import DraftMemory
 from constrained.spec.prior import new_memory
-from constrained.spec.rehearsal import SchemaWarmup, value_openings
+from constrained.spec.schema_warmup import SchemaWarmup, value_openings
 from constrained.spec.sources import DRAFT_SOURCES
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class DraftScheduler:
 
     def lazy_drafter(self, prompt: Sequence[int]) -> LazyDrafter:
         """A drafter that is built when its first draft token is needed."""
-        return LazyDrafter(lambda: self.drafter(prompt), lambda: self.drafts.promise(prompt))
+        return LazyDrafter(lambda: self.drafter(prompt), lambda: self.drafts.acceptance_table(prompt))
 
     def budget(self, model: LanguageModel, texts: int) -> DraftBudget:
         """The draft budget for batches of about `texts` sequences; all generators of a model share it."""

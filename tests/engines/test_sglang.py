@@ -311,7 +311,7 @@ def test_a_moved_name_is_an_error_with_the_version_and_its_place() -> None:
     from sglang.srt.constrained.grammar_manager import GrammarManager
     from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarObject
 
-    from constrained.integrations.engines.names import IncompatibleEngine
+    from constrained.integrations.engines.compatibility import IncompatibleEngine
     from constrained.integrations.sglang.names import check
 
     check()

@@ -17,7 +17,7 @@ import os
 from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 from vllm.v1.engine import core
 from vllm.v1.structured_output import StructuredOutputManager, backend_types
-from constrained.integrations.engines.names import IncompatibleEngine
+from constrained.integrations.engines.compatibility import IncompatibleEngine
 from constrained.integrations.vllm import patch, register
 from constrained.integrations.vllm.settings import VllmSettings
 

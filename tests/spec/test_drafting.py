@@ -13,7 +13,7 @@ import constrained
 from constrained.automaton import DEAD
 from constrained.spec.drafts import DrafterFactory, DrafterProtocol, DraftTreeProtocol, draft_counts
 from constrained.spec.memory import DraftMemory, retokenizer
-from constrained.spec.rehearsal import SchemaWarmup
+from constrained.spec.schema_warmup import SchemaWarmup
 from constrained.spec.sources import DRAFT_SOURCES
 from constrained.vocabulary import Vocabulary
 from tests.spec.speculating import draft_passes

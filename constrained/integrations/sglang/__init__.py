@@ -25,9 +25,9 @@ def register() -> None:
     Raises:
         IncompatibleEngine: this version of SGLang takes no grammar backends from plug-ins.
     """
-    from constrained.integrations.engines.names import NameCheck
+    from constrained.integrations.engines.compatibility import ApiCheck
 
-    names = NameCheck()
+    names = ApiCheck()
     add = names.find("sglang.srt.server_args:add_grammar_backend_choices")
     choices = names.find("sglang.srt.arg_groups.choices:GRAMMAR_BACKEND_CHOICES")
     register_backend = names.find("sglang.srt.constrained.base_grammar_backend:register_grammar_backend")

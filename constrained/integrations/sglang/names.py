@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from constrained.integrations.engines.names import NameCheck
+from constrained.integrations.engines.compatibility import ApiCheck
 from constrained.integrations.sglang import NAME
 
 _BASE = "sglang.srt.constrained.base_grammar_backend"
@@ -92,7 +92,7 @@ def check() -> None:
     Raises:
         IncompatibleEngine: names each difference.
     """
-    names = NameCheck()
+    names = ApiCheck()
     names.parameters(_PARAMETERS)
     for place in _NAMES:
         names.find(place)

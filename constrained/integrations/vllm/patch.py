@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from constrained.integrations.engines.names import NameCheck
+from constrained.integrations.engines.compatibility import ApiCheck
 from constrained.integrations.engines.request_constraint import FLAGS, KINDS
 from constrained.integrations.vllm.settings import CONFIG_KEY, VllmSettings
 
@@ -132,7 +132,7 @@ def check() -> None:
     Raises:
         IncompatibleEngine: names each difference.
     """
-    names = NameCheck()
+    names = ApiCheck()
     # The engine core must use the manager that the subclass derives from.
     names.same("vllm.v1.engine.core:StructuredOutputManager", names.find(_MANAGER))
     names.find("vllm.exceptions:VLLMValidationError")

@@ -1,4 +1,4 @@
-"""Compares an engine with what a plug-in uses of it, before anything is replaced or registered."""
+"""Checks that an engine has the API that a plug-in uses, before anything is replaced or registered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class IncompatibleEngine(ConstrainedError, ImportError):
     """This version of an engine lacks a name that the plug-in needs, or has it in another form; nothing was changed."""
 
 
-class NameCheck:
+class ApiCheck:
     """Looks names up as ``module:name.name``, and collects what differs.
 
     Attributes:

@@ -1,7 +1,6 @@
 """An example value for a JSON Schema with every declared member, in the order of the schema.
 
-The value need not be valid: drafters learn the order of the names from it, and ask the model about the places of its
-values.
+The value need not be valid: drafters learn the order of the names from it, and probe the model's logits where its values begin.
 """
 
 from __future__ import annotations
@@ -73,11 +72,11 @@ class SchemaWarmup:
         if not isinstance(schema, Mapping) or depth <= 0:
             return set()
         named = schema.get("required")
-        found = {name for name in named if isinstance(name, str)} if isinstance(named, list) else set()
+        names = {name for name in named if isinstance(name, str)} if isinstance(named, list) else set()
         parts = schema.get("allOf")
         for part in [*(parts if isinstance(parts, list) else ()), *self._referred(schema)]:
-            found |= self._required(part, depth - 1)
-        return found
+            names |= self._required(part, depth - 1)
+        return names
 
     def _referred(self, schema: Mapping[str, Any]) -> list[Any]:
         """The subschema of `$ref`."""

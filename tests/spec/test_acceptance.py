@@ -1,4 +1,4 @@
-"""What trees promise is corrected by what came, in the order of their nodes."""
+"""Predicted acceptance is corrected by what was accepted, and keeps the order of nodes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import constrained
 from constrained.bench.replay.measure import ReplayCounts, replay, required_draws
+from constrained.spec.acceptance import BUCKETS, INITIAL_FACTORS, AcceptanceTable
 from constrained.spec.drafts import DrafterFactory
 from constrained.spec.memory import DraftMemory
-from constrained.spec.promise import BUCKETS, INITIAL_FACTORS, PromiseTable
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
 SCHEMA = {
@@ -25,34 +25,34 @@ SCHEMA = {
 
 
 @given(st.lists(st.floats(0.0, 1.0), max_size=80), st.sampled_from(list(INITIAL_FACTORS.values())))
-def test_promises_are_probabilities_and_keep_the_order_of_nodes(found, factors) -> None:
+def test_predictions_are_probabilities_and_keep_the_order_of_nodes(found, factors) -> None:
     falling = sorted(found, reverse=True)
-    corrected = PromiseTable(factors).corrected(falling)
+    corrected = AcceptanceTable(factors).corrected(falling)
     assert len(corrected) == len(falling)
     assert corrected == sorted(corrected, reverse=True)
-    assert all(0.0 <= one <= 1.0 for one in corrected)
+    assert all(0.0 <= chance <= 1.0 for chance in corrected)
 
 
 @pytest.mark.parametrize("truth", [0.4, 1.0, 1.6])
-def test_a_table_learns_what_comes_of_promises(truth: float) -> None:
+def test_a_table_learns_how_many_are_accepted(truth: float) -> None:
     rng = random.Random(0)
-    table = PromiseTable((1.0,) * BUCKETS)
-    promised = came = 0.0
+    table = AcceptanceTable((1.0,) * BUCKETS)
+    predicted = accepted = 0.0
     for step in range(1500):
         chances = sorted((0.6 * rng.random() for _ in range(8)), reverse=True)
         table.verified(chances)
-        hits = [one for one in chances if rng.random() < truth * one]
-        for one in hits:
-            table.accepted(one)
+        hits = [chance for chance in chances if rng.random() < truth * chance]
+        for chance in hits:
+            table.accepted(chance)
         if step >= 500:
-            promised += sum(table.corrected(chances))
-            came += len(hits)
-    assert promised == pytest.approx(came, rel=0.1)
+            predicted += sum(table.corrected(chances))
+            accepted += len(hits)
+    assert predicted == pytest.approx(accepted, rel=0.1)
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["new constraints", "repeated"])
 @pytest.mark.parametrize("document", [False, True], ids=["alone", "with a document"])
-def test_trees_promise_what_comes(known: bool, document: bool) -> None:
+def test_as_many_tokens_are_accepted_as_predicted(known: bool, document: bool) -> None:
     """The ratchet of `bench replay`, on values made for it."""
     vocabulary = small_bpe_vocabulary()
     automaton = constrained.compile(SCHEMA, vocabulary)
