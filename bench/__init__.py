@@ -12,7 +12,7 @@ commands/         their command lines
 
 In a checkout only, for those who change this library:
 
-hostile/          constraints that mean harm, under each engine (`bench hostile`)
+hostile/          adversarial constraints, under each engine (`bench hostile`)
 fidelity/         distances of samplers from exact distributions (`bench fidelity`)
 prior/            what texts under many schemas have in common (`bench prior`)
 replay/           tokens per forward pass with speculation (`bench replay`)

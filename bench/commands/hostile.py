@@ -1,4 +1,4 @@
-"""`constrained bench hostile`: what constraints that mean harm cost, or that they are refused."""
+"""`constrained bench hostile`: what adversarial constraints cost, or that they are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Constraints that mean harm, or look as if they did: what becomes of them, here and under other engines.
+"""Adversarial constraints, and harmless ones that look like them: what becomes of them, here and under other engines.
 
 case.py     what a case is
 cases/      all of them, by subject; the tests go through the same

@@ -1,4 +1,4 @@
-"""The trial of a new automaton: it is followed for some tokens before its first one is promised.
+"""The dry run of a new automaton before it serves: a few texts are followed, and their work is counted.
 
 Work is counted by the native core (`constrained/_core/work.hpp`), not timed, so the same constraint is refused on every
 machine. Must not know: grammars, models, samplers.

@@ -92,7 +92,7 @@ def dead_end_error(attempts: int, constraint: Any = None) -> BudgetExhausted:
         f"the texts of all {attempts} attempts ran into dead ends: nothing that the constraint allows there is "
         "possible for the model",
         [
-            Problem(predicate.name, "accepts beginnings that it lets nobody complete")
+            Problem(predicate.name, "accepts prefixes that have no valid completion")
             for predicate in getattr(constraint, "predicates", ())
         ],
         action="check that prefixes the constraint accepts can be completed; or sample at a temperature",

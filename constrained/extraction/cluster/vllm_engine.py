@@ -14,7 +14,7 @@ import math
 import os
 from typing import Any
 
-from constrained.automaton.offered import offer
+from constrained.automaton.registry import register
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.cut import locate_cut, truncated_error
 from constrained.decoding.request_runner import BatchedRequest, RequestEngine, RequestRunner
@@ -206,7 +206,7 @@ class VllmRunner(RequestRunner):
             **sampling,
             max_tokens=request.limit + self._margin + 1,
             detokenize=False,
-            structured_outputs=StructuredOutputsParams(grammar=offer(automaton)),
+            structured_outputs=StructuredOutputsParams(grammar=register(automaton)),
         )
         self._model.engine.add_request(name, TokensPrompt(prompt_token_ids=list(request.prompt)), params)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from constrained.automaton import compile
-from constrained.automaton.offered import offered
+from constrained.automaton.registry import lookup
 from constrained.errors import VocabularyError
 from constrained.integrations.engines.request_constraint import request_constraint
 from constrained.lru_cache import LRUCache
@@ -62,7 +62,7 @@ class Automata:
             VocabularyError: no token ends the sequence.
         """
         vocabulary = self._with_stop_ids(stop_ids)
-        ready = offered(given)
+        ready = lookup(given)
         if ready is not None and ready.vocabulary == vocabulary:
             return ready
         constraint = request_constraint(given)

@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from constrained.automaton import compile
-from constrained.automaton.offered import offered
+from constrained.automaton.registry import lookup
 from constrained.constraint import ebnf, json_schema, lark
 from constrained.errors import ConstrainedError, ConstraintTooLarge, InvalidConstraint
 from constrained.integrations.engines.request_constraint import request_constraint
@@ -57,7 +57,7 @@ class Trial:
         Raises:
             ConstrainedError: the constraint cannot be enforced, or is not compiled within the limits.
         """
-        ready = offered(given)
+        ready = lookup(given)
         if ready is not None:
             return ready.shortest_completion(ready.start)
         text = self._text(given)

@@ -1,4 +1,4 @@
-"""Automata that an engine in this process is given by name: requests of others cannot name what was not offered."""
+"""Automata that an engine in this process is given by name: requests of others cannot name what was not registered."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from constrained.automaton import compile
-from constrained.automaton.offered import offer
+from constrained.automaton.registry import register
 from constrained.constraint import regex
 from constrained.errors import ConstraintError
 from constrained.integrations.engines.automata import Automata
@@ -16,10 +16,10 @@ from constrained.integrations.vllm.settings import VllmSettings
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
 
-def test_an_offered_automaton_is_used_as_it_is_and_nothing_else_is() -> None:
+def test_a_registered_automaton_is_used_as_it_is_and_nothing_else_is() -> None:
     vocabulary = small_bpe_vocabulary()
     automaton = compile(regex("[ab]{3}"), vocabulary)
-    automata, given = Automata(vocabulary, VllmSettings()), {"grammar": offer(automaton)}
+    automata, given = Automata(vocabulary, VllmSettings()), {"grammar": register(automaton)}
     trial = Trial(vocabulary, VllmSettings())
     try:
         assert automata.compile(given) is automaton
