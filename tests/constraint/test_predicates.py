@@ -570,7 +570,7 @@ def test_a_predicate_that_lies_is_named_when_the_budget_is_spent(temperature):
     generator = constrained.Generator(
         model, regex("[abc]+") & predicate(prefix_ok=hopeful, complete_ok=never)
     )
-    with pytest.raises(BudgetExhausted, match=r"hopeful and .*never\s+accepts beginnings") as error:
+    with pytest.raises(BudgetExhausted, match=r"hopeful and .*never\s+accepts prefixes") as error:
         generator("", seed=1, temperature=temperature, max_tokens=4)
     assert error.value.diagnostics["accepted"] == 0
 
