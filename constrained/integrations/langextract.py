@@ -56,9 +56,9 @@ class ExtractionSchema(BaseSchema):
         """The schema of the classes and attributes that the examples have; attributes may be left out."""
         classes: dict[str, dict[str, set[type]]] = {}
         for example in examples_data:
-            for one in example.extractions:
-                attributes = classes.setdefault(one.extraction_class, {})
-                for name, value in (one.attributes or {}).items():
+            for extraction in example.extractions:
+                attributes = classes.setdefault(extraction.extraction_class, {})
+                for name, value in (extraction.attributes or {}).items():
                     attributes.setdefault(name, set()).add(type(value))
         items = [_class_schema(name, kinds, attribute_suffix) for name, kinds in classes.items()]
         listed: dict[str, Any] = {"type": "array", "items": {"anyOf": items} if items else {"type": "object"}}
@@ -174,11 +174,11 @@ class ConstrainedLanguageModel(BaseLanguageModel):
     def _answer_constraint(self, prompt: str) -> Constraint:
         """The constraint on the answer to a prompt."""
         assert isinstance(self.schema, ExtractionSchema)
-        found = json_schema(self.schema.schema_dict, max_digits=MAX_DIGITS)
-        if not found.needs_document:
-            return found
+        constraint = json_schema(self.schema.schema_dict, max_digits=MAX_DIGITS)
+        if not constraint.needs_document:
+            return constraint
         text = prompt.rpartition(_ANSWER)[0].rpartition(_QUESTION)[2]
-        return found.bind(text) if self._grounded and text else found.without_document()
+        return constraint.bind(text) if self._grounded and text else constraint.without_document()
 
 
 _CALL = ("max_tokens", "temperature", "top_k", "top_p", "min_p", "seed")

@@ -66,8 +66,8 @@ def tree_attention(
     if window < 0:
         raise checks.InvalidTensor("window", f"is {window}, not 0 or more")
     compute = _operator if torch.compiler.is_compiling() else _compute
-    found: torch.Tensor = compute(queries, keys, values, lengths, words, depths, scale, window)
-    return found
+    output: torch.Tensor = compute(queries, keys, values, lengths, words, depths, scale, window)
+    return output
 
 
 def _compute(
@@ -130,5 +130,5 @@ def tree_attention_torch(
     shares = scores.masked_fill(~seen[:, None, None], -torch.inf).softmax(dim=-1).flatten(2, 3)
     # What is not read may be anything, and 0 times NaN is NaN.
     read = (node < nodes)[:, None, :, None]
-    found = shares @ values.to(torch.float32).masked_fill(~read, 0.0)
-    return found.view(slots, heads, nodes, size).transpose(1, 2).to(queries.dtype).contiguous()
+    output = shares @ values.to(torch.float32).masked_fill(~read, 0.0)
+    return output.view(slots, heads, nodes, size).transpose(1, 2).to(queries.dtype).contiguous()

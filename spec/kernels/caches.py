@@ -133,8 +133,8 @@ def compact_kv_torch(caches: Sequence[torch.Tensor], source: torch.Tensor, start
 
 
 def copy_kv_torch(
-    theirs: Sequence[torch.Tensor],
-    mine: Sequence[torch.Tensor],
+    sources: Sequence[torch.Tensor],
+    targets: Sequence[torch.Tensor],
     source: int,
     target: int,
     count: int,
@@ -142,5 +142,5 @@ def copy_kv_torch(
     same: bool = False,
 ) -> None:
     """`LayerCaches.copy_from` in torch, one cache after another."""
-    for old, new in zip(theirs, mine, strict=True):
+    for old, new in zip(sources, targets, strict=True):
         new[target : target + count, :, :rows] = old[source : source + (1 if same else count), :, :rows]

@@ -29,13 +29,13 @@ class ApiCheck:
         """The object at a place; None, and a problem, if there is none."""
         module, _, path = place.partition(":")
         try:
-            found: Any = importlib.import_module(module)
+            attribute: Any = importlib.import_module(module)
             for name in filter(None, path.split(".")):
-                found = getattr(found, name)
+                attribute = getattr(attribute, name)
         except (ImportError, AttributeError) as error:
             self.problems.append(Problem(place, f"does not exist: {error}"))
             return None
-        return found
+        return attribute
 
     def parameters(self, expected: Mapping[str, tuple[str, ...]]) -> None:
         """Functions must have these first parameters."""
@@ -49,24 +49,24 @@ class ApiCheck:
 
     def same(self, place: str, expected: Any) -> None:
         """A place must hold this object."""
-        found = self.find(place)
-        if None not in (found, expected) and found is not expected:
-            self.problems.append(Problem(place, "is another class", repr(found)))
+        attribute = self.find(place)
+        if None not in (attribute, expected) and attribute is not expected:
+            self.problems.append(Problem(place, "is another class", repr(attribute)))
 
-    def fields(self, place: str, found: set[str], expected: set[str]) -> None:
+    def fields(self, place: str, fields: set[str], expected: set[str]) -> None:
         """What an object at a place consists of must be exactly what is known."""
-        if found != expected:
-            self.problems.append(Problem(place, "has other fields", sorted(found ^ expected)))
+        if fields != expected:
+            self.problems.append(Problem(place, "has other fields", sorted(fields ^ expected)))
 
-    def attributes(self, place: str, found: Any, expected: Iterable[str]) -> None:
+    def attributes(self, place: str, instance: Any, expected: Iterable[str]) -> None:
         """An object of the class at a place must have these attributes."""
-        if missing := [name for name in expected if not hasattr(found, name)]:
+        if missing := [name for name in expected if not hasattr(instance, name)]:
             self.problems.append(Problem(place, "lacks attributes", missing))
 
     def one_of(self, place: str, expected: tuple[str, ...]) -> None:
         """The object at a place must have one of these attributes, whose name differs between versions."""
-        found = self.find(place)
-        if found is not None and not any(hasattr(found, name) for name in expected):
+        attribute = self.find(place)
+        if attribute is not None and not any(hasattr(attribute, name) for name in expected):
             self.problems.append(Problem(place, "has none of the attributes", list(expected)))
 
     def finish(self, engine: str, module: str, action: str) -> None:

@@ -120,7 +120,7 @@ def check_nesting(text: str) -> None:
         ConstraintTooLarge: arrays and objects are nested too deeply.
     """
     brackets = _NO_BRACKETS.sub("", text)
-    depth = max(accumulate((1 if one in "[{" else -1 for one in brackets), initial=0))
+    depth = max(accumulate((1 if bracket in "[{" else -1 for bracket in brackets), initial=0))
     if depth > _MAX_NESTING:
         raise ConstraintTooLarge(
             f"the constraint is nested too deeply: {depth} levels, and the limit is {_MAX_NESTING}",

@@ -151,7 +151,9 @@ class ChatConstrained(BaseChatModel):
         """What decides about an answer; LangChain's caches keep answers by it."""
         others = ("stop", "format", "closed", "max_digits", "describe", "template", "thinking", "options")
         named = {name: getattr(self, name) for name in _SETTINGS}
-        own = {f"own_{name}": repr(getattr(self, name)) for name in (*others, *_COUNTS)}  # "stop" is that of the call
+        own = {
+            f"own_{name}": repr(getattr(self, name)) for name in (*others, *_COUNTS)
+        }  # "stop" is that of the call
         model = self.model if isinstance(self.model, str | None) else f"{self.model_name} {id(self.model)}"
         return {"model": model or "bundled", "sampler": repr(self.sampler), **named, **own}
 
@@ -215,8 +217,8 @@ class ChatConstrained(BaseChatModel):
         request = self._request(messages, stop, kwargs)
         outputs = request.outputs()
         messages_written = [
-            self._message(output, request, kwargs, one.logprobs(output))
-            for one, output in zip(request.completions, outputs, strict=True)
+            self._message(output, request, kwargs, completion.logprobs(output))
+            for completion, output in zip(request.completions, outputs, strict=True)
         ]
         used = {
             "prompt_tokens": outputs[0].stats.prompt_tokens,
@@ -259,8 +261,8 @@ class ChatConstrained(BaseChatModel):
     def _combine_llm_outputs(self, llm_outputs: list[dict[str, Any] | None]) -> dict[str, Any]:
         """The usage of all calls of a batch."""
         total: Counter[str] = Counter()
-        for one in llm_outputs:
-            total.update((one or {}).get("token_usage", {}))
+        for usage in llm_outputs:
+            total.update((usage or {}).get("token_usage", {}))
         return {"token_usage": dict(total), "model_name": self.model_name}
 
     async def _agenerate(
@@ -284,7 +286,7 @@ class ChatConstrained(BaseChatModel):
     ) -> list[AIMessage]:
         """As `Runnable.batch`; all inputs are in one batch, `max_concurrency` of them if that is set, else 64."""
         configs = get_config_list(config, len(inputs)) if inputs else []
-        configs = [{"max_concurrency": min(len(inputs), MAX_ROWS), **_given(one)} for one in configs]
+        configs = [{"max_concurrency": min(len(inputs), MAX_ROWS), **_given(config)} for config in configs]
         return super().batch(inputs, configs, return_exceptions=return_exceptions, **kwargs)
 
     def _stream(
@@ -297,10 +299,10 @@ class ChatConstrained(BaseChatModel):
         request = self._request(messages, stop, kwargs)
         if len(request.completions) > 1:
             raise InvalidArgument("n is more than 1 in a stream", action="call generate, or leave n out")
-        (one,) = request.completions
+        (completion,) = request.completions
         reader = request.replies.parser()
         output: Output | None = None
-        for chunk in request.chunks(one):
+        for chunk in request.chunks(completion):
             output = chunk.output
             pieces = reader.feed(chunk.delta)
             if output is not None:
@@ -314,7 +316,10 @@ class ChatConstrained(BaseChatModel):
         last = AIMessageChunk(
             content="",
             usage_metadata=token_usage(output),
-            response_metadata={**self._metadata(output, request.replies, kwargs), **one.logprobs(output)},
+            response_metadata={
+                **self._metadata(output, request.replies, kwargs),
+                **completion.logprobs(output),
+            },
             chunk_position="last",
         )
         yield ChatGenerationChunk(message=last)
@@ -402,7 +407,7 @@ class ChatConstrained(BaseChatModel):
     ) -> int:
         """Tokens of the prompt that these messages make."""
         request = self._request(
-            messages, None, {"tools": [convert_to_openai_tool(one) for one in tools or ()]}
+            messages, None, {"tools": [convert_to_openai_tool(tool) for tool in tools or ()]}
         )
         return len(request.completions[0].generator.model.encode(request.prompt))
 
@@ -437,7 +442,9 @@ class ChatConstrained(BaseChatModel):
         """
         converted = [convert_to_openai_tool(tool, strict=strict) for tool in tools]
         plain = plain_names(converted)
-        known = [one for tool in renamed(converted, plain) for one in parse_tools([tool], closed=self.closed)]
+        known = [
+            parsed for tool in renamed(converted, plain) for parsed in parse_tools([tool], closed=self.closed)
+        ]
         if tool_choice:
             parse_tool_choice(renamed(tool_choice, plain), known)
             kwargs["tool_choice"] = tool_choice

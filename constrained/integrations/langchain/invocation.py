@@ -39,9 +39,9 @@ def completions_of(generator: Generator, count: int | None, top: int | None) -> 
     completions = []
     for i in range(count or 1):
         recorder = RecordingSampler(generator.sampler, generator.model.vocabulary, top)
-        one = copy.copy(generator)
-        one.sampler = recorder
-        completions.append(ChatCompletion(one, i, recorder))
+        own_generator = copy.copy(generator)
+        own_generator.sampler = recorder
+        completions.append(ChatCompletion(own_generator, i, recorder))
     return completions
 
 
@@ -94,24 +94,27 @@ class ChatInvocation(NamedTuple):
             if settings["seed"] is None:  # one for all, so that their numbers tell the completions apart
                 settings["seed"] = make_noise(None, 0, greedy=not settings["temperature"]).seed
             requests = [
-                (one.generator, one.generator._request(self.prompt, sequence=one.sequence, **settings))
-                for one in self.completions
+                (
+                    completion.generator,
+                    completion.generator._request(self.prompt, sequence=completion.sequence, **settings),
+                )
+                for completion in self.completions
             ]
             return BackgroundRunner.of(generator).run(requests, self.deadline)
         outputs = []
-        for one in self.completions:
-            *_, last = self.chunks(one)
+        for completion in self.completions:
+            *_, last = self.chunks(completion)
             assert last.output is not None, "a stream ended without its output"
             outputs.append(last.output)
         return outputs
 
-    def chunks(self, one: ChatCompletion) -> Iterator[Chunk]:
+    def chunks(self, completion: ChatCompletion) -> Iterator[Chunk]:
         """Generates a completion.
 
         Raises:
             TimeoutError: the deadline has passed.
         """
-        for chunk in one.generator.stream(self.prompt, sequence=one.sequence, **self.settings):
+        for chunk in completion.generator.stream(self.prompt, sequence=completion.sequence, **self.settings):
             yield chunk
             if chunk.output is None and self.deadline is not None and time.monotonic() > self.deadline:
                 raise TimeoutError("the model took longer than the timeout of this chat model")

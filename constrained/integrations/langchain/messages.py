@@ -43,8 +43,11 @@ def with_plain_calls(chat: list[dict[str, Any]], plain: Mapping[str, str]) -> li
     if not plain:
         return chat
     return [
-        {key: renamed(value, plain) if key in ("tool_calls", "name") else value for key, value in one.items()}
-        for one in chat
+        {
+            key: renamed(value, plain) if key in ("tool_calls", "name") else value
+            for key, value in message.items()
+        }
+        for message in chat
     ]
 
 

@@ -85,15 +85,15 @@ def structured_output(
         raise InvalidArgument("no schema was given", action="pass a pydantic model, a TypedDict or a dict")
     if isinstance(schema, Mapping):
         schema, strict = _unwrapped(schema, strict)
-    made = _TypeReader.of(schema)
+    reader = _TypeReader.of(schema)
     kind = schema if isinstance(schema, type) and is_basemodel_subclass(schema) else None
     tracing = {
         "kwargs": {"method": method, "strict": strict},
-        "schema": schema if made is None else made.schema,
+        "schema": schema if reader is None else reader.schema,
     }
     parser: Runnable[Any, Any]
     if method == "function_calling":
-        tool = schema if made is None else made.tool
+        tool = schema if reader is None else reader.tool
         name = convert_to_openai_tool(tool)["function"]["name"]
         chat = chat_model.bind_tools(
             [tool],
@@ -109,7 +109,7 @@ def structured_output(
             else JsonOutputKeyToolsParser(key_name=name, first_tool_only=True)
         )
     else:
-        wanted = schema if made is None else made.schema
+        wanted = schema if reader is None else reader.schema
         response_format = (
             {"type": "json_object"}
             if schema is None
@@ -118,8 +118,8 @@ def structured_output(
         content_constraint(response_format, closed=closed)  # raises now if the schema cannot be enforced
         chat = chat_model.bind(response_format=response_format, ls_structured_output_format=tracing, **kwargs)
         parser = JsonOutputParser() if kind is None else PydanticOutputParser(pydantic_object=kind)
-    if made is not None:
-        parser = parser | made.value if method == "function_calling" else RunnableLambda(made.read)
+    if reader is not None:
+        parser = parser | reader.value if method == "function_calling" else RunnableLambda(reader.read)
     parser = RunnableGenerator(_whole, _awhole) | parser
     if not include_raw:
         return chat | parser

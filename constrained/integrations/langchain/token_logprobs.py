@@ -58,9 +58,9 @@ class RecordingSampler(TokenSampler):
         if draw.token is not None and draw.token not in self._vocabulary.eos_ids:
             logs = position.log_probs
             likely = np.argsort(-logs, kind="stable")[: self._top] if self._top else ()
-            one = self._shown(draw.token, logs[draw.token])
+            entry = self._shown(draw.token, logs[draw.token])
             top = [self._shown(int(token), logs[token]) for token in likely]
-            self._tokens[position.position_id] = {**one, "top_logprobs": top}
+            self._tokens[position.position_id] = {**entry, "top_logprobs": top}
         return draw
 
     def content(self, count: int) -> dict[str, Any]:

@@ -99,19 +99,19 @@ class BatchWriter:
         completions = [""] * len(batch)
         free: list[tuple[int, TokenSequence]] = []
         bound: list[tuple[int, TokenSequence, Constraint]] = []
-        for place, one in enumerate(batch):
-            if one.schema is None:
-                free.append((place, self._new_sequence(one, self._free, Local())))
+        for place, request in enumerate(batch):
+            if request.schema is None:
+                free.append((place, self._new_sequence(request, self._free, Local())))
                 self.tally.free += 1
                 continue
             try:
                 constraint, automaton = compile_cached(
-                    json_schema(one.schema, **self._options), self._model.vocabulary
+                    json_schema(request.schema, **self._options), self._model.vocabulary
                 )
                 if isinstance(self._sampler, TokenSampler) and self._speculation is None:
-                    bound.append((place, self._new_sequence(one, automaton, self._sampler), constraint))
+                    bound.append((place, self._new_sequence(request, automaton, self._sampler), constraint))
                 else:
-                    completions[place] = self._single(one, constraint)
+                    completions[place] = self._single(request, constraint)
                     self.tally.constrained += 1
             except _REFUSALS as error:
                 self._refuse(error)
@@ -143,33 +143,37 @@ class BatchWriter:
         """The automaton of all UTF-8 strings."""
         return compile_cached(reply_constraint(), self._model.vocabulary)[1]
 
-    def _ids(self, one: EvalRequest) -> list[int]:
+    def _ids(self, request: EvalRequest) -> list[int]:
         """The token ids of the prompt, truncated from the left so that the completion fits into the context."""
-        room = self._context - one.limit
+        room = self._context - request.limit
         if room < 1:
             raise InvalidArgument(
-                f"{one.limit} completion tokens leave no room for a prompt in a context of {self._context} tokens",
+                f"{request.limit} completion tokens leave no room for a prompt in a context of {self._context} tokens",
                 action="pass a lower max_gen_toks",
             )
-        return self._encode(one.prompt)[-room:]
+        return self._encode(request.prompt)[-room:]
 
-    def _new_sequence(self, one: EvalRequest, automaton: Automaton, sampler: Sampler) -> TokenSequence:
+    def _new_sequence(self, request: EvalRequest, automaton: Automaton, sampler: Sampler) -> TokenSequence:
         """The sequence of a request, before its first token.
 
         Raises:
             DoesNotFit: the shortest completion exceeds the token limit.
         """
-        ids = self._ids(one)
-        limit = limits.token_limit(self._model, automaton, len(ids), one.limit)
+        ids = self._ids(request)
+        limit = limits.token_limit(self._model, automaton, len(ids), request.limit)
         # The completion alone is wanted: the probability of an end that must come needs no forward pass.
-        rules = DecodingParams(automaton, sampler.warper(**one.settings), certain_ends=True)
-        return DecodingRequest(rules, ids, limit, self._seed, one.sequence).new_sequence()
+        rules = DecodingParams(automaton, sampler.warper(**request.settings), certain_ends=True)
+        return DecodingRequest(rules, ids, limit, self._seed, request.sequence).new_sequence()
 
-    def _single(self, one: EvalRequest, constraint: Constraint) -> str:
+    def _single(self, request: EvalRequest, constraint: Constraint) -> str:
         """The completion by a sampler that cannot be batched, or with speculation."""
         generator = Generator(self._model, constraint, sampler=self._sampler, speculation=self._speculation)
         output = generator(
-            self._ids(one), sequence=one.sequence, seed=self._seed, max_tokens=one.limit, **one.settings
+            self._ids(request),
+            sequence=request.sequence,
+            seed=self._seed,
+            max_tokens=request.limit,
+            **request.settings,
         )
         return output.text
 
@@ -178,14 +182,14 @@ class BatchWriter:
     ) -> None:
         """Decodes the sequences to their ends, or to the first stop string of each."""
         ends = {
-            id(sequence): [stop.encode() for stop in some]
-            for sequence, some in zip(sequences, stops or [()] * len(sequences), strict=True)
+            id(sequence): [stop.encode() for stop in strings]
+            for sequence, strings in zip(sequences, stops or [()] * len(sequences), strict=True)
         }
         by_warp: dict[LogitsWarper, list[TokenSequence]] = {}
         for sequence in sequences:
             by_warp.setdefault(sequence.params.warp, []).append(sequence)
-        for some in by_warp.values():
-            for sequence in decode_sequences(self._model, some, sampler):
+        for group in by_warp.values():
+            for sequence in decode_sequences(self._model, group, sampler):
                 if sequence.finish is None and (wanted := ends[id(sequence)]):
                     # A new stop string ends in the last token, and spans at most as many tokens as it has bytes.
                     last = self._model.vocabulary.decode(sequence.tokens[-max(map(len, wanted)) :])

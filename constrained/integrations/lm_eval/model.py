@@ -106,7 +106,7 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
         self.model = loaded
         self.tokenizer = loaded.tokenizer
         self.batch_size = AUTO_BATCH_SIZE if str(batch_size).startswith("auto") else int(batch_size or 1)
-        self.max_length = min((one for one in (max_length, loaded.context) if one), default=2048)
+        self.max_length = min((length for length in (max_length, loaded.context) if length), default=2048)
         self.max_gen_toks = int(max_gen_toks)
         self.tally = RequestTally()
         self._speculation = speculation

@@ -101,8 +101,8 @@ def check() -> None:
             names.attributes(place, kind(), attributes)
     place = "sglang.srt.constrained.reasoner_grammar_backend:ReasonerGrammarObject"
     if (kind := names.find(place)) is not None:
-        made = kind(None, (0,))
-        names.attributes(place, made, ("grammar", "reasoning_in_grammar", "_thinking_match_history"))
+        grammar = kind(None, (0,))
+        names.attributes(place, grammar, ("grammar", "reasoning_in_grammar", "_thinking_match_history"))
     names.finish(
         "SGLang", "sglang", f"use another --grammar-backend than {NAME}, or install another version of either"
     )

@@ -33,9 +33,9 @@ class ConstraintText(str):
 
     def __new__(cls, text: str, stop_ids: Iterable[int] = ()) -> ConstraintText:
         """A text that differs from the same text with other stop ids."""
-        made = super().__new__(cls, text)
-        made.stop_ids = frozenset(stop_ids)
-        return made
+        key = super().__new__(cls, text)
+        key.stop_ids = frozenset(stop_ids)
+        return key
 
     def __eq__(self, other: object) -> bool:
         return super().__eq__(other) and self.stop_ids == stop_ids_of(other)
@@ -87,16 +87,16 @@ def _ready(requests: list[Any], manager: Any) -> None:
 
 def _agree(manager: Any, requests: list[Any]) -> None:
     """What one rank refuses, all refuse: one may reach its time limit where another one does not."""
-    mine = {
+    own_messages = {
         request.rid: request.to_finish.message
         for request in requests
         if request.grammar is None and request.to_finish is not None
     }
     all_ranks: list[dict[str, str]] = [{}] * manager.grammar_sync_size
-    torch.distributed.all_gather_object(all_ranks, mine, group=manager.grammar_sync_group)
-    refused = {rid: message for one in all_ranks for rid, message in one.items()}
+    torch.distributed.all_gather_object(all_ranks, own_messages, group=manager.grammar_sync_group)
+    refused = {rid: message for messages in all_ranks for rid, message in messages.items()}
     for request in requests:
-        if request.rid in refused and request.rid not in mine:
+        if request.rid in refused and request.rid not in own_messages:
             message = refused[request.rid]
             manager.grammar_backend.set_cache(request.grammar_key, InvalidGrammarObject(message))
             request.set_finish_with_abort(message)

@@ -200,12 +200,12 @@ def _refuse(
         and value not in (None, False, *_NEUTRAL.get(name, ()))
     ]
     problems += [
-        Problem(type(one).__name__, "is not run")
-        for one, own in [
+        Problem(type(criterion).__name__, "is not run")
+        for criterion, own in [
             *((processor, _OWN_PROCESSORS) for processor in processors),
             *((criterion, _OWN_CRITERIA) for criterion in criteria),
         ]
-        if type(one).__name__ not in own and not _implied(type(one).__name__, problems)
+        if type(criterion).__name__ not in own and not _implied(type(criterion).__name__, problems)
     ]
     problems += [
         Problem(name, "contains tokens already, and decode uses its own cache")

@@ -73,7 +73,7 @@ class ConstraintLogitsProcessor(LogitsProcessor):
         several = constraint if isinstance(constraint, list | tuple) else [constraint]
         if not several:
             raise InvalidArgument("a constraint is missing", action="pass one, or one for each prompt")
-        automata = [compile_cached(one, self.vocabulary)[1] for one in several]
+        automata = [compile_cached(constraint, self.vocabulary)[1] for constraint in several]
         self.max_tokens = max_tokens
         for automaton in automata:
             needed = automaton.shortest_completion(automaton.start)

@@ -134,16 +134,16 @@ class VllmManager(StructuredOutputManager):
 
     def accept_tokens(self, request: Any, new_token_ids: list[int]) -> bool:
         """Appends the tokens that a request got; False if one of them is not allowed."""
-        asked = request.structured_output_request
-        if self._plain and asked is not None and new_token_ids:
-            asked.reasoning_ended = True  # as vLLM notes where there is none
-            return bool(asked.grammar.accept_tokens(request.request_id, new_token_ids))
+        structured_request = request.structured_output_request
+        if self._plain and structured_request is not None and new_token_ids:
+            structured_request.reasoning_ended = True  # as vLLM notes where there is none
+            return bool(structured_request.grammar.accept_tokens(request.request_id, new_token_ids))
         if self.drafts is None or not request.use_structured_output or not new_token_ids:
             return bool(super().accept_tokens(request, new_token_ids))
-        grammar = asked.grammar
+        grammar = structured_request.grammar
         before = grammar.accepted
         accepted = bool(super().accept_tokens(request, new_token_ids))
-        if asked.reasoning_ended:
+        if structured_request.reasoning_ended:
             self._commit(request, grammar, new_token_ids[len(new_token_ids) - grammar.accepted + before :])
         return accepted
 

@@ -73,15 +73,15 @@ def _copy_kv(
     """One program for a cache, a request, a head and some rows."""
     request = tl.program_id(0) // heads
     head = (tl.program_id(0) % heads).to(tl.int64)
-    mine = tl.load(addresses + tl.program_id(1)).to(like.dtype)
-    mine += (first_written + request).to(tl.int64) * request_stride + head * head_stride
+    target = tl.load(addresses + tl.program_id(1)).to(like.dtype)
+    target += (first_written + request).to(tl.int64) * request_stride + head * head_stride
     other = tl.load(other_addresses + tl.program_id(1)).to(like.dtype)
     other += (first_read + request * step).to(tl.int64) * other_request + head * other_head
     row = (tl.program_id(2) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
     column = tl.arange(0, COLUMNS)
     held = (row < rows)[:, None] & (column < size)[None, :]
     copied = tl.load(other + row[:, None] * other_length + column[None, :], mask=held)
-    tl.store(mine + row[:, None] * length_stride + column[None, :], copied, mask=held)
+    tl.store(target + row[:, None] * length_stride + column[None, :], copied, mask=held)
 
 
 class AddressedCaches:
