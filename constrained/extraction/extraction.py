@@ -87,7 +87,8 @@ class Extraction(Generic[ValueT]):
             pointer in that part's value.
         merged: JSON text and value of a document that was read in parts.
         failed: the parts without a value, in whose place the others were merged.
-        first_pass: what the model wrote before the value: the draft (``draft_first=True``), or the reasoning (``thinking=``).
+        first_pass: what the model wrote before the value: the draft (``draft_first=True``), or the reasoning (``thinking=``); None
+            without these, and for a document that was read in parts.
     """
 
     # Generator and prompt of `output`, or of each part, for `fields`.

@@ -6,6 +6,7 @@ of it here, too.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator as Coroutine
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,13 +19,14 @@ from constrained.decoding import Generator, limits
 from constrained.decoding.output import Output
 from constrained.decoding.request_runner import BatchedRequest
 from constrained.errors import ConstrainedError, InvalidArgument
+from constrained.extraction.prompt import answer_request
 from constrained.models import Prompt
 from constrained.prompting.chat_template import encode_chat
 from constrained.prompting.ids import is_chat
 from constrained.sampling import Local
 
 DRAFT_REQUEST = "Write this answer again as JSON only, of the type above."
-"""What follows a draft in the chat."""
+"""What follows a draft in the chat, where the value is JSON."""
 
 
 class FirstText(NamedTuple):
@@ -58,6 +60,10 @@ class FirstPass:
             InvalidArgument: the chat template of the model shows no reasoning, or `thinking` is out of range.
         """
         self.thinking = thinking
+        wanted = after.constraint
+        self._asked = (
+            DRAFT_REQUEST if wanted.is_json else f"Write this answer again. {answer_request(wanted)}"
+        )
         frame = replace(detect_reply_frame(after.model, thinking=thinking is not None), close="")
         reply = reply_constraint(content=None if thinking is None else regex(""), frame=frame)
         self.generator: Generator[Any] = Generator(
@@ -106,8 +112,8 @@ class FirstPass:
             ConstrainedError: as the call of `Generator`.
         """
         request = self._request(prompt, settings, 0)
-        (answer,) = self.generator._written([request], 0.0)
-        return self._text(prompt, request.prompt, self.generator._output(answer))
+        output = self.generator._decode(request, time.perf_counter())
+        return self._text(prompt, request.prompt, output)
 
     def _request(self, prompt: Prompt, settings: Mapping[str, Any], sequence: int) -> Any:
         if not is_chat(prompt):
@@ -129,6 +135,6 @@ class FirstPass:
         draft = output.value.content
         asked = [
             {"role": "assistant", "content": draft},
-            {"role": "user", "content": DRAFT_REQUEST},
+            {"role": "user", "content": self._asked},
         ]
         return FirstText([*prompt, *asked], draft)

@@ -54,6 +54,15 @@ def test_a_draft_is_free_and_the_constrained_pass_reads_it() -> None:
     assert request == {"role": "user", "content": DRAFT_REQUEST}
 
 
+def test_a_draft_of_a_choice_is_followed_by_the_choices() -> None:
+    model = ScriptedModel(
+        byte_vocabulary(), lambda prompt: "no" if "Write this answer again" in prompt else "I think no."
+    )
+    result = Extractor(model, choice(["yes", "no"]), draft_first=True)(TEXT)
+    assert (result.value, result.first_pass) == ("no", "I think no.")
+    assert '"yes" | "no"' in result._requests[0][1][-1]["content"]  # type: ignore[index]
+
+
 def test_without_it_nothing_is_written_first() -> None:
     result = Extractor(drafting(ANSWER, "{}"), Person)(TEXT)
     assert (result.value, result.first_pass) == (Person("Ana", 1987), None)
