@@ -23,12 +23,12 @@ std::shared_ptr<AutomatonView> automaton_view(nb::capsule table, std::shared_ptr
     if (std::string_view(table.name()) != kAutomatonTable) {
         throw nb::value_error("the automaton table has another version");
     }
-    const auto* found = static_cast<const AutomatonTable*>(table.data());
+    const auto* functions = static_cast<const AutomatonTable*>(table.data());
     std::shared_ptr<void> owner(new nb::object(std::move(table)), [](void* object) {
         const native::AcquiredGil acquired;
         delete static_cast<nb::object*>(object);
     });
-    return std::make_shared<AutomatonView>(*found, std::move(owner), std::move(retokenizer));
+    return std::make_shared<AutomatonView>(*functions, std::move(owner), std::move(retokenizer));
 }
 
 void check(const Retokenizer& retokenizer, const std::vector<uint32_t>& tokens) {

@@ -27,9 +27,9 @@ uint32_t byte_class(char byte) {
 }
 
 uint32_t length_class(size_t length) {
-    uint32_t found = 0;
-    for (; length; length >>= 1) ++found;
-    return std::min(found, 7u);
+    uint32_t digits = 0;
+    for (; length; length >>= 1) ++digits;
+    return std::min(digits, 7u);
 }
 
 LayoutReader LayoutReader::at(const DraftContext& context) {
@@ -199,22 +199,22 @@ void AutomatonView::walk(Walk walk, const Layout& layout, bool is_json, std::vec
 void propose_forced(AutomatonView& automaton, const DraftContext& context, const Layout& layout, bool is_json, Following following, DraftTokens& out) {
     const Retokenizer& retokenizer = automaton.retokenizer();
     const size_t begin = out.size();
-    for (const Continuation& one : automaton.continuations(context, layout, is_json)) {
-        const auto token = retokenizer.next(context.text.view(), one.text);
+    for (const Continuation& continuation : automaton.continuations(context, layout, is_json)) {
+        const auto token = retokenizer.next(context.text.view(), continuation.text);
         if (!token) continue;
         const auto known = [&](const DraftToken& draft_token) { return draft_token.token == token->token; };
         if (std::any_of(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end(), known)) continue;
         const std::string_view bytes = retokenizer.token(token->token);
-        if (bytes.size() <= one.forced) {
+        if (bytes.size() <= continuation.forced) {
             out.push_back({token->token, token->certain ? 0.99 : 0.5, token->certain ? 1u : 0u});
             continue;
         }
         const auto last = std::find_if_not(bytes.rbegin(), bytes.rend(), is_space);
         const size_t closing = last == bytes.rend() ? std::string_view::npos : std::string_view(",}]\":").find(*last);
         constexpr double kPriors[] = {0.5, 0.9, 0.1, 0.3, 0.4};
-        double prior = one.choice > Continuation::kLiteral ? 1.0 / (one.choice - Continuation::kLiteral) : kPriors[one.choice];
-        uint32_t kind = one.choice * 8 + static_cast<uint32_t>(closing == std::string_view::npos ? 5 : closing);
-        const bool ends = one.choice == Continuation::kStringEnd || one.choice == Continuation::kNumberEnd;
+        double prior = continuation.choice > Continuation::kLiteral ? 1.0 / (continuation.choice - Continuation::kLiteral) : kPriors[continuation.choice];
+        uint32_t kind = continuation.choice * 8 + static_cast<uint32_t>(closing == std::string_view::npos ? 5 : closing);
+        const bool ends = continuation.choice == Continuation::kStringEnd || continuation.choice == Continuation::kNumberEnd;
         if (ends && following != Following::kUnknown) {
             constexpr double kEnds[] = {0.0, 0.02, 0.2, 0.4, 0.1};
             prior = kEnds[static_cast<uint32_t>(following)];

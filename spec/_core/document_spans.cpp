@@ -50,9 +50,9 @@ void ValueShapes::learn(uint64_t name, uint32_t shape) {
 
 DocumentSpans::DocumentSpans(std::string text) {
     if (text.size() > kDocument) text.erase(0, text.size() - kDocument);
-    auto made = std::make_shared<Document>();
-    made->text = std::move(text);
-    const std::string_view whole = made->text;
+    auto document = std::make_shared<Document>();
+    document->text = std::move(text);
+    const std::string_view whole = document->text;
     std::unordered_map<std::string_view, size_t> known;
     for (size_t at = 0; at < whole.size();) {
         const size_t end = span_end(whole, at);
@@ -61,23 +61,23 @@ DocumentSpans::DocumentSpans(std::string text) {
             continue;
         }
         const std::string_view span = whole.substr(at, end - at);
-        const auto [place, fresh] = known.try_emplace(span, made->spans.size());
+        const auto [place, fresh] = known.try_emplace(span, document->spans.size());
         if (!fresh) {
-            ++made->spans[place->second].count;
-        } else if (made->spans.size() < kSpans) {
-            Span one{at, end, shape_of(span), 1, {}};
-            if (one.shape == 0 || one.shape == 2) {
-                one.number = span;
-                std::erase(one.number, ',');
+            ++document->spans[place->second].count;
+        } else if (document->spans.size() < kSpans) {
+            Span new_span{at, end, shape_of(span), 1, {}};
+            if (new_span.shape == 0 || new_span.shape == 2) {
+                new_span.number = span;
+                std::erase(new_span.number, ',');
             }
-            made->spans.push_back(std::move(one));
+            document->spans.push_back(std::move(new_span));
         } else {
             known.erase(place);
         }
         at = end;
     }
-    used_.assign(made->spans.size(), false);
-    document_ = std::move(made);
+    used_.assign(document->spans.size(), false);
+    document_ = std::move(document);
 }
 
 void DocumentSpans::propose(const Retokenizer& retokenizer, const ValueShapes& shapes, const DraftContext& context, const Layout& layout,
@@ -109,8 +109,8 @@ void DocumentSpans::propose(const Retokenizer& retokenizer, const ValueShapes& s
     const auto most = ranked.begin() + static_cast<std::ptrdiff_t>(std::min(kMost, ranked.size()));
     std::partial_sort(ranked.begin(), most, ranked.end());
     const size_t begin = out.size();
-    for (auto one = ranked.begin(); one != most; ++one) {
-        const Span& span = spans[one->second];
+    for (auto at = ranked.begin(); at != most; ++at) {
+        const Span& span = spans[at->second];
         std::string ahead = before;
         if (!path.quoted) {
             ahead += span.number;
@@ -125,8 +125,8 @@ void DocumentSpans::propose(const Retokenizer& retokenizer, const ValueShapes& s
         if (!token) continue;
         const auto known = [&](const DraftToken& draft_token) { return draft_token.token == token->token; };
         if (std::any_of(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end(), known)) continue;
-        const auto rank = static_cast<uint32_t>(one - ranked.begin());
-        const uint32_t kind = ((rank * 16 + one->first) * 2 + (total > 0)) * 2 + path.quoted;
+        const auto rank = static_cast<uint32_t>(at - ranked.begin());
+        const uint32_t kind = ((rank * 16 + at->first) * 2 + (total > 0)) * 2 + path.quoted;
         out.push_back({token->token, 0.1 / (rank + 1), kind});
     }
 }

@@ -61,16 +61,16 @@ int32_t Tree::add(int32_t parent_, uint32_t token_, uint32_t state_, double path
 
 int32_t Tree::child(int32_t node, int64_t token_) const {
     if (node < 0 || static_cast<size_t>(node) >= size()) return -1;
-    int32_t found = first_child[static_cast<size_t>(node)];
-    while (found >= 0 && token[static_cast<size_t>(found)] != token_) found = next_sibling[static_cast<size_t>(found)];
-    return found;
+    int32_t child = first_child[static_cast<size_t>(node)];
+    while (child >= 0 && token[static_cast<size_t>(child)] != token_) child = next_sibling[static_cast<size_t>(child)];
+    return child;
 }
 
 std::vector<int32_t> Tree::path(int32_t node) const {
-    std::vector<int32_t> found;
-    for (; node > 0 && static_cast<size_t>(node) < size(); node = parent[static_cast<size_t>(node)]) found.push_back(node);
-    std::reverse(found.begin(), found.end());
-    return found;
+    std::vector<int32_t> nodes;
+    for (; node > 0 && static_cast<size_t>(node) < size(); node = parent[static_cast<size_t>(node)]) nodes.push_back(node);
+    std::reverse(nodes.begin(), nodes.end());
+    return nodes;
 }
 
 Drafter::Drafter(std::shared_ptr<AutomatonView> automaton, std::shared_ptr<Memory> memory, std::shared_ptr<ConstraintMemory> constraint_memory,
@@ -228,10 +228,10 @@ std::shared_ptr<Tree> Drafter::draft(size_t max_nodes, size_t depth) {
         }
         const double share = tree.path_probability[node] / std::max(1.0, sum);
         for (size_t i = begin; i < candidates_.size(); ++i) {
-            const Candidate& one = candidates_[i];
+            const Candidate& candidate = candidates_[i];
             const double worth = share * worths[i - begin];
-            if (worth < kLeast || std::find(eos_ids_.begin(), eos_ids_.end(), one.token) != eos_ids_.end()) continue;
-            heap.push({worth, ++counted, static_cast<int32_t>(node), one.token, one.bits});
+            if (worth < kLeast || std::find(eos_ids_.begin(), eos_ids_.end(), candidate.token) != eos_ids_.end()) continue;
+            heap.push({worth, ++counted, static_cast<int32_t>(node), candidate.token, candidate.bits});
         }
     };
     if (depth) look(0);

@@ -51,7 +51,7 @@ void MemberNames::propose(const Retokenizer& retokenizer, const DraftContext& co
         if (layout.after[Layout::kColon] == ' ') ahead += ' ';
         const auto token = retokenizer.next(context.text.view(), ahead);
         if (!token) continue;
-        const auto known = [&](const DraftToken& one) { return one.token == token->token; };
+        const auto known = [&](const DraftToken& draft_token) { return draft_token.token == token->token; };
         if (std::any_of(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end(), known)) continue;
         const auto rank = static_cast<uint32_t>(std::min<size_t>(i - next, 7));
         const uint32_t inside = written.size() > 1;

@@ -34,9 +34,9 @@ void teach_slots(Memory& memory, const Retokenizer& retokenizer, uint32_t order,
         tokens.clear();
         append_tokens(retokenizer, opening + word, opening.size(), tokens);
         DraftContext context = begin;
-        for (const Placed& one : tokens) {
-            teach_slot(memory.slots, context, order, one.token, count);
-            context.read(one.token, retokenizer.token(one.token), true);
+        for (const Placed& placed : tokens) {
+            teach_slot(memory.slots, context, order, placed.token, count);
+            context.read(placed.token, retokenizer.token(placed.token), true);
             // Behind its container and behind a comma the opening does not say where the text stands.
             if (context.path.depth < begin.path.depth || (comma(context.path) && !comma(begin.path))) break;
         }

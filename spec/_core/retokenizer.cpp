@@ -52,9 +52,9 @@ size_t word_end(std::string_view s, size_t at) {
 }  // namespace
 
 std::vector<size_t> word_ends(std::string_view text) {
-    std::vector<size_t> found;
-    for (size_t at = 0; at < text.size(); found.push_back(at)) at = word_end(text, at);
-    return found;
+    std::vector<size_t> ends;
+    for (size_t at = 0; at < text.size(); ends.push_back(at)) at = word_end(text, at);
+    return ends;
 }
 
 Retokenizer::Retokenizer(std::string blob, std::vector<int64_t> offsets)
