@@ -23,12 +23,13 @@ from constrained.constraint.base import Constraint
 from constrained.constraint.coerce import as_constraint, fields
 from constrained.constraint.free_text import Section, ThinkingResult, after, tag, tags
 from constrained.constraint.grammar import ebnf, gbnf
-from constrained.constraint.json import Whitespace, json_schema, python_type
+from constrained.constraint.json import json_schema, python_type
 from constrained.constraint.lark_grammar import lark
 from constrained.constraint.predicate import PredicateConstraint, predicate
 from constrained.constraint.structural import structural_tag
 from constrained.constraint.substring import substring_of
 from constrained.constraint.text import choice, regex
+from constrained.grammars.json_schema.text.punctuation import Whitespace
 from constrained.grammars.types.span import Span
 
 __all__ = [

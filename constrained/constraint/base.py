@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from constrained.errors import Problem
     from constrained.grammars.ir import Grammar
-    from constrained.grammars.json_schema import KeywordReport
+    from constrained.grammars.json_schema import KeywordReport, SchemaOptions
     from constrained.grammars.notation.lark.captures import CaptureGrammar
 
 _SHOWN = 60
@@ -78,6 +78,13 @@ class Constraint:
     def local_schema(self) -> Any:
         """`schema` with each reference as a JSON Pointer into it, for those who read it: `constrained.grammars.json_schema.view`."""
         return self.schema
+
+    @property
+    def json_options(self) -> SchemaOptions:
+        """How JSON is written."""
+        from constrained.grammars.json_schema.options import SchemaOptions
+
+        return SchemaOptions()
 
     @property
     def grammar(self) -> Grammar:

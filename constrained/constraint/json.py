@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
@@ -19,19 +19,14 @@ from constrained.constraint.json_text import (
 )
 from constrained.constraint.optional_members import optional_members
 from constrained.errors import InvalidConstraint, Problem, RejectedValue
+from constrained.grammars.json_schema.options import PropertyOrder, SchemaOptions, UnsupportedKeywordPolicy
+from constrained.grammars.json_schema.text.punctuation import Whitespace
 
 if TYPE_CHECKING:
     from constrained.grammars.content import StringConstraint
     from constrained.grammars.ir import Grammar
     from constrained.grammars.json_schema import KeywordReport, LoweredSchema
     from constrained.grammars.types import TypeSpec
-
-Whitespace = Literal["bounded", "none", "any", "indent"]
-"""White space between JSON tokens: as `json.dumps` writes it, none, any, or exactly as with `indent=2`."""
-
-PropertyOrder = Literal["schema", "any"]
-"""Order of the members of an object: that of the schema, or any."""
-
 
 Dates = Literal["iso", "written"]
 """Texts of dates: ISO 8601 alone, or what people write, too."""
@@ -46,23 +41,22 @@ ONE_LINE = (", ", ": ")
 _MOST_SHARED = 20_000
 """Characters of the longest schema whose rules are kept for other constraints."""
 
-UnsupportedPolicy = Literal["refuse", "check"]
-"""Treatment of a keyword that cannot be enforced: an error, or validation of the finished value."""
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _JsonConstraint(Constraint):
     """JSON that satisfies a schema; the value is the result of `json.loads`.
 
-    `options` are the fields of `constrained.grammars.json_schema.SchemaOptions` that differ from their defaults, as JSON values;
     `embedded` are the constraints of strings by name, None where none may be named.
     """
 
     _text: str
-    whitespace: Whitespace
-    options: Mapping[str, Any]
+    options: SchemaOptions
     embedded: Mapping[str, StringConstraint] | None
     is_json = True
+
+    @property
+    def json_options(self) -> SchemaOptions:
+        return self.options
 
     @property
     def _inside(self) -> tuple[Constraint, ...]:
@@ -76,34 +70,33 @@ class _JsonConstraint(Constraint):
     def local_schema(self) -> Any:
         from constrained.grammars.json_schema.view import local_view
 
-        return local_view(self.schema, registry=self.options.get("registry"), draft=self.options.get("draft"))
+        return local_view(self.schema, registry=self.options.registry, draft=self.options.draft)
 
     @cached_property
     def key(self) -> str:
-        options = [json.dumps(self.options, sort_keys=True)] if self.options else []
-        if self.embedded is not None:
-            options.append(json.dumps({name: constraint.key for name, constraint in self.embedded.items()}))
-        return digest("json", self._text, self.whitespace, *options)
+        options = {one.name: getattr(self.options, one.name) for one in fields(self.options)}
+        embedded = None if self.embedded is None else {name: one.key for name, one in self.embedded.items()}
+        return digest("json", self._text, json.dumps([options, embedded], sort_keys=True))
 
     @property
     def shared_key(self) -> str | None:
-        once = self.embedded is not None or "source_text" in self.options or len(self._text) > _MOST_SHARED
+        once = (
+            self.embedded is not None
+            or self.options.source_text is not None
+            or len(self._text) > _MOST_SHARED
+        )
         return None if once else self.key
 
     @cached_property
     def _lowered(self) -> LoweredSchema:
-        from constrained.grammars.json_schema import SchemaOptions, lower_schema
+        from constrained.grammars.json_schema import lower_schema
 
         read = self.__dict__.pop("_read", None)
-        options = dict(self.options)
-        if "separators" in options:
-            options["separators"] = tuple(options["separators"])
         schema = json.loads(self._text) if read is None else read
+        contents = None
         if self.embedded is not None:
-            options["contents"] = {
-                name: partial(getattr, constraint, "grammar") for name, constraint in self.embedded.items()
-            }
-        return lower_schema(schema, SchemaOptions(whitespace=self.whitespace, **options))
+            contents = {name: partial(getattr, one, "grammar") for name, one in self.embedded.items()}
+        return lower_schema(schema, replace(self.options, contents=contents))
 
     @property
     def grammar(self) -> Grammar:
@@ -115,22 +108,22 @@ class _JsonConstraint(Constraint):
 
     @property
     def needs_document(self) -> bool:
-        return '"x-span"' in self._text and not self.options.get("source_text")
+        return '"x-span"' in self._text and not self.options.source_text
 
     def bind(self, document: str, *, require_grounding: bool = False) -> Constraint:
         if '"x-span"' not in self._text and not require_grounding:
             return self
         if not isinstance(document, str):
             raise InvalidConstraint(f"a document is a str, not {type(document).__name__}")
-        grounded = {"require_grounding": True} if require_grounding else {}
-        return replace(self, options={**self.options, "source_text": document, **grounded})
+        grounded = require_grounding or self.options.require_grounding
+        return replace(self, options=replace(self.options, source_text=document, require_grounding=grounded))
 
     def without_document(self) -> Constraint:
-        return replace(self, options={**self.options, "source_text": ""}) if self.needs_document else self
+        return replace(self, options=replace(self.options, source_text="")) if self.needs_document else self
 
     def parse(self, text: str) -> Any:
         value = read_value(text)
-        if self.options.get("unsupported") == "check":
+        if self.options.unsupported == "check":
             self._check(text, value)
         return value
 
@@ -141,11 +134,11 @@ class _JsonConstraint(Constraint):
             return [Problem("#", error.summary)]
         from constrained.constraint.post_validation import validation_errors
 
-        return validation_errors(self.schema, self._lowered.draft, self.options.get("registry"), value)
+        return validation_errors(self.schema, self._lowered.draft, self.options.registry, value)
 
     def optional_members(self, names: Sequence[str] | None = None) -> Constraint:
         schema = optional_members(self.local_schema, names)
-        return _JsonConstraint(write_schema(schema), self.whitespace, self.options, self.embedded)
+        return _JsonConstraint(write_schema(schema), self.options, self.embedded)
 
     def _check(self, text: str, value: Any) -> None:
         """Validates the keywords that the grammar does not enforce.
@@ -158,7 +151,7 @@ class _JsonConstraint(Constraint):
             return
         from constrained.constraint.post_validation import validation_errors
 
-        errors = validation_errors(self.schema, lowered.draft, self.options.get("registry"), value)
+        errors = validation_errors(self.schema, lowered.draft, self.options.registry, value)
         if errors:
             raise RejectedValue(
                 "the completion violates a keyword that could not be enforced",
@@ -172,7 +165,7 @@ class _JsonConstraint(Constraint):
         return f"JSON of the schema {shorten(self._text)}"
 
     def __repr__(self) -> str:
-        digits = f", max_digits={self.options['max_digits']}" if "max_digits" in self.options else ""
+        digits = "" if self.options.max_digits is None else f", max_digits={self.options.max_digits}"
         return f"json_schema({shorten(self._text)}{digits})"
 
 
@@ -187,7 +180,7 @@ def json_schema(
     draft: str | None = None,
     formats: bool = True,
     strict: bool = False,
-    unsupported: UnsupportedPolicy = "refuse",
+    unsupported: UnsupportedKeywordPolicy = "refuse",
     registry: Any = None,
     embed: Mapping[str, Any] | None = None,
     max_digits: int | None = None,
@@ -235,20 +228,20 @@ def json_schema(
             Problem("#", f"is of type {type(read).__name__}", read),
             action="to allow a fixed list of values use choice([...]); for a Python type, python_type(T)",
         )
-    arguments = {
-        "property_order": _checked_order(property_order),
-        "separators": separators and list(separators),
-        "ensure_ascii": ensure_ascii,
-        "additional_properties_default": additional_properties_default and None,
-        "draft": draft,
-        "formats": formats and None,
-        "strict": strict or None,
-        "unsupported": unsupported if unsupported != "refuse" else None,
-        "registry": _referenced_schemas(read, draft, registry),
-        "max_digits": _checked_digits(max_digits),
-    }
-    options = {name: value for name, value in arguments.items() if value is not None}
-    constraint = _JsonConstraint(text, _checked(whitespace), options, _embedded(embed))
+    options = SchemaOptions(
+        whitespace=whitespace,
+        property_order=property_order,
+        separators=separators,
+        ensure_ascii=ensure_ascii,
+        additional_properties_default=additional_properties_default,
+        draft=draft,
+        formats=formats,
+        strict=strict,
+        unsupported=unsupported,
+        registry=_referenced_schemas(read, draft, registry),
+        max_digits=max_digits,
+    )
+    constraint = _JsonConstraint(text, options, _embedded(embed))
     constraint.__dict__["_read"] = read  # `_lowered` takes it, so the JSON text is not parsed again
     return constraint
 
@@ -268,39 +261,12 @@ def _referenced_schemas(schema: Any, draft: str | None, registry: Any) -> dict[s
     }
 
 
-def _checked_digits(max_digits: int | None) -> int | None:
-    if max_digits is not None and (
-        isinstance(max_digits, bool) or not isinstance(max_digits, int) or not 1 <= max_digits <= 10_000
-    ):
-        raise InvalidConstraint(
-            f"max_digits={max_digits!r} is not a number of digits",
-            action="use a whole number from 1 to 10000, or None for no limit",
-        )
-    return max_digits
-
-
 def _embedded(embed: Mapping[str, Any] | None) -> dict[str, StringConstraint] | None:
     if embed is None:
         return None
     from constrained.constraint.coerce import as_constraint
 
     return {name: as_constraint(value) for name, value in sorted(embed.items())}
-
-
-def _checked(whitespace: Whitespace) -> Whitespace:
-    if whitespace not in get_args(Whitespace):
-        known = ", ".join(repr(name) for name in get_args(Whitespace))
-        raise InvalidConstraint(f"whitespace={whitespace!r} is not known", action=f"use one of {known}")
-    return whitespace
-
-
-def _checked_order(property_order: PropertyOrder) -> PropertyOrder | None:
-    """The order, if it is not the default."""
-    if property_order not in get_args(PropertyOrder):
-        raise InvalidConstraint(
-            f"property_order={property_order!r} is not known", action="use 'schema' or 'any'"
-        )
-    return property_order if property_order != "schema" else None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -337,8 +303,7 @@ class _PythonTypeConstraint(_JsonConstraint):
         value = read_exact(text)
         root = json.loads(self._text)
         standard = standard_value(value, root, root, repeats=self.repeats)
-        separators = self.options.get("separators")
-        return text if standard == value else write_exact(standard, tuple(separators or ONE_LINE))
+        return text if standard == value else write_exact(standard, self.options.separators or ONE_LINE)
 
     def render(self) -> str:
         return f"JSON of the type {self._spec.title}"
@@ -356,7 +321,7 @@ class _PythonTypeConstraint(_JsonConstraint):
     __hash__ = Constraint.__hash__
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _of_type, (self.hint, self.whitespace, self.options, self.dates, self.repeats)
+        return _of_type, (self.hint, self.options, self.dates, self.repeats)
 
 
 def python_type(
@@ -393,25 +358,19 @@ def python_type(
         UnsupportedConstraint: part of the type cannot be written as JSON; names its place, such as `Order.items[].price`.
         InvalidConstraint: an annotation cannot be resolved.
     """
-    arguments = {
-        "property_order": _checked_order(property_order),
-        "separators": separators and list(separators),
-        "ensure_ascii": ensure_ascii,
-        "max_digits": _checked_digits(max_digits),
-    }
-    options = {name: value for name, value in arguments.items() if value is not None}
     if dates not in get_args(Dates):
         raise InvalidConstraint(f"dates={dates!r} is not known", action="use 'iso' or 'written'")
-    return _of_type(hint, _checked(whitespace), options, dates, repeats)
+    options = SchemaOptions(
+        whitespace=whitespace,
+        property_order=property_order,
+        separators=separators,
+        ensure_ascii=ensure_ascii,
+        max_digits=max_digits,
+    )
+    return _of_type(hint, options, dates, repeats)
 
 
-def _of_type(
-    hint: Any,
-    whitespace: Whitespace,
-    options: Mapping[str, Any],
-    dates: Dates = "iso",
-    repeats: bool = True,
-) -> Constraint:
+def _of_type(hint: Any, options: SchemaOptions, dates: Dates, repeats: bool) -> Constraint:
     from constrained.grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
     from constrained.grammars.types import type_spec
     from constrained.grammars.types.generated import with_written_dates, without_repeats
@@ -424,4 +383,4 @@ def _of_type(
         enforced = without_repeats(enforced)
     text = write_schema(enforced)
     embedded = spec.contents if CONTENT_KEYWORD in text or CHECKED_KEYWORD in text else None
-    return _PythonTypeConstraint(text, whitespace, options, embedded, hint, spec, dates, repeats)
+    return _PythonTypeConstraint(text, options, embedded, hint, spec, dates, repeats)

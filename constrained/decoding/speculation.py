@@ -176,9 +176,8 @@ def prime_with_schema(drafts: DrafterFactory, constraint: Constraint, vocabulary
     schema = getattr(constraint, "schema", None)
     if not constraint.is_json or schema is None:
         return
-    spaced = getattr(constraint, "whitespace", "bounded") != "none"
-    named = dict(getattr(constraint, "options", {})).get("separators")
-    separators = tuple(named) if named else (", ", ": ") if spaced else (",", ":")
+    options = constraint.json_options
+    separators = options.separators or ((",", ":") if options.whitespace == "none" else (", ", ": "))
     warmup = SchemaWarmup(schema)
     example = warmup.example_value()
     made = json.dumps(example, ensure_ascii=False, separators=separators)

@@ -100,9 +100,8 @@ def answer_texts(value: Any, constraint: Constraint) -> Iterator[str]:
 
 def json_separators(constraint: Constraint) -> list[tuple[str, str]]:
     """The separators that JSON of a constraint may have, those that it asks for first."""
-    named = dict(getattr(constraint, "options", {})).get("separators")
-    first: list[tuple[str, str]] = [tuple(named)] if named else []
-    return [*first, (", ", ": "), (",", ":")]
+    named = constraint.json_options.separators
+    return [*([named] if named else []), (", ", ": "), (",", ":")]
 
 
 def to_json(value: Any, *, decimals_as_strings: bool = False) -> Any:

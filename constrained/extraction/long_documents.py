@@ -201,7 +201,7 @@ def _result(
     try:
         if constraint.is_json:
             ordered = in_schema_order(merged.value, constraint.local_schema, constraint.local_schema)
-            ascii_only = bool(dict(getattr(constraint, "options", {})).get("ensure_ascii"))
+            ascii_only = bool(constraint.json_options.ensure_ascii)
             forms = [
                 write_exact(ordered, separators, ensure_ascii=ascii_only)
                 for separators in json_separators(constraint)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 from constrained.automaton import Automaton
 from constrained.constraint.coerce import generated_constraint
+from constrained.constraint.structural.constraint import FormatConstraint
 from constrained.decoding import Generator, limits
 from constrained.decoding.cut import OnLimit, check_on_limit
 from constrained.decoding.output import ValueT
@@ -157,11 +158,11 @@ class ExtractionPlan(Generic[ValueT]):
         )
         self._members: dict[tuple[str, ...], Generator[Any]] = {}
         constraint = self.generator.constraint
-        if long == "split" and getattr(constraint, "whitespace", None) == "indent":
+        if long == "split" and constraint.json_options.whitespace == "indent":
             raise UnsupportedConstraint(
                 "values of parts cannot be merged into indented JSON", action="use another whitespace"
             )
-        if long == "split" and (hasattr(constraint, "content") or hasattr(constraint, "tags")):
+        if long == "split" and isinstance(constraint, FormatConstraint):
             raise UnsupportedConstraint(
                 f"values of parts cannot be merged that stand in free text: {constraint.render()}",
                 action='use the constraint of the values alone, or long="error" and texts that are short enough',

@@ -25,31 +25,12 @@ _MOST_WHITESPACE = 100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SchemaOptions:
-    """The options of `constrained.grammars.json_schema.lower_schema`.
+    """The options of `constrained.grammars.json_schema.lower_schema`: those of `constrained.json_schema`, described there, and these.
 
     Attributes:
-        whitespace: ``"bounded"``, ``"none"``, ``"any"`` or ``"indent"``; see `constrained.grammars.json_schema.text.punctuation`.
-        draft: ``"4"``, ``"6"``, ``"7"``, ``"2019-09"`` or ``"2020-12"``; by default that of ``$schema``, or
-            else the newest.
-        property_order: ``"schema"``: members in the order of the schema; ``"any"``: members in every order.
-        registry: schemas outside of this one that references may name: a mapping from URIs to schemas, or a
-            `referencing.Registry`. The meta-schemas of the drafts are always there; the network never is.
-        separators: as `json.dumps` takes them: what is written between items and after keys, exactly.
-        ensure_ascii: True: characters beyond ASCII are written as escapes; False: only characters that JSON requires are
-            escaped; None: both are allowed.
-        additional_properties_default: False: objects with declared members allow no others, unless a keyword speaks
-            of them.
-        formats: False: ``format`` is an annotation, as it is in the newest drafts unless a validator enables
-            it.
-        strict: refuse keywords and formats that the dialect does not define, instead of taking them for annotations.
-        unsupported: ``"check"``: keywords that cannot be enforced are listed in `LoweredSchema.unchecked`;
-            ``"refuse"``: they are an error.
         contents: grammars of strings by the names that `constrained.grammars.content.CONTENT_KEYWORD` uses, not yet escaped for
             JSON. A grammar of one terminal may be combined with other keywords for strings, any other grammar stands
             alone. None: that keyword is unknown, and so are the kinds of strings of Python types.
-        max_digits: digits that a number may have before its point, and after it; exponents are then below 200. Integers
-            between two bounds are not affected, and bounds and divisors with more digits raise the limit. None: no limit,
-            as the specification has it.
         source_text: the text of which strings with ``x-span`` are spans; "": it is not known yet, and they are any strings.
         require_grounding: narrow the schema to strings, numbers and dates that stand in that text: see
             `constrained.grammars.json_schema.source.grounded`.
@@ -81,10 +62,21 @@ class SchemaOptions:
     max_whitespace: int | None = None
 
     def __post_init__(self) -> None:
-        for name, known in (("unsupported", UnsupportedKeywordPolicy), ("property_order", PropertyOrder)):
-            if getattr(self, name) not in get_args(known):
-                action = f"use {' or '.join(map(repr, get_args(known)))}"
+        known = {
+            "whitespace": Whitespace,
+            "unsupported": UnsupportedKeywordPolicy,
+            "property_order": PropertyOrder,
+        }
+        for name, values in known.items():
+            if getattr(self, name) not in get_args(values):
+                action = f"use one of {', '.join(map(repr, get_args(values)))}"
                 raise InvalidConstraint(f"{name}={getattr(self, name)!r} is not known", action=action)
+        digits = self.max_digits
+        if digits is not None and (type(digits) is not int or not 1 <= digits <= 10_000):
+            raise InvalidConstraint(
+                f"max_digits={digits!r} is not a number of digits",
+                action="use a whole number from 1 to 10000, or None for no limit",
+            )
 
     @property
     def punctuation(self) -> JsonPunctuation:

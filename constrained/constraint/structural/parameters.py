@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from constrained.constraint.json import _JsonConstraint
@@ -11,6 +11,7 @@ from constrained.constraint.json import _JsonConstraint
 if TYPE_CHECKING:
     from constrained.constraint.base import Constraint
     from constrained.errors import Problem
+    from constrained.grammars.json_schema.options import PropertyOrder
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,7 +44,6 @@ def parameters(
         ordered: in the order of the schema; otherwise in any order.
     """
     assert isinstance(arguments, _JsonConstraint)
-    options = {**arguments.options, "style": style}
-    if not ordered:
-        options["property_order"] = "any"
-    return ParametersConstraint(arguments._text, "none", options, None)
+    order: PropertyOrder = arguments.options.property_order if ordered else "any"
+    options = replace(arguments.options, whitespace="none", style=style, property_order=order)
+    return ParametersConstraint(arguments._text, options, None)

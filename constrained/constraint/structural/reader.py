@@ -144,14 +144,9 @@ def _schema_content(
         ),
     )
     assert isinstance(constraint, _JsonConstraint)
-    more = {
-        "style": None if style == "json" else style,
-        "max_whitespace": max_whitespace,
-        "excludes": list(excludes) or None,
-    }
-    options = {**constraint.options, **{key: value for key, value in more.items() if value is not None}}
+    options = replace(constraint.options, style=style, max_whitespace=max_whitespace, excludes=excludes)
     kind = _JsonConstraint if style == "json" else ParametersConstraint
-    content = kind(constraint._text, constraint.whitespace, options, None)
+    content = kind(constraint._text, options, None)
     texts = () if style == "json" else PARAMETER_STYLES[style].texts
     return f.Content(fields.place, content, fields.at(name), texts=texts)
 

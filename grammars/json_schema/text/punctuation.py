@@ -21,6 +21,7 @@ from constrained.grammars.errors import InvalidConstraint, Problem
 from constrained.grammars.json_schema.text.strings import encode_json_string
 
 Whitespace = Literal["bounded", "none", "any", "indent"]
+"""White space between JSON tokens: as `json.dumps` writes it, none, any, or exactly as with `indent=2`."""
 
 _MAX_CACHED_KEYS = 10_000
 
