@@ -151,9 +151,8 @@ class ChatConstrained(BaseChatModel):
         """What decides about an answer; LangChain's caches keep answers by it."""
         others = ("stop", "format", "closed", "max_digits", "describe", "template", "thinking", "options")
         named = {name: getattr(self, name) for name in _SETTINGS}
-        own = {
-            f"own_{name}": repr(getattr(self, name)) for name in (*others, *_COUNTS)
-        }  # "stop" is that of the call
+        # "stop" is that of the call
+        own = {f"own_{name}": repr(getattr(self, name)) for name in (*others, *_COUNTS)}
         model = self.model if isinstance(self.model, str | None) else f"{self.model_name} {id(self.model)}"
         return {"model": model or "bundled", "sampler": repr(self.sampler), **named, **own}
 
@@ -316,10 +315,7 @@ class ChatConstrained(BaseChatModel):
         last = AIMessageChunk(
             content="",
             usage_metadata=token_usage(output),
-            response_metadata={
-                **self._metadata(output, request.replies, kwargs),
-                **completion.logprobs(output),
-            },
+            response_metadata=self._metadata(output, request.replies, kwargs) | completion.logprobs(output),
             chunk_position="last",
         )
         yield ChatGenerationChunk(message=last)
@@ -442,9 +438,7 @@ class ChatConstrained(BaseChatModel):
         """
         converted = [convert_to_openai_tool(tool, strict=strict) for tool in tools]
         plain = plain_names(converted)
-        known = [
-            parsed for tool in renamed(converted, plain) for parsed in parse_tools([tool], closed=self.closed)
-        ]
+        known = [t for tool in renamed(converted, plain) for t in parse_tools([tool], closed=self.closed)]
         if tool_choice:
             parse_tool_choice(renamed(tool_choice, plain), known)
             kwargs["tool_choice"] = tool_choice

@@ -94,11 +94,8 @@ class ChatInvocation(NamedTuple):
             if settings["seed"] is None:  # one for all, so that their numbers tell the completions apart
                 settings["seed"] = make_noise(None, 0, greedy=not settings["temperature"]).seed
             requests = [
-                (
-                    completion.generator,
-                    completion.generator._request(self.prompt, sequence=completion.sequence, **settings),
-                )
-                for completion in self.completions
+                (c.generator, c.generator._request(self.prompt, sequence=c.sequence, **settings))
+                for c in self.completions
             ]
             return BackgroundRunner.of(generator).run(requests, self.deadline)
         outputs = []

@@ -44,8 +44,8 @@ def with_plain_calls(chat: list[dict[str, Any]], plain: Mapping[str, str]) -> li
         return chat
     return [
         {
-            key: renamed(value, plain) if key in ("tool_calls", "name") else value
-            for key, value in message.items()
+            key: renamed(part, plain) if key in ("tool_calls", "name") else part
+            for key, part in message.items()
         }
         for message in chat
     ]

@@ -171,8 +171,8 @@ class BatchWriter:
         output = generator(
             self._ids(request),
             sequence=request.sequence,
-            seed=self._seed,
             max_tokens=request.limit,
+            seed=self._seed,
             **request.settings,
         )
         return output.text
