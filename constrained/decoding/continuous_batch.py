@@ -10,7 +10,7 @@ from constrained.decoding.prompt_prefix import PromptPrefix
 from constrained.decoding.sequence import TokenSequence
 from constrained.decoding.speculation import DraftScheduler
 from constrained.decoding.step import DecodingStep
-from constrained.models import Cache, LanguageModel
+from constrained.models import LanguageModel
 from constrained.sampling import Distribution
 
 _TRIM_PAUSE = 0.05
@@ -78,7 +78,6 @@ class ContinuousBatch(Generic[MemberT]):
         self._step = DecodingStep(model, speculation)
         self._prefix = PromptPrefix(model) if share_prefixes else None
         self._trim = MallocTrimmer(pause=_TRIM_PAUSE)
-        self._arrived: list[Cache] = []  # of the members admitted last, whose rows are not in the cache yet
 
     def add(self, sequences: Sequence[MemberT]) -> None:
         """Admits the sequences of one prompt: the prompt is read once, and each sequence gets its first token.
@@ -103,15 +102,16 @@ class ContinuousBatch(Generic[MemberT]):
             return
         prefill.settle([member.sequence for member in unfinished])
         assert prefill.cache is not None
-        self._arrived.append(prefill.cache)
         self.sequences += unfinished
-        self._join_arrived()  # the next one's prompt is read where this one's was
+        if self._step.cache is None:
+            self._step.cache = prefill.cache
+        else:
+            self._step.cache.join(prefill.cache)
         self._number_rows()
 
     def step(self) -> None:
         """One token or more for every member; finished members leave."""
         self._trim()
-        self._join_arrived()
         self.remove_finished()
         if not self.sequences:
             return
@@ -135,22 +135,11 @@ class ContinuousBatch(Generic[MemberT]):
     def clear(self) -> None:
         """Removes all members."""
         self.sequences, self._step.cache = [], None
-        self._arrived.clear()
         if self._prefix is not None:
             self._prefix.clear()
 
-    def _join_arrived(self) -> None:
-        """Gives all rows one cache: a copy of it for all that arrived together, not for each of them."""
-        arrived, self._arrived = self._arrived, []
-        if arrived and self._step.cache is None:
-            self._step.cache = arrived.pop(0)
-        if arrived:
-            assert self._step.cache is not None
-            self._step.cache.join(*arrived)
-
     def _settle(self) -> None:
         """Keeps the rows of the unfinished members in the cache, and drops the others."""
-        self._join_arrived()
         self.sequences = [member for member in self.sequences if not member.finished]
         if not self.sequences:
             self._step.cache = None

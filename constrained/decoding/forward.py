@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from constrained.decoding.planned_draws import PassRow, plan_draws
+from constrained.decoding.planned_draws import plan_draws
 from constrained.decoding.sequence import TokenSequence
 from constrained.decoding.speculation import DraftScheduler
 from constrained.decoding.tree_logits import TreeLogits
@@ -72,7 +72,7 @@ def forward_pass(
     trees_read: tuple[list[list[int]], list[int]] | None = None
     if not any(sizes):
         tokens = unread
-        rows = [PassRow(None, row, 0, len(ids)) for row, ids in enumerate(unread)]
+        rows = [TreeLogits(None, row, 0, len(ids)) for row, ids in enumerate(unread)]
     else:
         tokens, parents, skip, begin = [], [], [], 0
         rows = []
@@ -87,7 +87,7 @@ def forward_pass(
             if probe is not None:
                 tokens[row] += probe.token[1:]
                 parents[row] += [last + (size + parent if parent else 0) for parent in probe.parent[1:]]
-            rows.append(PassRow(tree, begin, size, len(ids), probe))
+            rows.append(TreeLogits(tree, begin, size, len(ids), probe))
             begin += len(tokens[row]) - last
         trees_read = parents, skip
     draws = plan_draws(sequences, rows, top_counts) if any(top_counts) and model.plans_draws else None
@@ -104,7 +104,9 @@ def forward_pass(
             budget.record_pass(count, max(widths), cost, draft_cost, plain=longest == 1)
 
     logits.when_read(record)  # on a device the pass may only have been launched
-    return [TreeLogits(row.tree, logits, row.begin, row.nodes, row.chain, row.probe) for row in rows]
+    for one in rows:
+        one.logits = logits
+    return rows
 
 
 def _probe(sequence: TokenSequence, budget: DraftBudget | None, nodes: int) -> DraftTreeProtocol | None:

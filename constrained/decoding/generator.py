@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import functools
 import math
 import time
 from collections import Counter
@@ -167,7 +168,8 @@ class Generator(Generic[ValueT]):
         self.speculation = resolve_speculation(speculation)
         self.model: LanguageModel = load(model)
         self.chat = chat
-        self.defaults = _checked(defaults)
+        limits.check_names(defaults)
+        self.defaults = defaults
         self.on_repeat: OnRepeat = check_on_repeat(on_repeat)
         # Two types can share an automaton and parse its completions into different values: keep the constraint.
         self.constraint, self.automaton = compile_cached(constraint, self.model.vocabulary)
@@ -500,51 +502,21 @@ class Generator(Generic[ValueT]):
         )
         if self._no_speculation is not None:
             speculation = "auto"
-        return _restore, (
+        restore = functools.partial(
+            Generator,
             self.model,
             self.constraint,
-            self.sampler,
-            speculation,
-            self.chat,
-            self.on_repeat,
-            self.thinking,
-            self.defaults,
+            sampler=self.sampler,
+            speculation=speculation,
+            chat=self.chat,
+            on_repeat=self.on_repeat,
+            thinking=self.thinking,
+            **self.defaults,
         )
+        return restore, ()
 
     def __repr__(self) -> str:
         return f"Generator({self.model!r}, {self.constraint!r}, sampler={self.sampler!r})"
-
-
-def _checked(defaults: GenerationSettings) -> GenerationSettings:
-    """Defaults of settings, whose values are checked with each call.
-
-    Raises:
-        InvalidArgument: names a setting that does not exist, or a seed, which belongs to a call.
-    """
-    limits.check_names(defaults)
-    return defaults
-
-
-def _restore(
-    model: LanguageModel,
-    constraint: Any,
-    sampler: Sampler,
-    speculation: str | Speculation | None,
-    chat: bool,
-    on_repeat: OnRepeat,
-    thinking: int | None,
-    defaults: GenerationSettings,
-) -> Generator:
-    return Generator(
-        model,
-        constraint,
-        sampler=sampler,
-        speculation=speculation,
-        chat=chat,
-        on_repeat=on_repeat,
-        thinking=thinking,
-        **defaults,
-    )
 
 
 def _copies(prompts: Sequence[Sequence[int]]) -> list[int]:

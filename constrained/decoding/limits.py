@@ -6,28 +6,20 @@ import difflib
 import operator
 import secrets
 from collections.abc import Iterable
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from constrained.automaton.protocol import NO_LIMIT
 from constrained.errors import DoesNotFit, InvalidArgument, PromptTooLong
 from constrained.models import LanguageModel
+from constrained.sampling import LogitsWarper
 from constrained.spec.noise import GumbelNoise
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
 
-WARPER_SETTINGS = (
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "logit_bias",
-    "frequency_penalty",
-    "presence_penalty",
-    "repetition_penalty",
-    "repetition_window",
-)
-"""Settings of a call that reshape the model's distribution; see `constrained.sampling.LogitsWarper`."""
+WARPER_SETTINGS = tuple(field.name for field in fields(LogitsWarper))
+"""Settings of a call that reshape the model's distribution; see there."""
 
 DEFAULT_TOKENS = 512
 """Default token limit (more if the shortest completion needs it, less if the context is shorter)."""

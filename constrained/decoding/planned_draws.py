@@ -7,7 +7,6 @@ its weight needs no other copy, if one of these tokens is allowed, or if so few 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +14,8 @@ from numpy.typing import NDArray
 from constrained.automaton.bitmask import Bitmask, unpack_ids
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.sequence import TokenSequence
+from constrained.decoding.tree_logits import TreeLogits
 from constrained.models.logits import PlannedDraws
-from constrained.spec.drafts import DraftTreeProtocol
 from constrained.spec.noise import GumbelNoise
 
 _FEW = 64
@@ -26,26 +25,8 @@ _MASKED_NODES = 16
 """First nodes of a tree, the likeliest, of which the host looks up what is allowed: some 4 us each."""
 
 
-class PassRow(NamedTuple):
-    """What a pass reads behind one row of the cache.
-
-    Attributes:
-        tree: its draft tree; None: no draft tokens.
-        begin: index of its first place among the logits.
-        nodes: draft tokens of the tree that are verified.
-        chain: tokens that are read before the tree.
-        probe: openings of slots, behind the draft tokens.
-    """
-
-    tree: DraftTreeProtocol | None
-    begin: int
-    nodes: int
-    chain: int
-    probe: DraftTreeProtocol | None = None
-
-
 def plan_draws(
-    sequences: Sequence[TokenSequence], rows: Sequence[PassRow], top_counts: Sequence[int]
+    sequences: Sequence[TokenSequence], rows: Sequence[TreeLogits], top_counts: Sequence[int]
 ) -> PlannedDraws | None:
     """The draws that need no whole rows; None where all do.
 
@@ -81,7 +62,7 @@ def plan_draws(
     return PlannedDraws(places, noises, positions, temperatures, max(top_counts), allowed)
 
 
-def _allowed(sequence: TokenSequence, row: PassRow, depths: Sequence[int]) -> dict[int, NDArray[np.intp]]:
+def _allowed(sequence: TokenSequence, row: TreeLogits, depths: Sequence[int]) -> dict[int, NDArray[np.intp]]:
     """What is allowed at places where that is little, without a token limit, for the first nodes of a row.
 
     Only masks that are known already: all sequences wait for this, and a draw may need no mask at all.

@@ -1,8 +1,8 @@
-"""The logits that a forward pass computed for one row of the cache: after the row's end and after each draft token."""
+"""What a forward pass reads behind one row of the cache, and its logits: after the row's end and after each draft token."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from constrained.decoding.lazy_distribution import LazyDistribution
 from constrained.models import Logits
@@ -21,20 +21,20 @@ class TreeLogits:
     """The logits of one row, by node of its draft tree. Node 0 is the end of the row.
 
     Attributes:
-        tree: the draft tree; None where the pass verified no draft tokens for this row.
-        logits: of all rows of the pass.
+        tree: the draft tree; None where the pass verifies no draft tokens for this row.
         begin: index of this row's first place in `logits`.
-        nodes: number of draft tokens of the tree that the pass verified.
-        chain: number of tokens that the pass read before the tree began.
-        probe: openings of slots, which the pass read behind the draft tokens; None where nothing was asked.
+        nodes: number of draft tokens of the tree that the pass verifies.
+        chain: number of tokens that the pass reads before the tree begins.
+        probe: openings of slots, which the pass reads behind the draft tokens; None where nothing is asked.
+        logits: of all rows of the pass; set when it is done.
     """
 
     tree: DraftTreeProtocol | None
-    logits: Logits
     begin: int
     nodes: int
     chain: int
     probe: DraftTreeProtocol | None = None
+    logits: Logits = field(init=False)
 
     def distribution(self, node: int, warp: LogitsWarper) -> Distribution:
         """The model's distribution after a node."""

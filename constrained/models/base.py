@@ -51,8 +51,8 @@ class Cache(ABC):
         """Copies of the only row, which go on each for itself and may store it once; joined to other branches of this cache only."""
         return self.fork([0] * count)
 
-    def join(self, *others: Cache) -> None:
-        """Appends the rows of other caches of this model, which must not be used afterwards.
+    def join(self, other: Cache) -> None:
+        """Appends the rows of another cache of this model, which must not be used afterwards.
 
         Raises:
             NotImplementedError: this kind of cache cannot append rows.

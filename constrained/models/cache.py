@@ -77,11 +77,10 @@ class PerRowCache(HuggingFaceCache):
         twin._rows = [self._rows[row].fork([0]) for row in rows]  # type: ignore[misc]
         return twin
 
-    def join(self, *others: Cache) -> None:
-        """Appends the rows of other caches."""
-        for other in others:
-            assert isinstance(other, PerRowCache)
-            self._rows += other._rows
+    def join(self, other: Cache) -> None:
+        """Appends the rows of another cache."""
+        assert isinstance(other, PerRowCache)
+        self._rows += other._rows
 
     def forward(
         self, run: ForwardFunction, tokens: Sequence[Sequence[int]], upload: PassUpload

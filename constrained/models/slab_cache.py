@@ -127,25 +127,21 @@ class SlabCache(HuggingFaceCache):
         twin._slab = Slab(self._layout, count, row.length + _ROOM, self._slab, row.length)
         return twin
 
-    def join(self, *others: Cache) -> None:
-        """Appends the rows of other caches: they are copied, and those here stay where they are."""
-        fresh = [one for one in others if isinstance(one, SlabCache) and one._rows]
-        assert len(fresh) == sum(1 for one in others if one.lengths)
-        if fresh and not self._rows:
-            first = fresh.pop(0)
-            self._slab, self._rows = first._slab, first._rows
-            first._slab, first._rows = None, []
-        if not fresh:
+    def join(self, other: Cache) -> None:
+        """Appends the rows of another cache: they are copied, and those here stay where they are."""
+        assert isinstance(other, SlabCache)
+        if not self._rows:
+            self._slab, self._rows = other._slab, other._rows
+            other._slab, other._rows = None, []
+        if not other._rows:
             return
-        arrived = [row for one in fresh for row in one._rows]
-        self._reserve(len(self._rows) + len(arrived), max(row.used for row in arrived))
-        for one in fresh:
-            assert self._slab is not None
-            assert one._slab is not None, "rows that have read nothing cannot be joined to others"
-            rows = [replace(row, slot=slot) for slot, row in enumerate(one._rows, len(self._rows))]
-            copies = [(old.slot, new.slot, old.used) for old, new in zip(one._rows, rows, strict=True)]
-            self._slab.take(one._slab, copies)
-            self._rows = self._rows + rows
+        self._reserve(len(self._rows) + len(other._rows), max(row.used for row in other._rows))
+        assert self._slab is not None
+        assert other._slab is not None, "rows that have read nothing cannot be joined to others"
+        rows = [replace(row, slot=slot) for slot, row in enumerate(other._rows, len(self._rows))]
+        copies = [(old.slot, new.slot, old.used) for old, new in zip(other._rows, rows, strict=True)]
+        self._slab.take(other._slab, copies)
+        self._rows = self._rows + rows
 
     def forward(
         self, run: ForwardFunction, tokens: Sequence[Sequence[int]], upload: PassUpload

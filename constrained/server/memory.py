@@ -14,6 +14,7 @@ from pathlib import Path
 
 from constrained.automaton import cache
 from constrained.decoding.malloc_trim import glibc_trim, resident_size
+from constrained.models.memory import free_main_memory
 from constrained.server.settings import ServerSettings
 
 _CGROUP = Path("/sys/fs/cgroup")
@@ -92,19 +93,8 @@ class MemoryWatch:
 
 def free_bytes() -> int | None:
     """Bytes that the process may still use: of the system, or of its control group; None if neither says."""
-    found = [size for size in (_system(), _cgroup(_CGROUP)) if size is not None]
+    found = [size for size in (free_main_memory(), _cgroup(_CGROUP)) if size is not None]
     return min(found, default=None)
-
-
-def _system() -> int | None:
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
-    return None
 
 
 def _cgroup(folder: Path) -> int | None:

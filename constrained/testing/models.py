@@ -61,12 +61,11 @@ class TokenListCache(Cache):
             cut = self.prompts[i]
             yield [(path[:cut], path[cut:]) for path in paths[skip[i] :]]
 
-    def join(self, *others: Cache) -> None:
-        """Appends the rows of other caches."""
-        for other in others:
-            assert isinstance(other, TokenListCache)
-            self.rows += other.rows
-            self.prompts += other.prompts
+    def join(self, other: Cache) -> None:
+        """Appends the rows of another cache."""
+        assert isinstance(other, TokenListCache)
+        self.rows += other.rows
+        self.prompts += other.prompts
 
     def read(self, tokens: Sequence[Sequence[int]]) -> Iterator[tuple[list[int], list[int]]]:
         """Appends tokens to each row; yields (prompt, tokens after it) per row."""

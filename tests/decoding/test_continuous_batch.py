@@ -215,7 +215,6 @@ def test_prompts_are_read_one_after_the_other_in_one_place(engine: str) -> None:
         batch.add([writer])
         assert batch._step.cache is not None
         assert len(batch._step.cache.lengths) == number + 1
-        assert not batch._arrived
     while batch.sequences:
         batch.step()
     alone = Generator(model, WISHES[0][0])

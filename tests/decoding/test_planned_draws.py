@@ -11,14 +11,15 @@ import pytest
 import constrained
 from constrained.automaton import TokenAutomaton
 from constrained.decoding.allowed_tokens import AutomatonCandidates
-from constrained.decoding.planned_draws import PassRow, plan_draws
+from constrained.decoding.planned_draws import plan_draws
+from constrained.decoding.tree_logits import TreeLogits
 from constrained.models.logits import PlannedDraws
 from constrained.sampling import LogitsWarper
 from constrained.spec.noise import GumbelNoise
 from tests.server.serving import BYTES
 from tests.spec.test_mask_free import on_device
 
-ROW = PassRow(None, 0, 0, 1)
+ROW = TreeLogits(None, 0, 0, 1)
 
 
 def sequence_at_the_start(pattern: str, limit: int = 100) -> Any:

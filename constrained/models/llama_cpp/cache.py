@@ -56,14 +56,13 @@ class LlamaCppCache(Cache):
         copies = self.memory.copies([self.sequences[row] for row in rows])
         return LlamaCppCache(self.memory, copies, [self._lengths[row] for row in rows])
 
-    def join(self, *others: Cache) -> None:
-        """Appends the rows of other caches."""
-        for other in others:
-            assert isinstance(other, LlamaCppCache)
-            assert other.memory is self.memory
-            self.sequences += other.sequences
-            self._lengths += other._lengths
-            other.sequences, other._lengths = [], []
+    def join(self, other: Cache) -> None:
+        """Appends the rows of another cache."""
+        assert isinstance(other, LlamaCppCache)
+        assert other.memory is self.memory
+        self.sequences += other.sequences
+        self._lengths += other._lengths
+        other.sequences, other._lengths = [], []
 
     def advance(self, counts: Sequence[int]) -> None:
         """Says how many tokens were read at the end of each row; `keep_paths` may take them back."""
