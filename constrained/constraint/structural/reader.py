@@ -106,10 +106,6 @@ def _format(definition: Any, place: str, depth: int) -> f.StructuralFormat:
     return form
 
 
-def _const_string(fields: _Formats, depth: int) -> f.StructuralFormat:
-    return f.ConstString(fields.place, fields.text("value"))
-
-
 def _schema(fields: _Formats, depth: int) -> f.StructuralFormat:
     style = fields.get("style", "json")
     any_order = fields.flag("any_order")
@@ -151,11 +147,6 @@ def _schema_content(
     return f.Content(fields.place, content, fields.at(name), texts=texts)
 
 
-def _qwen_parameters(fields: _Formats, depth: int) -> f.StructuralFormat:
-    """The older name of a schema in the style ``qwen_xml``."""
-    return _schema_content(fields, "json_schema", "qwen_xml")
-
-
 def _regex(fields: _Formats, depth: int) -> f.StructuralFormat:
     source = fields.text("pattern")
     pattern = regex(source, dialect="ecma")
@@ -165,23 +156,6 @@ def _regex(fields: _Formats, depth: int) -> f.StructuralFormat:
 def _grammar(fields: _Formats, depth: int) -> f.StructuralFormat:
     source = fields.text("grammar")
     return f.Content(fields.place, ebnf(source), fields.at("grammar"), texts=(source,))
-
-
-def _any_text(fields: _Formats, depth: int) -> f.StructuralFormat:
-    excludes, most = fields.texts("excludes"), fields.count("max_chars")
-    return f.AnyText(fields.place, excludes, most, fields.count("max_tokens"))
-
-
-def _any_tokens(fields: _Formats, depth: int) -> f.StructuralFormat:
-    return f.AnyTokens(fields.place, fields.tokens("exclude_tokens"), fields.count("max_tokens"))
-
-
-def _exclude_token(fields: _Formats, depth: int) -> f.StructuralFormat:
-    return f.AnyToken(fields.place, fields.tokens("exclude_tokens"))
-
-
-def _one_token(fields: _Formats, depth: int) -> f.StructuralFormat:
-    return f.OneToken(fields.place, _token(fields.get("token"), fields.at("token")))
 
 
 def _token(value: Any, place: str) -> f.Token:
@@ -194,18 +168,6 @@ def _token(value: Any, place: str) -> f.Token:
     if not name:
         raise wrong(place, "is empty", "the text of a token")
     return f.Token(name)
-
-
-def _sequence(fields: _Formats, depth: int) -> f.StructuralFormat:
-    return f.SequenceFormat(fields.place, fields.formats("elements", depth))
-
-
-def _or(fields: _Formats, depth: int) -> f.StructuralFormat:
-    return f.OrFormat(fields.place, fields.formats("elements", depth))
-
-
-def _repeated(low: int, high: int | None) -> Callable[[_Formats, int], f.StructuralFormat]:
-    return lambda fields, depth: f.RepeatFormat(fields.place, fields.format("content", depth), low, high)
 
 
 def _repeat(fields: _Formats, depth: int) -> f.StructuralFormat:
@@ -237,16 +199,6 @@ def _boundary(fields: _Formats, name: str) -> str | f.Token:
     token = _token(inner.get("token"), inner.at("token"))
     inner.close()
     return token
-
-
-def _tags_with_separator(fields: _Formats, depth: int) -> f.StructuralFormat:
-    return f.TagsWithSeparator(
-        fields.place,
-        fields.tags("tags", depth),
-        fields.text("separator"),
-        fields.flag("at_least_one"),
-        fields.flag("stop_after_first"),
-    )
 
 
 def _triggered_tags(fields: _Formats, depth: int) -> f.StructuralFormat:
@@ -399,25 +351,36 @@ def _moved(place: str, root: str) -> str:
 
 
 _READERS: dict[str, Callable[[_Formats, int], f.StructuralFormat]] = {
-    "const_string": _const_string,
+    "const_string": lambda fields, _: f.ConstString(fields.place, fields.text("value")),
     "json_schema": _schema,
-    "qwen_xml_parameter": _qwen_parameters,
+    # The older name of a schema in this style.
+    "qwen_xml_parameter": lambda fields, _: _schema_content(fields, "json_schema", "qwen_xml"),
     "grammar": _grammar,
     "regex": _regex,
-    "any_text": _any_text,
-    "token": _one_token,
-    "exclude_token": _exclude_token,
-    "any_tokens": _any_tokens,
-    "sequence": _sequence,
-    "or": _or,
-    "optional": _repeated(0, 1),
-    "plus": _repeated(1, None),
-    "star": _repeated(0, None),
+    "any_text": lambda fields, _: f.AnyText(
+        fields.place, fields.texts("excludes"), fields.count("max_chars"), fields.count("max_tokens")
+    ),
+    "token": lambda fields, _: f.OneToken(fields.place, _token(fields.get("token"), fields.at("token"))),
+    "exclude_token": lambda fields, _: f.AnyToken(fields.place, fields.tokens("exclude_tokens")),
+    "any_tokens": lambda fields, _: f.AnyTokens(
+        fields.place, fields.tokens("exclude_tokens"), fields.count("max_tokens")
+    ),
+    "sequence": lambda fields, depth: f.SequenceFormat(fields.place, fields.formats("elements", depth)),
+    "or": lambda fields, depth: f.OrFormat(fields.place, fields.formats("elements", depth)),
+    "optional": lambda fields, depth: f.RepeatFormat(fields.place, fields.format("content", depth), 0, 1),
+    "plus": lambda fields, depth: f.RepeatFormat(fields.place, fields.format("content", depth), 1, None),
+    "star": lambda fields, depth: f.RepeatFormat(fields.place, fields.format("content", depth), 0, None),
     "repeat": _repeat,
     "tag": _tag,
     "triggered_tags": _triggered_tags,
     "token_triggered_tags": _token_triggered_tags,
-    "tags_with_separator": _tags_with_separator,
+    "tags_with_separator": lambda fields, depth: f.TagsWithSeparator(
+        fields.place,
+        fields.tags("tags", depth),
+        fields.text("separator"),
+        fields.flag("at_least_one"),
+        fields.flag("stop_after_first"),
+    ),
     "dispatch": _dispatch,
     "token_dispatch": _token_dispatch,
 }
