@@ -1,9 +1,6 @@
 """Runs hostile cases where they can do no harm: each in a process of its own, with limits on memory and time.
 
-    python tests/tools/hostile_runner.py [NAME...]     prints what became of each case, with the time and memory it took
-
-Names arrive on the standard input as well (the tests talk to one runner for all cases), one answer a line, as JSON.
-A case is compiled and then walked: a text that it accepts, one that it refuses, and 60 random tokens out of the
+Names arrive on the standard input, for each a line of JSON is written; `constrained bench hostile` measures time and memory. A case is compiled and then walked: a text that it accepts, one that it refuses, and 60 random tokens out of the
 masks, every answer checked against every other.
 """
 
@@ -16,7 +13,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,12 +30,10 @@ class Outcome(NamedTuple):
     Attributes:
         verdict: ``"walked"``, the name of the error that refused it, or what went wrong.
         detail: of what went wrong, or the message of the error.
-        figures: seconds to compile, milliseconds of the slowest step, megabytes.
     """
 
     verdict: str
     detail: str = ""
-    figures: dict[str, float] = {}  # noqa: RUF012 - never changed
 
 
 class Runner:
@@ -47,7 +41,7 @@ class Runner:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, __file__, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def run(self, name: str) -> Outcome:
@@ -104,19 +98,16 @@ def _compile_and_walk(name: str) -> Outcome:
     limit = pages * os.sysconf("SC_PAGESIZE") + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     case = CASES[name]
-    begun = time.perf_counter()
     try:
         automaton = compile(case.constraint(), case.vocabulary())
     except (ConstraintError, ConstraintTooLarge) as error:
-        return Outcome(type(error).__name__, str(error)[:500], {"compile_s": time.perf_counter() - begun})
-    compiled = time.perf_counter() - begun
+        return Outcome(type(error).__name__, str(error)[:500])
     for text in case.accepted:
         assert _reads(automaton, text), f"refuses {text[:60]!r}"
     for text in case.rejected:
         assert not _reads(automaton, text), f"accepts {text[:60]!r}"
-    slowest = _random_walk(automaton, random.Random(name))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return Outcome("walked", "", {"compile_s": compiled, "slowest_ms": slowest * 1000, "peak_mb": peak})
+    _random_walk(automaton, random.Random(name))
+    return Outcome("walked")
 
 
 def _reads(automaton: Any, text: bytes) -> bool:
@@ -128,15 +119,11 @@ def _reads(automaton: Any, text: bytes) -> bool:
     return bool(automaton.accepts(state))
 
 
-def _random_walk(automaton: Any, draw: random.Random) -> float:
-    """Follows the masks; every live state must have a way on, and the shortest way must reach the end.
-
-    Returns:
-        Seconds of the slowest step: one mask and one move.
-    """
+def _random_walk(automaton: Any, draw: random.Random) -> None:
+    """Follows the masks; every live state must have a way on, and the shortest way must reach the end."""
     from constrained.automaton.bitmask import unpack_ids
 
-    vocabulary, row, slowest = automaton.vocabulary, automaton.new_mask(), 0.0
+    vocabulary, row = automaton.vocabulary, automaton.new_mask()
     ends, state = set(vocabulary.eos_ids), automaton.start
 
     def masked(at: int, budget: int | None = None) -> list[int]:
@@ -147,9 +134,7 @@ def _random_walk(automaton: Any, draw: random.Random) -> float:
         return list(unpack_ids(row).tolist())
 
     for _ in range(STEPS):
-        begun = time.perf_counter()
         allowed = masked(state)
-        took = time.perf_counter() - begun
         assert allowed, "no token is allowed"
         assert automaton.accepts(state) == bool(ends.intersection(allowed))
         left = automaton.shortest_completion(state)
@@ -165,10 +150,7 @@ def _random_walk(automaton: Any, draw: random.Random) -> float:
             assert automaton.next(state, token) == 0, vocabulary.tokens[token]
         if not texts:
             break
-        token = draw.choice(texts)
-        begun = time.perf_counter()
-        state = automaton.next(state, token)
-        slowest = max(slowest, took + time.perf_counter() - begun)
+        state = automaton.next(state, draw.choice(texts))
     left = automaton.shortest_completion(state)
     while 0 < left <= 300:
         token = min(
@@ -177,7 +159,6 @@ def _random_walk(automaton: Any, draw: random.Random) -> float:
         state = automaton.next(state, token)
         assert automaton.shortest_completion(state) < left, "no token leads towards the end"
         left = automaton.shortest_completion(state)
-    return slowest
 
 
 # ---------------------------------------------------------------- several
@@ -194,23 +175,12 @@ def warm_up() -> None:
     compile(gbnf('root ::= "a"'), words())
 
 
-def main(names: list[str]) -> None:
+def main() -> None:
     sys.path.insert(0, str(Path(__file__).parents[2]))
-    from constrained.bench.hostile.cases import CASES
-
     warm_up()
-    if names == ["-"]:
-        for line in sys.stdin:
-            print(json.dumps(run_case(line.strip())._asdict()), flush=True)
-        return
-    for name in names or CASES:
-        outcome = run_case(name)
-        figures = "  ".join(f"{key} {value:.3g}" for key, value in outcome.figures.items())
-        verdict = outcome.verdict if outcome.verdict == CASES[name].outcome else f"{outcome.verdict} (!)"
-        print(f"{name:50} {verdict:26} {figures}")
-        if verdict.endswith("(!)"):
-            print("    " + outcome.detail.replace("\n", "\n    "))
+    for line in sys.stdin:
+        print(json.dumps(run_case(line.strip())._asdict()), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
