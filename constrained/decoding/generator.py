@@ -54,14 +54,6 @@ class GenerationSettings(TypedDict, total=False):
         max_tokens: token limit of a completion; every completion is complete within it. By default 512, more if
             the shortest completion needs it, less if the model's context ends sooner.
         temperature: 0 or None is greedy; for this and the settings below see `constrained.sampling.LogitsWarper`.
-        top_k: keep the k most likely tokens.
-        top_p: keep the most likely tokens of this much mass.
-        min_p: keep tokens with this fraction of the best one's probability.
-        logit_bias: added to the logits of tokens, by token id.
-        frequency_penalty: subtracted from a token's logit for each time that the completion has it.
-        presence_penalty: subtracted from a token's logit if the completion has it.
-        repetition_penalty: divides the logits of tokens that the prompt or the completion has.
-        repetition_window: how many of their last tokens the `repetition_penalty` looks at; None: all.
     """
 
     max_tokens: int | None

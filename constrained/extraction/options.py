@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from constrained.decoding.generator import GenerationSettings
 from constrained.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -40,19 +41,9 @@ class ExtractorOptions(TypedDict, total=False):
     draft_first: bool
 
 
-class CallOptions(TypedDict, total=False):
+class CallOptions(GenerationSettings, total=False):
     """Settings of a call, as in `Generator`."""
 
-    max_tokens: int | None
-    temperature: float | None
-    top_k: int | None
-    top_p: float | None
-    min_p: float | None
-    logit_bias: Mapping[int, float] | None
-    frequency_penalty: float | None
-    presence_penalty: float | None
-    repetition_penalty: float | None
-    repetition_window: int | None
     seed: int | None
 
 
