@@ -195,5 +195,5 @@ def after(marker: str, content: Any) -> Constraint:
     """
     _check_marker(marker)
     inner = f.Content("content", as_constraint(content))
-    thinking = f.Tag("thinking", "", f.AnyText("thinking"), (marker,), first_end=True)
+    thinking = f.AnyText("thinking", (marker,), until=marker)
     return _AfterMarkerConstraint(f.SequenceFormat("after", (thinking, inner)), marker=marker)

@@ -92,11 +92,13 @@ class AnyText(StructuralFormat):
         excludes: these texts.
         max_chars: maximum number of code points; None: no limit.
         max_tokens: maximum number of tokens; None: no limit.
+        until: the last characters of the text, where the first of the excluded texts ends; None: the text has none.
     """
 
     excludes: tuple[str, ...] = ()
     max_chars: int | None = None
     max_tokens: int | None = None
+    until: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -100,6 +100,8 @@ class _Rules:
                 return self.counted(form, some, 1, whole=True)
             case f.Content():
                 return self.content(form)
+            case f.AnyText(excludes=excludes, until=str(end)):
+                return self.free(text_up_to(end, excludes))
             case f.AnyText(excludes=excludes, max_chars=most, max_tokens=tokens):
                 allowed = text_without((*excludes, *_texts(ends)))
                 if most is not None:
@@ -208,8 +210,6 @@ class _Rules:
                 Problem(inside, f"can itself contain {end!r}"),
                 action="use JSON, a regex or a choice as the content",
             )
-        if content.regex == ir.TEXT:
-            return ir.Terminal(text_up_to(end, [end]))
         closed = ir.concat(content.regex, ir.literal(end))
         return ir.Terminal(ir.intersection(closed, text_up_to(end, [end])))
 
