@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_origin
@@ -28,6 +29,7 @@ CHAT_TEMPLATE = "template"
 
 EXTRACTION_REQUEST = "Fill this type from the text below. Answer with JSON only; leave out optional fields that the text does not mention."
 
+_HEADING = re.compile(r"^[ \t]*(?:instructions|context|text):[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _MAX_REASON = 600
 _FORM = (
     "pass a text with {text}, and {type} if the model is to see it, a function of type and text, "
@@ -79,7 +81,7 @@ class PromptParts:
         """The messages that ask about one text."""
         text = shown_text(text, constraint)
         if self.template is None:
-            asked: Any = f"{_request(constraint)}{self._sections()}\n\nText:\n{text}"
+            asked: Any = f"{_request(constraint)}{self._sections()}\n\nText:\n{fenced(text)}"
         elif isinstance(self.template, str):
             asked = _filled(self.template, type_text(constraint), text)
         else:
@@ -130,6 +132,19 @@ def shown_text(text: str, constraint: Constraint) -> str:
     """A document as the model reads it."""
     text = text.strip()
     return ungroup_numbers(text) if _has_numbers(constraint) else text
+
+
+def fenced(text: str) -> str:
+    """A document between two lines that it does not have, where it has headings of the prompt itself.
+
+    Otherwise a model takes what stands behind them for instructions, or for another document. Without them a fence costs a little: see
+    docs/values.md.
+    """
+    if not _HEADING.search(text):
+        return text
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"
 
 
 def _has_numbers(constraint: Constraint) -> bool:
