@@ -22,23 +22,10 @@ PROMISING = [
     )
 ]
 DESIGNED = [
-    "load",
-    "extract",
-    "generate",
-    "Generator",
-    "compile",
-    "Vocabulary",
-    "TokenAutomaton",
-    "Constraint",
-    "json_schema",
-    "regex",
-    "choice",
-    "ConstraintError",
-    "UnsupportedConstraint",
-    "InvalidConstraint",
-    "UnsatisfiableConstraint",
-    "ConstraintTooLarge",
-]
+    "load", "extract", "generate", "Generator", "compile", "Vocabulary", "TokenAutomaton", "Constraint",
+    "json_schema", "regex", "choice", "ConstraintError", "UnsupportedConstraint", "InvalidConstraint",
+    "UnsatisfiableConstraint", "ConstraintTooLarge",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PROMISING)

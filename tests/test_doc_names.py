@@ -29,19 +29,10 @@ FOLDERS = ("constrained", "grammars", "spec", "tests", "docs", "examples")
 
 # What the pages call a value of each class.
 VARIABLES: dict[str, type] = {
-    "out": Output,
-    "outs": Samples,
-    "stats": Stats,
-    "chunk": Chunk,
-    "automaton": Automaton,
-    "vocabulary": Vocabulary,
-    "constraint": Constraint,
-    "generator": Generator,
-    "Output": Output,
-    "Samples": Samples,
-    "Stats": Stats,
-    "Chunk": Chunk,
-}
+    "out": Output, "outs": Samples, "stats": Stats, "chunk": Chunk, "automaton": Automaton,
+    "vocabulary": Vocabulary, "constraint": Constraint, "generator": Generator, "Output": Output,
+    "Samples": Samples, "Stats": Stats, "Chunk": Chunk,
+}  # fmt: skip
 # Attributes of these attributes are looked up in these classes.
 TYPES_OF_ATTRIBUTES: dict[tuple[type, str], type] = {
     (Output, "stats"): Stats,

@@ -33,7 +33,7 @@ PIECES = [
         b"bbbaa",
         b"--a",
     ),
-]
+]  # fmt: skip
 TOKENS = [*BYTES, *sorted({piece for piece in PIECES if len(piece) > 1}), b""]
 VOCABULARY = Vocabulary.from_bytes(TOKENS, [len(TOKENS) - 1])
 

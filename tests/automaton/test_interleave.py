@@ -309,7 +309,7 @@ SPELLING = [
             "5,1.5",
         ]
     ),
-]
+]  # fmt: skip
 SPELLED = Vocabulary.from_bytes([*SPELLING, b""], [len(SPELLING)])
 
 

@@ -22,25 +22,9 @@ from constrained.vocabulary import Vocabulary
 from tests.support.finite import FiniteAutomaton, byte_vocabulary
 
 PIECES = (
-    '{"',
-    '":',
-    '":"',
-    '","',
-    '"}',
-    '""',
-    ",",
-    '["',
-    '"]',
-    "]",
-    "ab",
-    "abc",
-    "a1",
-    "1,",
-    "22",
-    "tr",
-    "true",
+    '{"', '":', '":"', '","', '"}', '""', ",", '["', '"]', "]", "ab", "abc", "a1", "1,", "22", "tr", "true",
     "word",
-)
+)  # fmt: skip
 
 
 def within(automaton: Automaton, state: int, budget: int) -> set[int]:

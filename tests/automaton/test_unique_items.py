@@ -18,32 +18,9 @@ from constrained.vocabulary import Vocabulary
 from tests.support.finite import byte_vocabulary
 
 PIECES = [
-    '"a"',
-    '":{',
-    "},{",
-    "}},{",
-    ',{"a":',
-    "true",
-    "false",
-    "[{",
-    "}]",
-    "}],",
-    "[]",
-    "{}",
-    "{},{}",
-    '"b":1',
-    "1.0",
-    "\\u0061",
-    "ab",
-    "],[",
-    "]]",
-    "[[]",
-    "}}",
-    '":{"',
-    "[[],[]",
-    ',"a":1}',
-    "1,",
-]
+    '"a"', '":{', "},{", "}},{", ',{"a":', "true", "false", "[{", "}]", "}],", "[]", "{}", "{},{}", '"b":1',
+    "1.0", "\\u0061", "ab", "],[", "]]", "[[]", "}}", '":{"', "[[],[]", ',"a":1}', "1,",
+]  # fmt: skip
 VOCABULARY = Vocabulary.from_bytes(
     [*(bytes((byte,)) for byte in range(256)), *map(str.encode, PIECES), b""], [256 + len(PIECES)]
 )
@@ -189,20 +166,9 @@ def test_every_mask_holds_the_tokens_that_can_be_completed_and_every_text_is_val
 
 
 VALUES = [
-    "1",
-    "1.0",
-    '{"a":1}',
-    '{"a": 1.0}',
-    '{"a":1,"b":[]}',
-    '{"b":[],"a":1}',
-    "[1]",
-    "[ 10e-1 ]",
-    "true",
-    '"1"',
-    '["\\u0031"]',
-    '["1"]',
-    "{}",
-]
+    "1", "1.0", '{"a":1}', '{"a": 1.0}', '{"a":1,"b":[]}', '{"b":[],"a":1}', "[1]", "[ 10e-1 ]", "true",
+    '"1"', '["\\u0031"]', '["1"]', "{}",
+]  # fmt: skip
 
 
 def test_items_are_compared_as_the_specification_says() -> None:

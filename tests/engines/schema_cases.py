@@ -56,11 +56,7 @@ CASES: list[tuple[Any, list[str]]] = [
     ),
     ({"propertyNames": {"pattern": "^x"}}, ['{"x1": 1}', '{"y": 1}', "1"]),
     (
-        {
-            "type": "object",
-            "propertyNames": {"enum": ["good"]},
-            "properties": {"Bad": {"type": "integer"}},
-        },
+        {"type": "object", "propertyNames": {"enum": ["good"]}, "properties": {"Bad": {"type": "integer"}}},
         ['{"good": 1}', '{"Bad": 1}', "{}"],
     ),
     (
@@ -68,19 +64,11 @@ CASES: list[tuple[Any, list[str]]] = [
         ["{}", '{"a": 1}'],
     ),
     (
-        {
-            "type": "object",
-            "propertyNames": {"pattern": "^[a-z]+$"},
-            "unevaluatedProperties": {"type": "integer"},
-        },
+        {"type": "object", "propertyNames": {"pattern": "^[a-z]+$"}, "unevaluatedProperties": {"type": "integer"}},
         ['{"a": 1}', '{"a": "b"}', '{"A": 1}'],
     ),
     (
-        {
-            "type": "object",
-            "propertyNames": {"pattern": "^[a-z_]+$"},
-            "additionalProperties": {"type": "integer"},
-        },
+        {"type": "object", "propertyNames": {"pattern": "^[a-z_]+$"}, "additionalProperties": {"type": "integer"}},
         ['{"score": 5}', '{"Score": 5}', '{"score": "seven"}'],
     ),
     (
@@ -102,10 +90,7 @@ CASES: list[tuple[Any, list[str]]] = [
     ({"allOf": [{"type": "string"}, {"minLength": 2}, {"maxLength": 10}]}, ['"a"', '"ab"', "1"]),
     ({"allOf": [{"type": "integer"}, {"minimum": 0}]}, ["1", "-1", "1.5"]),
     (
-        {
-            "type": "object",
-            "properties": {"answer": {"allOf": [{"type": "string"}, {"enum": ["yes", "no"]}]}},
-        },
+        {"type": "object", "properties": {"answer": {"allOf": [{"type": "string"}, {"enum": ["yes", "no"]}]}}},
         ['{"answer": "yes"}', '{"answer": "x"}'],
     ),
     (
@@ -154,10 +139,7 @@ CASES: list[tuple[Any, list[str]]] = [
         ["5", '"auto"', '"x"'],
     ),
     ({"type": "object", "properties": {"allOf": {"type": "string"}}}, ['{"allOf": "a"}', '{"allOf": 1}']),
-    (
-        {"title": "Maybe", "default": None, "anyOf": [{"type": "string"}, {"type": "null"}]},
-        ['"a"', "null", "1"],
-    ),
+    ({"title": "Maybe", "default": None, "anyOf": [{"type": "string"}, {"type": "null"}]}, ['"a"', "null", "1"]),
     ({"$defs": {"A": {"type": "string"}}, "oneOf": [{"$ref": "#/$defs/A"}]}, ['"a"', "1"]),
     (
         {
@@ -181,7 +163,7 @@ CASES: list[tuple[Any, list[str]]] = [
     ({"if": {"type": "string"}, "then": {"minLength": 2}, "else": {"type": "integer"}}, ['"a"', '"ab"', "1"]),
     ({"not": {"type": "string"}}, ["1", '"a"']),
     ({"const": {"multipleOf": 2}}, ['{"multipleOf": 2}', '{"multipleOf": 3}']),
-]
+]  # fmt: skip
 """Schemas that are enforced, each with texts of which some are valid."""
 
 REFUSED: list[tuple[Any, str]] = [

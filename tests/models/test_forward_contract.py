@@ -32,25 +32,11 @@ PLACED = {"attention_mask", "position_ids"}
 """Passed to models that say where a token is and what it sees; states are read in order."""
 
 ATTENTION = [
-    "CohereForCausalLM",
-    "FalconForCausalLM",
-    "GPT2LMHeadModel",
-    "GPTNeoXForCausalLM",
-    "Gemma2ForCausalLM",
-    "Gemma3ForCausalLM",
-    "GptOssForCausalLM",
-    "GraniteForCausalLM",
-    "Lfm2ForCausalLM",
-    "LlamaForCausalLM",
-    "MistralForCausalLM",
-    "Olmo2ForCausalLM",
-    "Phi3ForCausalLM",
-    "Qwen2ForCausalLM",
-    "Qwen3ForCausalLM",
-    "Qwen3MoeForCausalLM",
-    "Qwen3NextForCausalLM",
-    "SmolLM3ForCausalLM",
-]
+    "CohereForCausalLM", "FalconForCausalLM", "GPT2LMHeadModel", "GPTNeoXForCausalLM", "Gemma2ForCausalLM",
+    "Gemma3ForCausalLM", "GptOssForCausalLM", "GraniteForCausalLM", "Lfm2ForCausalLM", "LlamaForCausalLM",
+    "MistralForCausalLM", "Olmo2ForCausalLM", "Phi3ForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM",
+    "Qwen3MoeForCausalLM", "Qwen3NextForCausalLM", "SmolLM3ForCausalLM",
+]  # fmt: skip
 STATES = ["FalconMambaForCausalLM", "Mamba2ForCausalLM", "MambaForCausalLM"]
 
 LINES = constrained.regex(r'\{"name": "[a-z]{3,9}", "tags": \["[a-z]{2,5}", "[a-z]{2,5}"\]\}')

@@ -132,24 +132,14 @@ CASES = (
     ),
     Case(
         "`patternProperties`",
-        {
-            "type": "object",
-            "patternProperties": {"^x": {"type": "integer"}},
-            "additionalProperties": False,
-        },
+        {"type": "object", "patternProperties": {"^x": {"type": "integer"}}, "additionalProperties": False},
         ('{"xa": 1}', "{}"),
         ('{"xa": "b"}', '{"a": 1}'),
     ),
-    Case(
-        "`minProperties`", {"type": "object", "minProperties": 2}, ('{"a": 1, "b": 2}',), ('{"a": 1}', "{}")
-    ),
+    Case("`minProperties`", {"type": "object", "minProperties": 2}, ('{"a": 1, "b": 2}',), ('{"a": 1}', "{}")),
     Case(
         "a key may not come twice",
-        {
-            "type": "object",
-            "properties": {"a": {"type": "integer"}},
-            "required": ["a"],
-        },
+        {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
         ('{"a": 1}', '{"a": 1, "b": 2}'),
         ('{"a": 1, "a": "x"}',),
     ),
@@ -203,7 +193,7 @@ CASES = (
         ('{"b": 1, "a": 2}', '{"a": 1, "b": 2}'),
         ('{"a": 1}',),
     ),
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

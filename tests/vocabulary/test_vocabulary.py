@@ -84,17 +84,8 @@ def functions(kind: str) -> tuple[Callable[[str], list[int]], Callable[[list[int
 # ---------------------------------------------------------------- whole vocabularies
 
 _BEFORE = (
-    b"",
-    b"\xc3",
-    b"\xe3",
-    b"\xe3\x81",
-    b"\xf0",
-    b"\xf0\x9f",
-    b"\xf0\x9f\x98",
-    b"\xe0",
-    b"\xed",
-    b"\xf4",
-)
+    b"", b"\xc3", b"\xe3", b"\xe3\x81", b"\xf0", b"\xf0\x9f", b"\xf0\x9f\x98", b"\xe0", b"\xed", b"\xf4",
+)  # fmt: skip
 _AFTER = (b"", b"\x80", b"\x80\x80", b"\x80\x80\x80", b"\xa0\x80", b"\xa0", b"\x90\x80\x80", b"\x90\x80")
 
 

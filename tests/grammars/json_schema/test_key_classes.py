@@ -22,19 +22,8 @@ from constrained.grammars.regex.matching import matches
 from tests.grammars.json_schema.official_suite import VOCABULARY, accepts
 
 SOURCES = [
-    "^a",
-    "a$",
-    "^a+$",
-    "b",
-    "^[ab]{2}$",
-    "^$",
-    "ab|ba",
-    "^(ab)*$",
-    "^.{3,}$",
-    "^(?!a)",
-    "c",
-    "^[^c]*$",
-]
+    "^a", "a$", "^a+$", "b", "^[ab]{2}$", "^$", "ab|ba", "^(ab)*$", "^.{3,}$", "^(?!a)", "c", "^[^c]*$",
+]  # fmt: skip
 KEYS = ["", "a", "b", "c", "aa", "ab", "ba", "bb", "aab", "abab", "cab", "aaa", "bab"]
 
 

@@ -22,20 +22,9 @@ from tests.support.finite import byte_vocabulary
 from tests.support.json_walks import walk
 
 NUMBERS = [
-    "0",
-    "-12",
-    "123",
-    "1234",
-    "-1234",
-    "1.5",
-    "1.234",
-    "1.2345",
-    "12.5e-7",
-    "1e199",
-    "1e200",
-    "1E+05",
+    "0", "-12", "123", "1234", "-1234", "1.5", "1.234", "1.2345", "12.5e-7", "1e199", "1e200", "1E+05",
     "1234.5",
-]
+]  # fmt: skip
 
 
 @dataclass

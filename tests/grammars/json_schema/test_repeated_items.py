@@ -68,7 +68,7 @@ TEXTS = [
         "[1, 1]",
     ),
     *('[ "a" ]', '["a"]', '{"a": 1, "b": 2}', '{"b": 2, "a": 1}', '{"a": 1}', "[1,1 ]", "[[], []]", "[2, 1]"),
-]
+]  # fmt: skip
 """Of items, some of equal values."""
 ITEMS = {
     **{name: ["1", "2", "3", "true", "null", '"a"', '"b"', "[1]", "[1, 2]"] for name in FEW},
