@@ -26,6 +26,7 @@ class Option:
         flag: its name on the command line; "": that of the field; None: it is not there.
         metavar: what stands for the value in the help of the command line.
         none: what the command line takes for None.
+        variable: of the environment, which the command line reads where the option is not given.
         unit: how many times the value of the command line the field is, such as 2**20 for MiB.
     """
 
@@ -36,6 +37,7 @@ class Option:
     flag: str | None = ""
     metavar: str | None = None
     none: Any = None
+    variable: str | None = None
     unit: int | None = None
 
     @property

@@ -241,6 +241,8 @@ def _parameter(one: Field[Any], hint: Any) -> inspect.Parameter:
             metavar=about.metavar or ("N" if counted else None),
             min=about.least if about.unit is None and about.none is None else None,
             max=about.most,
+            envvar=about.variable,
+            show_envvar=False,
         )
         hint = Annotated[hint, said]
     return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)

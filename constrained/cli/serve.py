@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +11,57 @@ import typer
 
 from constrained.cli.exit_status import BadInput
 from constrained.cli.options import Device, SpeculationOption, resolve_speculation_option, with_option_groups
+from constrained.options import option
 from constrained.server.settings import ServerSettings
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """The options of `serve` beside the settings of a server."""
+
+    host: str = option("127.0.0.1", "Address to listen on.")
+    port: int = option(8000, "Port to listen on; 0: any free port.", least=0, most=65535)
+    api_key: tuple[str, ...] = option(
+        (),
+        "A key that clients may send, several times for several keys; other users of the machine can read it "
+        "[default: those in $CONSTRAINED_API_KEY, between spaces, or none].",
+        metavar="KEY",
+        variable="CONSTRAINED_API_KEY",
+    )
+    api_key_file: Path | None = option(None, "A file of such keys, one in a line.", metavar="FILE")
+    name: str | None = option(
+        None, "Name of a single model for clients [default: MODEL, or constrained-tiny]."
+    )
+    lora: tuple[str, ...] = option(
+        (),
+        "A LoRA adapter of the single MODEL, by a folder or a name on the Hub, served as a model called NAME; "
+        "several times for several.",
+        metavar="NAME=ADAPTER",
+    )
+    device: Device = None
+    isolate: bool = option(
+        False, "One forward pass for each sequence: results do not depend on the batch, to the last bit."
+    )
+    tool_format: str | None = option(
+        None,
+        "How the model writes tool calls: hermes, llama3, mistral, mistral-args, harmony, granite3, gemma4, "
+        "function-gemma, lfm2, olmo3 or pythonic [default: by its template].",
+        metavar="NAME",
+    )
+    speculation: SpeculationOption = "off"
+
+    @property
+    def keys(self) -> tuple[str, ...] | None:
+        """The keys of the command line and of a file; None: no authentication."""
+        keys = [*self.api_key]
+        if (file := self.api_key_file) is not None:
+            try:
+                keys += file.read_text(encoding="utf-8").split()
+            except (OSError, UnicodeDecodeError) as error:
+                raise BadInput(f"cannot read the keys in {file}: {error}") from None
+            if not keys:
+                raise BadInput(f"there is no key in {file}", action="write one in each line")
+        return tuple(keys) or None
 
 
 @with_option_groups
@@ -25,75 +75,29 @@ def serve(
             "[default: the bundled one].",
         ),
     ] = None,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0: any free port.")
-    ] = 8000,
-    api_key: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--api-key",
-            envvar="CONSTRAINED_API_KEY",
-            metavar="KEY",
-            help="A key that clients may send, several times for several keys; other users of the machine can read it "
-            "[default: those in $CONSTRAINED_API_KEY, between spaces, or none].",
-            show_envvar=False,
-        ),
-    ] = None,
-    api_key_file: Annotated[
-        Path | None,
-        typer.Option("--api-key-file", metavar="FILE", help="A file of such keys, one in a line."),
-    ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            "--name", help="Name of a single model for clients [default: MODEL, or constrained-tiny]."
-        ),
-    ] = None,
-    lora: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--lora",
-            metavar="NAME=ADAPTER",
-            help="A LoRA adapter of the single MODEL, by a folder or a name on the Hub, served as a model called NAME; several times for several.",
-        ),
-    ] = None,
-    device: Device = None,
-    isolate: Annotated[
-        bool,
-        typer.Option(
-            "--isolate",
-            help="One forward pass for each sequence: results do not depend on the batch, to the last bit.",
-        ),
-    ] = False,
-    tool_format: Annotated[
-        str | None,
-        typer.Option(
-            "--tool-format",
-            metavar="NAME",
-            help="How the model writes tool calls: hermes, llama3, mistral, mistral-args, harmony, granite3, gemma4, function-gemma, lfm2, olmo3 or pythonic [default: by its template].",
-        ),
-    ] = None,
-    speculation: SpeculationOption = "off",
+    options: ServeOptions,
     settings: ServerSettings,
 ) -> None:
     """Serve models to OpenAI clients: chat, completions, tools, structured outputs.
 
     Runs until SIGTERM or Ctrl-C and then finishes the running requests; a second Ctrl-C ends it at once.
     """
-    named = _named(models or [], name)
-    adapters = _adapters(lora or [], named)
+    named = _named(models or [], options.name)
+    adapters = _adapters(options.lora, named)
     # The libraries alone take seconds to import, and a large model takes minutes.
     print(f"loading {', '.join([*named, *adapters])}", file=sys.stderr, flush=True)
     from constrained.chat.tool_format_probe import FORMATS
     from constrained.server import serve as run
 
-    if tool_format is not None and tool_format not in FORMATS:
-        raise BadInput(f"the tool format {tool_format!r} is not known", action=f"use {', '.join(FORMATS)}")
+    format = None if options.tool_format is None else FORMATS.get(options.tool_format)
+    if options.tool_format is not None and format is None:
+        raise BadInput(
+            f"the tool format {options.tool_format!r} is not known", action=f"use {', '.join(FORMATS)}"
+        )
     settings = replace(
         settings,
-        api_key=_keys(api_key, api_key_file),
-        speculation=resolve_speculation_option(speculation),
+        api_key=options.keys,
+        speculation=resolve_speculation_option(options.speculation),
     )
     from constrained.cli.generation import silence_libraries
 
@@ -103,7 +107,8 @@ def serve(
     from constrained.models.loading import with_adapter
 
     by_source = {
-        one: load(one, device=device, isolate=isolate or None) for one in dict.fromkeys(named.values())
+        one: load(one, device=options.device, isolate=options.isolate or None)
+        for one in dict.fromkeys(named.values())
     }
     loaded = {one: by_source[source] for one, source in named.items()}
     loaded |= {one: with_adapter(next(iter(loaded.values())), source) for one, source in adapters.items()}
@@ -115,8 +120,7 @@ def serve(
     def on_ready(url: str) -> None:
         print(f"serving {', '.join(loaded)} at {url}/v1", file=sys.stderr, flush=True)
 
-    format = None if tool_format is None else FORMATS[tool_format]
-    run(loaded, settings, host=host, port=port, format=format, on_ready=on_ready)
+    run(loaded, settings, host=options.host, port=options.port, format=format, on_ready=on_ready)
 
 
 def _named(models: list[str], name: str | None) -> dict[str, str | None]:
@@ -147,7 +151,7 @@ def _named(models: list[str], name: str | None) -> dict[str, str | None]:
     return named
 
 
-def _adapters(given: list[str], models: dict[str, str | None]) -> dict[str, str]:
+def _adapters(given: tuple[str, ...], models: dict[str, str | None]) -> dict[str, str]:
     """Folders or names of adapters by the names that clients give them.
 
     Raises:
@@ -164,16 +168,3 @@ def _adapters(given: list[str], models: dict[str, str | None]) -> dict[str, str]
             raise BadInput(f"two models have the name {name!r}", action="give the adapter another name")
         adapters[name] = source
     return adapters
-
-
-def _keys(given: list[str] | None, file: Path | None) -> tuple[str, ...] | None:
-    """The keys of the command line and of a file; None: no authentication."""
-    keys = [*(given or ())]
-    if file is not None:
-        try:
-            keys += file.read_text(encoding="utf-8").split()
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadInput(f"cannot read the keys in {file}: {error}") from None
-        if not keys:
-            raise BadInput(f"there is no key in {file}", action="write one in each line")
-    return tuple(keys) or None
