@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from constrained.bench.jsonschemabench.compare import compare
 from constrained.bench.jsonschemabench.run import PACKAGES, SchemaBenchResults, read_rows
 from constrained.cli import main
 from constrained.cli.intervals import median_interval, share_interval, sign_test
-from tests.support.paths import ROOT
 
 ITEMS: list[dict[str, Any]] = [
     {
@@ -38,14 +36,6 @@ ITEMS: list[dict[str, Any]] = [
 
 
 MODEL = "tests.support.jsonschemabench_parts:scripted"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def parts() -> Iterator[None]:
-    """The processes of the engines find what stands beside this file."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT))
-        yield
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from constrained.bench.jsonschemabench import rows as r
 from constrained.bench.jsonschemabench.cluster import ACTOR_BATCH, RayActor, RayBackend, deal_batches
 from constrained.bench.jsonschemabench.data import SchemaItem
 from constrained.bench.jsonschemabench.run import read_rows
-from tests.support.paths import ROOT
 
 MODEL = "tests.support.jsonschemabench_parts:scripted"
 ROUGH = "tests.support.jsonschemabench_parts:Rough"
@@ -47,14 +45,6 @@ RAY = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None,
     reason="Ray is not installed: pip install 'constrained-generation[ray]'",
 )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def parts() -> Iterator[None]:
-    """The processes of the engines find what stands beside this file."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT))
-        yield
 
 
 def settings(**more: Any) -> SchemaBenchSettings:

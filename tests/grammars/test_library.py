@@ -8,6 +8,7 @@ import json
 import random
 import sqlite3
 import xml.etree.ElementTree
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -172,17 +173,6 @@ def parses_python(text: str) -> bool:
     return True
 
 
-def test_lines_of_python_are_python() -> None:
-    rng = random.Random(4)
-    for _ in range(120):
-        text = sample("python", rng, 30)
-        assert parses_python(text), text
-        for _ in range(3):
-            changed = mutated(text, rng, "ax1.,:()[]{}*= \n'")
-            if accepts("python", changed):
-                assert parses_python(changed), changed
-
-
 def parses_sql(text: str) -> bool:
     try:
         sqlite3.connect(":memory:").execute("EXPLAIN " + text)
@@ -192,16 +182,27 @@ def parses_sql(text: str) -> bool:
     return True
 
 
-@pytest.mark.skipif(sqlite3.sqlite_version_info < (3, 39), reason="this SQLite knows no RIGHT JOIN")
-def test_queries_are_read_by_sqlite() -> None:
-    rng = random.Random(5)
+@pytest.mark.parametrize(
+    ("name", "parses", "length", "letters"),
+    [
+        ("python", parses_python, 30, "ax1.,:()[]{}*= \n'"),
+        pytest.param(
+            "sql", parses_sql, 50, "ax1.,()*= '-",
+            marks=pytest.mark.skipif(sqlite3.sqlite_version_info < (3, 39), reason="this SQLite knows no RIGHT JOIN"),
+        ),
+    ],
+)  # fmt: skip
+def test_texts_are_read_by_the_parser_of_their_language(
+    name: str, parses: Callable[[str], bool], length: int, letters: str
+) -> None:
+    rng = random.Random(4)
     for _ in range(120):
-        text = sample("sql", rng, 50)
-        assert parses_sql(text), text
+        text = sample(name, rng, length)
+        assert parses(text), text
         for _ in range(3):
-            changed = mutated(text, rng, "ax1.,()*= '-")
-            if accepts("sql", changed):
-                assert parses_sql(changed), changed
+            changed = mutated(text, rng, letters)
+            if accepts(name, changed):
+                assert parses(changed), changed
 
 
 UNCHECKED = ("mismatched tag", "duplicate attribute")

@@ -186,19 +186,6 @@ def texts_of(language, model):
     return FiniteAutomaton(language, model.vocabulary)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_completions_follow_the_local_distribution_exactly(seed):
-    model = EnumerableModel(seed=seed)
-    distributions = model.distributions(LANGUAGE)
-    drawn = sequence_distribution(model, texts_of(LANGUAGE, model), LOCAL, LogitsWarper(1.0), model.depth)
-    assert set(drawn) == set(distributions.local) == LANGUAGE
-    for text, (chance, weighted) in drawn.items():
-        assert chance == pytest.approx(distributions.local[text], abs=1e-12)
-        # The weight turns draws of Q into an unbiased measure of P on the language.
-        assert weighted == pytest.approx(distributions.model[text], abs=1e-12)
-    assert sum(weighted for _, weighted in drawn.values()) == pytest.approx(distributions.mass, abs=1e-12)
-
-
 @settings(max_examples=examples(30))
 @given(st.sets(st.text("abc", max_size=4).map(str.encode), min_size=1, max_size=12), st.integers(0, 2**32))
 def test_any_language_is_drawn_by_its_local_distribution(language, seed):

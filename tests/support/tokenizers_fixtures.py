@@ -181,10 +181,6 @@ def qwen_style() -> Any:
 # ---------------------------------------------------------------- trained here: SentencePiece style
 
 
-def _as_spaces(text: str) -> str:
-    return text.replace(" ", "\u2581")
-
-
 @cache
 def _sentencepiece_bpe_model() -> dict[str, Any]:
     """Vocabulary and merges of a SentencePiece-like BPE: <unk>, <s>, </s>, 256 byte tokens, pieces."""
@@ -219,39 +215,32 @@ def sentencepiece_bpe(**parts: Any) -> Any:
     return tokenizer
 
 
+def _without_first_space() -> Any:
+    """The decoder of tokenizers that put a space in front of a text."""
+    from tokenizers import decoders as d
+
+    return d.Sequence([d.Replace("\u2581", " "), d.ByteFallback(), d.Fuse(), d.Strip(" ", 1, 0)])
+
+
 @cache
 def llama2_style() -> Any:
     """Byte fallback; the space in front comes from a normaliser."""
-    from tokenizers import decoders, normalizers
+    from tokenizers import normalizers
 
     return sentencepiece_bpe(
         normalizer=normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]),
-        decoder=decoders.Sequence(
-            [
-                decoders.Replace("\u2581", " "),
-                decoders.ByteFallback(),
-                decoders.Fuse(),
-                decoders.Strip(" ", 1, 0),
-            ]
-        ),
+        decoder=_without_first_space(),
     )
 
 
 @cache
 def mistral_style() -> Any:
     """Byte fallback; the space in front comes from a Metaspace pre-tokenizer."""
-    from tokenizers import decoders, pre_tokenizers
+    from tokenizers import pre_tokenizers
 
     return sentencepiece_bpe(
         pre_tokenizer=pre_tokenizers.Metaspace(prepend_scheme="first", split=False),
-        decoder=decoders.Sequence(
-            [
-                decoders.Replace("\u2581", " "),
-                decoders.ByteFallback(),
-                decoders.Fuse(),
-                decoders.Strip(" ", 1, 0),
-            ]
-        ),
+        decoder=_without_first_space(),
     )
 
 
