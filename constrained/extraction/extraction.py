@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Generic
+from typing import IO, Any, Generic
 
 from constrained.decoding.output import Output, ValueT
 from constrained.errors import ConstrainedError, InvalidArgument
+from constrained.extraction.completion_scores import ScoredRequest, completion_tax, output_fields
 from constrained.extraction.values.document_view import (
     FieldView,
     field_views,
@@ -20,13 +21,8 @@ from constrained.extraction.values.document_view import (
     render_fields,
     render_html,
 )
-from constrained.extraction.values.fields import FieldProbability, by_doubt, projection_tax, score_fields
+from constrained.extraction.values.fields import FieldProbability, by_doubt
 from constrained.extraction.values.grounding import NO_SPAN, SpanMatch, find_spans, json_value
-
-if TYPE_CHECKING:
-    from constrained.automaton import Automaton
-    from constrained.decoding import Generator
-    from constrained.models import LanguageModel, Prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +99,7 @@ class Extraction(Generic[ValueT]):
     merged: tuple[str, ValueT] | None = None
     failed: tuple[FailedPart, ...] = ()
     first_pass: str | None = None
-    _requests: tuple[tuple[Generator[Any], Prompt], ...] = field(default=(), repr=False)
+    _requests: tuple[ScoredRequest, ...] = field(default=(), repr=False)
 
     @property
     def value(self) -> ValueT:
@@ -212,7 +208,7 @@ class Extraction(Generic[ValueT]):
         """
         return by_doubt(self.fields)
 
-    def _known_requests(self) -> tuple[tuple[Generator[Any], Prompt], ...]:
+    def _known_requests(self) -> tuple[ScoredRequest, ...]:
         if self.error is not None:
             raise self.error
         if not self._requests:
@@ -281,35 +277,6 @@ def part_spans(document: str, part: Part) -> dict[str, SpanMatch]:
         pointer: match.moved(part.start)
         for pointer, match in find_spans(text, json_value(standard_text(part.output), part.output)).items()
     }
-
-
-def output_fields(request: tuple[Generator[Any], Prompt], output: Output[Any]) -> dict[str, FieldProbability]:
-    """The probabilities of the scalars of a completion; one pass of the model.
-
-    Args:
-        request: the generator that wrote it, and the prompt.
-        output: the completion.
-    """
-    return score_fields(
-        *_scored(request, output), is_json=request[0].constraint.is_json, ended=_ended(output)
-    )
-
-
-def completion_tax(request: tuple[Generator[Any], Prompt], output: Output[Any]) -> float:
-    """The projection tax of a completion, see `Extraction.projection_tax`; one pass of the model."""
-    return projection_tax(*_scored(request, output), ended=_ended(output))
-
-
-def _scored(
-    request: tuple[Generator[Any], Prompt], output: Output[Any]
-) -> tuple[LanguageModel, Automaton, list[int], tuple[int, ...]]:
-    generator, prompt = request
-    ids = generator.model.encode(prompt, chat=generator.chat)
-    return generator.model, generator.automaton, ids, output.tokens
-
-
-def _ended(output: Output[Any]) -> bool:
-    return output.finish == "end"
 
 
 def write_html(

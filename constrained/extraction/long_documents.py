@@ -21,6 +21,7 @@ from constrained.errors import (
     UnsatisfiableConstraint,
 )
 from constrained.extraction.chunks import TextChunk, split_text
+from constrained.extraction.completion_scores import ScoredRequest, output_fields
 from constrained.extraction.completions import completions
 from constrained.extraction.examples import accepts_text, json_separators
 from constrained.extraction.extraction import (
@@ -28,7 +29,6 @@ from constrained.extraction.extraction import (
     Extraction,
     FailedPart,
     Part,
-    output_fields,
     part_spans,
     standard_text,
 )
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from constrained.extraction.plan import ExtractionPlan
     from constrained.extraction.values.fields import FieldProbability
     from constrained.extraction.values.grounding import SpanMatch
-    from constrained.models import Prompt
 
 _T = TypeVar("_T")
 
@@ -152,7 +151,7 @@ def part_steps(
 class _ReadPart:
     """A part that was read, as `merge_values` sees it: places and probabilities are computed if they matter."""
 
-    def __init__(self, document: str, part: Part, request: tuple[Generator[Any], Prompt]) -> None:
+    def __init__(self, document: str, part: Part, request: ScoredRequest) -> None:
         self.part = part
         self.request = request
         self.extent = (part.start, part.end)
