@@ -268,7 +268,7 @@ class LazyDrafter:
         self._chances = list(self._tree.path_probability)
         return self._tree
 
-    def promises(self) -> list[float]:
+    def predicted_acceptance(self) -> list[float]:
         """Predicted acceptance of the nodes of the last tree, without the root; falling."""
         chances = self._chances[1:]
         return chances if self._table is None else self._table.corrected(chances)

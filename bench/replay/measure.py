@@ -77,7 +77,7 @@ def replay(
         done.drafting += time.process_time() - begun
         done.passes += 1
         done.nodes += len(tree) - 1
-        done.promised += sum(drafter.promises())
+        done.promised += sum(drafter.predicted_acceptance())
         begun = time.process_time()
         drafter.mark_verified(len(tree) - 1)
         node = 0

@@ -56,15 +56,15 @@ def forward_pass(
     draft_cost = 0.0
     if budget is not None and draft_size:
         began, clock_began = time.perf_counter(), clock()
-        promises = []
+        predicted = []
         for sequence in sequences:
             assert sequence.drafter is not None
             trees.append(sequence.drafter.draft(draft_size, sequence.remaining_tokens))
-            promises.append(sequence.drafter.promises())
+            predicted.append(sequence.drafter.predicted_acceptance())
         draft_seconds, draft_cost = time.perf_counter() - began, clock() - clock_began
         for sequence in sequences:
             sequence.stats.draft_seconds += draft_seconds
-        sizes = budget.verify_sizes(promises, draft_cost)
+        sizes = budget.verify_sizes(predicted, draft_cost)
         for sequence, size in zip(sequences, sizes, strict=True):
             assert sequence.drafter is not None
             sequence.drafter.mark_verified(size)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from constrained.errors import PromptError
+from constrained.prompting.context_length import check_context_length
 from constrained.prompting.ids import check_ids, check_messages, is_chat
-from constrained.prompting.room import check_room
 from constrained.prompting.user_texts import encode_marked, mark, mark_messages
 
 
@@ -109,7 +109,7 @@ def encode_chat(
 
     Raises:
         PromptError: the chat template refuses the chat; half a surrogate pair.
-        PromptTooLong: see `check_room`.
+        PromptTooLong: see `check_context_length`.
     """
     templated = bool(getattr(tokenizer, "chat_template", None))
     marked = mark_messages(messages, tokenizer)
@@ -128,7 +128,7 @@ def encode_text(text: str, tokenizer: Any, *, special: bool = True, context: int
 
     Raises:
         PromptError: half a surrogate pair, which has no bytes.
-        PromptTooLong: see `check_room`.
+        PromptTooLong: see `check_context_length`.
     """
     try:
         text.encode("utf-8")
@@ -137,5 +137,5 @@ def encode_text(text: str, tokenizer: Any, *, special: bool = True, context: int
             f"character {error.start} of the prompt, {text[error.start]!r}, is half a surrogate pair and has no bytes",
             action="text.encode('utf-8', 'replace').decode() writes ? for it",
         ) from None
-    check_room(text, lambda part: encode_marked(part, tokenizer, special=False), context)
+    check_context_length(text, lambda part: encode_marked(part, tokenizer, special=False), context)
     return encode_marked(text, tokenizer, special=special)

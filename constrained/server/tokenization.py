@@ -10,7 +10,7 @@ from constrained.chat.detect import detect_formats
 from constrained.chat.messages import chat_prompt
 from constrained.chat.tools import parse_tools
 from constrained.models import LanguageModel
-from constrained.prompting.room import check_room
+from constrained.prompting.context_length import check_context_length
 from constrained.server.errors import invalid_field_error
 from constrained.server.reasoning import template_variables
 from constrained.server.requests import ChatMessage, ChatRequest, Items, StrictModel, as_dicts
@@ -61,7 +61,7 @@ def tokenize(request: TokenizeRequest, model: LanguageModel) -> dict[str, Any]:
         ids = _chat(request, model)
     elif request.add_special_tokens is False:
         text, encode = str(given[0]), model.vocabulary.encode
-        check_room(text, encode, model.context)
+        check_context_length(text, encode, model.context)
         ids = encode(text)
     else:
         ids = list(model.encode(str(given[0]), chat=False))

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from constrained.errors import PromptError
 from constrained.models.base import Cache, LanguageModel, Prompt
+from constrained.prompting.context_length import check_context_length
 from constrained.prompting.ids import check_ids, is_chat
-from constrained.prompting.room import check_room
 from constrained.vocabulary import Vocabulary
 
 Script = str | bytes | Mapping[str, str | bytes] | Callable[[str], str | bytes]
@@ -152,7 +152,7 @@ class ScriptedModel(FunctionModel):
         if is_chat(prompt):
             prompt = "\n".join(str(message["content"]) for message in prompt)
         if isinstance(prompt, str):
-            check_room(prompt, self.vocabulary.encode, self.context)
+            check_context_length(prompt, self.vocabulary.encode, self.context)
             prompt = self.vocabulary.encode(prompt)
         return check_ids(prompt, self.vocabulary.size)
 

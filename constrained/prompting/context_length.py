@@ -1,7 +1,7 @@
-"""Texts for which a model has no room are refused before all of their tokens are known.
+"""Prompts longer than the model's context are refused without tokenizing all of them.
 
-A text is encoded in parts until these have more tokens than the model reads. So a text of many megabytes costs what one costs
-that fills the context.
+A text is encoded in parts until these have more tokens than the context. So refusing a text of many megabytes costs as much as
+tokenizing one that fills the context.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from constrained.errors import PromptTooLong
 
 _WHOLE = 4
-"""Characters for each token of the context up to which a text is encoded as it is: it may well have room."""
+"""Characters for each token of the context up to which a text is encoded as it is: it may well fit."""
 
 _PART = 4096
 """Least number of characters of a part."""
@@ -20,7 +20,7 @@ _CUT = 64
 """Tokens of a part that are not counted: a cut between two parts changes a few tokens next to it, and can add some."""
 
 
-def check_room(text: str, encode: Callable[[str], Sequence[int]], context: int | None) -> None:
+def check_context_length(text: str, encode: Callable[[str], Sequence[int]], context: int | None) -> None:
     """Refuses a text that has more tokens than a model reads, if it is long.
 
     Args:
@@ -34,13 +34,13 @@ def check_room(text: str, encode: Callable[[str], Sequence[int]], context: int |
     if context is None or len(text) <= _WHOLE * context:
         return
     size = max(_PART, context)
-    found = 0
+    count = 0
     for start in range(0, len(text), size):
-        found += max(0, len(encode(text[start : start + size])) - _CUT)
-        if found > context:
+        count += max(0, len(encode(text[start : start + size])) - _CUT)
+        if count > context:
             seen = min(start + size, len(text))
             raise PromptTooLong(
-                f"the prompt has more than {found} tokens in its first {seen} characters, of {len(text)}: "
+                f"the prompt has more than {count} tokens in its first {seen} characters, of {len(text)}: "
                 f"the model reads {context} in all",
                 action="shorten the prompt, split it, or use a model with a longer context",
             )

@@ -1,4 +1,4 @@
-"""Texts for which a model has no room are refused after a part of them; all others have the ids that they always had."""
+"""Prompts longer than the context are refused after a part of them; all others have the ids that they always had."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import constrained
 from constrained import PromptTooLong
 from constrained.extraction import Extractor
-from constrained.prompting.room import check_room
+from constrained.prompting.context_length import check_context_length
 from constrained.testing import ScriptedModel
 from tests.server.serving import BYTES
 
@@ -32,18 +32,18 @@ def test_the_cost_of_a_refusal_depends_on_the_context_alone(context: int) -> Non
     for size in (1 << 20, 1 << 24):
         encode = Counting()
         with pytest.raises(PromptTooLong, match=rf"of {size}: the model reads {context} in all"):
-            check_room("x" * size, encode, context)
+            check_context_length("x" * size, encode, context)
         read.append(encode.read)
     assert read[0] == read[1] <= 16 * max(4096, context)
 
 
 def test_a_text_that_may_have_room_is_not_refused() -> None:
     encode = Counting()
-    check_room("x" * 400, encode, 100)
+    check_context_length("x" * 400, encode, 100)
     assert not encode.read  # so short that it is encoded as it is
-    check_room("x" * (1 << 20), encode, None)
+    check_context_length("x" * (1 << 20), encode, None)
     assert not encode.read
-    check_room("x" * 40_000, lambda part: [0] * (len(part) // 200), 1000)  # long, but of few tokens
+    check_context_length("x" * 40_000, lambda part: [0] * (len(part) // 200), 1000)  # long, but of few tokens
 
 
 def test_what_is_refused_has_more_tokens_than_the_context() -> None:
@@ -64,7 +64,7 @@ def test_what_is_refused_has_more_tokens_than_the_context() -> None:
 
         whole = len(encode(text))
         try:
-            check_room(text, encode, context)
+            check_context_length(text, encode, context)
         except PromptTooLong as error:
             refused += 1
             assert whole > context, (piece, len(text))
