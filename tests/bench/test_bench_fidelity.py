@@ -23,6 +23,7 @@ from constrained.bench.fidelity import (
     retokenized,
     rows,
 )
+from constrained.bench.fidelity.learning import sample_blocks
 from constrained.bench.fidelity.measure import TaskMeasurement
 from constrained.bench.fidelity.prefix_weights import prefix_weights
 from constrained.bench.fidelity.report import FidelityData, sections
@@ -178,6 +179,14 @@ def test_cars_learns_and_rejection_does_not():
     assert blocks[-1].per_text < blocks[0].per_text
     frequent = TaskMeasurement(BIT_VECTORS, None, 50_000)  # one text of eight is valid
     assert len(list(frequent.learning("rejection", 40, 1, 0, time_limit=1e-9))) == 1
+
+
+def test_a_series_ends_where_its_budget_does():
+    model = EnumerableModel(seed=5)
+    automaton = FiniteAutomaton({b"abca"}, model.vocabulary)
+    (only,) = sample_blocks(model, automaton, "", learns=False, blocks=(5, 5), attempts=3)
+    assert (only.complete, only.attempts) == (False, 15)
+    assert only.forwards_per_text > 1
 
 
 # ---------------------------------------------------------------- resampling

@@ -205,18 +205,10 @@ def test_unknown_dialects_and_flags_are_errors() -> None:
 @pytest.mark.parametrize(
     "pattern",
     [
-        r"\d",
-        r"\w",
-        r"\s",
-        "(?i)[k-s]",
-        "(?i)[^i]",
-        "(?i)[\0-\x7f]",
-        "(?i)[a-\xff\u0400-\u04ff]",
-        r"\W",
-        "[^a]",
-        ".",
+        r"\d", r"\w", r"\s", "(?i)[k-s]", "(?i)[^i]", "(?i)[\0-\x7f]", "(?i)[a-\xff\u0400-\u04ff]", r"\W",
+        "[^a]", ".",
     ],
-)
+)  # fmt: skip
 def test_classes_hold_the_code_points_that_python_says(pattern: str) -> None:
     regex = parse(pattern)
     assert isinstance(regex, ir.Chars)

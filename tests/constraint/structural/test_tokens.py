@@ -124,24 +124,16 @@ def test_a_format(form: dict[str, Any], good: list[list[int]], bad: list[list[in
         ({"type": "exclude_token", "exclude_tokens": T}, "#/format/exclude_tokens", InvalidConstraint),
         ({"type": "exclude_token", "max_tokens": 3}, "#/format/max_tokens", UnsupportedConstraint),
         ({"type": "any_tokens", "max_tokens": -3}, "#/format/max_tokens", InvalidConstraint),
-        (
-            {"type": "any_tokens", "exclude_tokens": [C, None]},
-            "#/format/exclude_tokens/1",
-            InvalidConstraint,
-        ),
+        ({"type": "any_tokens", "exclude_tokens": [C, None]}, "#/format/exclude_tokens/1", InvalidConstraint),
         ({**TRIGGERED, "trigger_tokens": []}, "#/format/trigger_tokens", InvalidConstraint),
         ({**TRIGGERED, "trigger_tokens": [C, E]}, "#/format/trigger_tokens/1", InvalidConstraint),
         ({**TRIGGERED, "trigger_tokens": [E]}, "#/format/tags/0/begin", InvalidConstraint),
         ({**TRIGGERED, "tags": [{**ONE, "begin": C}]}, "#/format/tags/0/begin", InvalidConstraint),
-        (
-            {"type": "triggered_tags", "triggers": ["<"], "tags": [ONE]},
-            "#/format/tags/0/begin",
-            InvalidConstraint,
-        ),
+        ({"type": "triggered_tags", "triggers": ["<"], "tags": [ONE]}, "#/format/tags/0/begin", InvalidConstraint),
         ({**DISPATCH, "rules": [[C]]}, "#/format/rules/0", InvalidConstraint),
         ({**DISPATCH, "rules": [[-7, X]]}, "#/format/rules/0/0", InvalidConstraint),
     ],
-)
+)  # fmt: skip
 def test_a_definition_that_is_refused(form: Any, place: str, error: type[ConstrainedError]) -> None:
     with pytest.raises(error) as refused:
         structural_tag(of(form))

@@ -394,23 +394,12 @@ LONE: Any = "\ud800"
         {"type": "object", "dependentRequired": {LONE: ["a"]}},
         {"dependentSchemas": {f"é{LONE}": {"required": ["b"]}}},
         {"if": {"properties": {LONE: {"type": "object"}}}, "then": {"type": "object"}},
-        {
-            "oneOf": [{"properties": {LONE: {"const": i}}, "required": [LONE]} for i in range(2)],
-            "type": "object",
-        },
-        {
-            "properties": {LONE: {"not": {"type": "string"}}},
-            "minProperties": 1,
-            "additionalProperties": False,
-        },
-        {
-            "properties": {
-                "a": {"allOf": [{"properties": {LONE: {"items": {"minItems": 1}}}}, {"type": "object"}]}
-            }
-        },
+        {"oneOf": [{"properties": {LONE: {"const": i}}, "required": [LONE]} for i in range(2)], "type": "object"},
+        {"properties": {LONE: {"not": {"type": "string"}}}, "minProperties": 1, "additionalProperties": False},
+        {"properties": {"a": {"allOf": [{"properties": {LONE: {"items": {"minItems": 1}}}}, {"type": "object"}]}}},
     ],
     ids=json.dumps,
-)
+)  # fmt: skip
 def test_names_without_utf_8_end_the_walk(
     schema: Any, order: PropertyOrder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
