@@ -238,7 +238,7 @@ def equal_texts(settings: DeviceBenchSettings, engine: str) -> tuple[int, int]:
     vocabulary, _ = load_vocabulary_pair("bundled")
     # Devices draw other weights for a seed: the CPU draws them for both.
     drawn = random_model(shape("1m"), vocabulary, device="cpu", dtype="float32", seed=settings.seed)
-    moved = HuggingFaceModel.from_vocabulary(copy.deepcopy(drawn.model).to(settings.device), vocabulary)
+    moved = HuggingFaceModel(copy.deepcopy(drawn.model).to(settings.device), vocabulary)
     models = [_with_engine(drawn, "eager"), _with_engine(moved, engine)]
     equal = 0
     for number in range(settings.texts):
@@ -316,7 +316,7 @@ def _transformers(
 
 
 def _with_engine(model: HuggingFaceModel, engine: str) -> HuggingFaceModel:
-    return HuggingFaceModel.from_vocabulary(model.model, model.vocabulary, engine=engine)
+    return HuggingFaceModel(model.model, model.vocabulary, engine=engine)
 
 
 def sections(results: DeviceResults) -> list[ReportTable]:

@@ -160,7 +160,7 @@ def build_model(settings: SpeedSettings) -> tuple[HuggingFaceModel, VocabularyDa
     sizes = shape(settings.random)
     vocabulary, tokens = load_vocabulary_pair(settings.vocabulary or sizes.vocabulary)
     model = random_model(sizes, vocabulary, device=settings.device, dtype=settings.dtype, seed=settings.seed)
-    return HuggingFaceModel.from_vocabulary(model.model, vocabulary, engine=settings.engine), tokens
+    return HuggingFaceModel(model.model, vocabulary, engine=settings.engine), tokens
 
 
 def _chosen(known: Mapping[str, DecodingMethod], settings: SpeedSettings) -> dict[str, DecodingMethod]:

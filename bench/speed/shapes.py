@@ -129,4 +129,4 @@ def random_model(
             made = LlamaForCausalLM(config)
     finally:
         torch.set_default_dtype(before)
-    return HuggingFaceModel.from_vocabulary(made, vocabulary)
+    return HuggingFaceModel(made, vocabulary)

@@ -69,7 +69,7 @@ class HuggingFaceModel(LanguageModel):
         Args:
             model: a `PreTrainedModel` with a language modelling head; stays on its device and in its dtype. A `PeftModel`
                 is read with the adapters that are active in it.
-            tokenizer: its tokenizer.
+            tokenizer: its tokenizer; or the `Vocabulary` of one: then prompts are token ids.
             isolate: run each sequence of a batch in a forward pass of its own. Then the logits of a batch are
                 bit-identical to those of single sequences, but it is slower. By default only models that cannot read padded
                 batches exactly (recurrent layers, flash attention, see `probe_capabilities`) do so; for the others logits
@@ -90,55 +90,15 @@ class HuggingFaceModel(LanguageModel):
         """
         model = without_wrapper(model)
         _check_causal(model)
-        if not callable(tokenizer):
+        if isinstance(tokenizer, Vocabulary):
+            vocabulary, tokenizer = tokenizer, None
+        elif not callable(tokenizer):
             raise ModelError(
                 f"a {type(tokenizer).__name__} cannot encode prompts for a transformers model",
                 action="pass a transformers tokenizer; PreTrainedTokenizerFast(tokenizer_object=...) makes one",
             )
-        vocabulary = Vocabulary.from_tokenizer(tokenizer, model=model)
-        self._take(model, tokenizer, vocabulary, isolate, force_trees, engine, allow_slow)
-
-    @classmethod
-    def from_vocabulary(
-        cls,
-        model: Any,
-        vocabulary: Vocabulary,
-        *,
-        isolate: bool | None = None,
-        force_trees: bool = False,
-        allow_slow: bool = False,
-        engine: str = "auto",
-    ) -> HuggingFaceModel:
-        """A model without a tokenizer: its prompts are token ids.
-
-        Args:
-            model: as above.
-            vocabulary: of its tokenizer.
-            isolate: as above.
-            force_trees: as above.
-            allow_slow: as above.
-            engine: as above.
-
-        Raises:
-            InvalidArgument: there is no such engine.
-            ModelError: not a causal language model, or one whose cache goes by a name that is not known.
-        """
-        model = without_wrapper(model)
-        _check_causal(model)
-        loaded = cls.__new__(cls)
-        loaded._take(model, None, vocabulary, isolate, force_trees, engine, allow_slow)
-        return loaded
-
-    def _take(
-        self,
-        model: Any,
-        tokenizer: Any,
-        vocabulary: Vocabulary,
-        isolate: bool | None,
-        force_trees: bool,
-        engine: str,
-        allow_slow: bool,
-    ) -> None:
+        else:
+            vocabulary = Vocabulary.from_tokenizer(tokenizer, model=model)
         if engine not in ("auto", *ENGINES):
             raise InvalidArgument(f"engine is {engine!r}", action=f"use one of: auto, {', '.join(ENGINES)}")
         self.engine = engine

@@ -24,6 +24,7 @@ from constrained.models.hugging_face import HuggingFaceModel
 from constrained.models.slab import Slab
 from tests.device.loops import DRAFTS, LOOPS
 from tests.models import test_families
+from tests.spec.speculating import tree_path
 from tests.support import families
 from tests.support.families import FAMILIES
 from tests.support.tiny_models import llama, random_llama
@@ -52,7 +53,7 @@ def static(engine: str = "static") -> HuggingFaceModel:
 
 @functools.cache
 def static_family(name: str) -> HuggingFaceModel:
-    made = HuggingFaceModel.from_vocabulary(FAMILIES[name].make(), families.vocabulary(), engine="static")
+    made = HuggingFaceModel(FAMILIES[name].make(), families.vocabulary(), engine="static")
     assert made.no_engine is None
     return made
 
@@ -103,7 +104,7 @@ def test_rows_that_come_go_split_and_change_places_keep_their_texts(engine: str,
             trees = [test_families.draft_tree(rng, 1, rng.randrange(8), chain=False) for _ in texts]
             model.forward_trees([t for t, _ in trees], [p for _, p in trees], [0] * len(trees), cache)
             rows = [*range(len(texts)), *([0] if step % 3 == 0 else [])]
-            kept = [test_families.path(trees[row][1], rng.randrange(len(trees[row][1]))) for row in rows]
+            kept = [tree_path(trees[row][1], rng.randrange(len(trees[row][1]))) for row in rows]
             cache.keep_paths(rows, kept)
             texts = [
                 texts[row] + [trees[row][0][i] for i in one] for row, one in zip(rows, kept, strict=True)
@@ -211,7 +212,7 @@ def test_the_attention_of_trees_has_the_texts_of_the_eager_engine(monkeypatch: p
 @functools.cache
 def attending_family(name: str) -> HuggingFaceModel:
     """A model with the attention of trees, as on a device."""
-    made = HuggingFaceModel.from_vocabulary(FAMILIES[name].make(), families.vocabulary(), engine="static")
+    made = HuggingFaceModel(FAMILIES[name].make(), families.vocabulary(), engine="static")
     steps = capabilities.probe_steps(
         made.model, made._run, made.capabilities, made.device, made.vocabulary.size, compiles=False, tree_attention=True
     )  # fmt: skip
@@ -432,7 +433,7 @@ def test_passes_of_batches_are_ready_before_they_are_used(
     ("name", "part"), [("Mamba 2", "takes no positions"), ("Bloom", "takes no positions")]
 )
 def test_families_that_read_no_trees_are_read_eagerly_and_say_why(name: str, part: str) -> None:
-    model = HuggingFaceModel.from_vocabulary(FAMILIES[name].make(), families.vocabulary(), engine="static")
+    model = HuggingFaceModel(FAMILIES[name].make(), families.vocabulary(), engine="static")
     out = Generator(model, constrained.regex("[ab]{3}"))([5, 6], seed=1, max_tokens=8)
     assert part in (out.stats.no_engine or "")
 

@@ -206,7 +206,7 @@ def test_the_page_has_the_table_of_the_families() -> None:
 
 
 def of_ids(model: Any) -> HuggingFaceModel:
-    return HuggingFaceModel.from_vocabulary(model, families.vocabulary())
+    return HuggingFaceModel(model, families.vocabulary())
 
 
 def test_a_model_that_overlooks_masks_is_found_out() -> None:

@@ -39,7 +39,7 @@ EACH = pytest.mark.parametrize(
 def model_of(name: str, *, force_trees: bool = False) -> HuggingFaceModel:
     vocabulary = load().vocabulary if name == "bundled" else small_bpe_vocabulary()
     weights = MODELS[name]().to(torch.bfloat16)
-    return HuggingFaceModel.from_vocabulary(weights, vocabulary, force_trees=force_trees)
+    return HuggingFaceModel(weights, vocabulary, force_trees=force_trees)
 
 
 @EACH

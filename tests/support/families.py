@@ -116,9 +116,7 @@ def load(name: str) -> HuggingFaceModel:
     """The model of a family, tried."""
     family = FAMILIES[name]
     with expected_warning(family):
-        model = HuggingFaceModel.from_vocabulary(
-            family.make(), vocabulary(), allow_slow=family.way == "whole"
-        )
+        model = HuggingFaceModel(family.make(), vocabulary(), allow_slow=family.way == "whole")
         assert model.capabilities.mode.value == family.way, model.capabilities
     return model
 

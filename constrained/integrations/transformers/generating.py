@@ -120,9 +120,7 @@ def decode(
             action="pass vocabulary=Vocabulary.from_tokenizer(tokenizer, model=model), or a compiled automaton",
         )
     _refuse(generation_config, logits_processor, stopping_criteria, model_kwargs, synced_gpus=synced_gpus)
-    generator = Generator(
-        HuggingFaceModel.from_vocabulary(model, vocabulary), constraint, sampler=sampler, **(options or {})
-    )
+    generator = Generator(HuggingFaceModel(model, vocabulary), constraint, sampler=sampler, **(options or {}))
     settings = _settings(generation_config)
     if seed is None and settings:
         seed = int(torch.randint(0, 2**53, ()).item())
