@@ -30,7 +30,7 @@ bool Automaton::looks_costly(const FlatGrammar& grammar) const {
         if (node.op != Op::Terminal) return false;
         const RegexId terminal = grammar.terminals[node.a];
         const RegexStore& regexes = shard_->regexes;
-        return regexes.width(terminal) > kManyParts || regexes.parts(terminal) > kManyShared || regexes.intricate(terminal) || regexes.counts_copies(terminal, kManyParts);
+        return regexes.width(terminal) > kManyParts || regexes.parts(terminal) > kManyShared || regexes.may_blow_up(terminal) || regexes.counts_copies(terminal, kManyParts);
     });
 }
 

@@ -37,8 +37,8 @@ private:
         uint32_t items_at = 0, items_count = 0;
         bool has_first = false;
         bool tracks_distinct = false;  // some continuation depends on the bytes of its terminal
-        uint32_t without_heads = kUnset;  // see `interchangeable`
-        uint32_t least_reach = 0, reach = kUnset;  // of `without_heads`: a lower bound, and itself
+        uint32_t key_erased_state = kUnset;  // see `equivalent_state`
+        uint32_t least_reach = 0, reach = kUnset;  // of `key_erased_state`: a lower bound, and itself
         uint32_t ahead = kUnset;          // in `aheads_`
         ByteSet first;  // bytes that may come next
     };
@@ -99,8 +99,8 @@ private:
     bool forgets(uint32_t state) const;
     bool reads_many_heads(uint32_t state) const final;
     std::vector<uint32_t> head_exits(uint32_t state) final;
-    uint32_t interchangeable(uint32_t state, uint32_t reach) final;
-    uint32_t interchangeable_next(uint32_t state, uint8_t byte, uint32_t reach) final;
+    uint32_t equivalent_state(uint32_t state, uint32_t reach) final;
+    uint32_t equivalent_next(uint32_t state, uint8_t byte, uint32_t reach) final;
     const Ahead& ahead(uint32_t state);
     size_t permanent_bytes() const final;
     size_t memo_bytes() const final;
@@ -128,8 +128,8 @@ private:
 
     JsonValues values_;
     StableArray<State> states_;  // by `Head::content`
-    Memo bytes_{kMemoLimit};   // (state, byte) -> state; with `kWithoutHeads`: -> `interchangeable_next`, within the reach of `Ahead`
-    static constexpr uint64_t kWithoutHeads = uint64_t{1} << 63;
+    Memo bytes_{kMemoLimit};   // (state, byte) -> state; with `kKeyErased`: -> `equivalent_next`, within the reach of `Ahead`
+    static constexpr uint64_t kKeyErased = uint64_t{1} << 63;
     std::vector<Ahead> aheads_;
     std::unordered_map<uint64_t, LexiconEntry> crossings_;  // by lexicon entry and body
     size_t crossings_bytes_ = 0;

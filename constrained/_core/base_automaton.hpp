@@ -257,14 +257,14 @@ protected:
     bool keep_many_within(uint32_t state, uint32_t budget, std::span<const uint32_t> places, uint32_t* out);
     virtual uint32_t forks_of(uint32_t) const { return 0; }
     /// The state whose canonical completion and count a state has.
-    uint32_t standing(uint32_t state) { return reads_heads(state) ? interchangeable(state, 0) : state; }
+    uint32_t standing(uint32_t state) { return reads_heads(state) ? equivalent_state(state, 0) : state; }
     /// Places of the trie's order that are below a node, and the state before them.
     struct PlacesBelow {
         uint32_t node, state, depth;
         bool past_exit;  // a head may have ended
         std::span<const uint32_t> places;
     };
-    /// Whether `interchangeable` may return another state for it.
+    /// Whether `equivalent_state` may return another state for it.
     virtual bool reads_heads(uint32_t) const { return false; }
     /// Whether each byte of a head is read in many cases: it is not read where the head does not matter.
     virtual bool reads_many_heads(uint32_t) const { return false; }
@@ -272,11 +272,11 @@ protected:
     virtual std::vector<uint32_t> head_exits(uint32_t) { return {}; }
     /// A state with the same canonical completion, also after up to `reach` more bytes or any that end no head: it forgets
     /// heads that cannot matter.
-    virtual uint32_t interchangeable(uint32_t state, uint32_t) { return state; }
-    /// `interchangeable` of the state after a byte.
-    virtual uint32_t interchangeable_next(uint32_t state, uint8_t byte, uint32_t reach) {
+    virtual uint32_t equivalent_state(uint32_t state, uint32_t) { return state; }
+    /// `equivalent_state` of the state after a byte.
+    virtual uint32_t equivalent_next(uint32_t state, uint8_t byte, uint32_t reach) {
         const uint32_t next = byte_next(state, byte);
-        return reads_heads(next) ? interchangeable(next, reach) : next;
+        return reads_heads(next) ? equivalent_state(next, reach) : next;
     }
     /// Longer completions are not spelled out, because each byte costs a state; they count one token per byte.
     /// Where values must differ, each value is a set of its own.
@@ -286,7 +286,7 @@ protected:
     /// Fuel for reading the next byte of a completion of this length.
     virtual uint32_t step_cost(uint32_t, uint32_t) const { return 1; }
     /// How often each byte that may follow counts towards `CountingBounds::bytes`; kInfinite: the texts are not counted, because a byte
-    /// may cost much, or a text may repeat a value that `interchangeable` has forgotten (then only the canonical completion is the same).
+    /// may cost much, or a text may repeat a value that `equivalent_state` has forgotten (then only the canonical completion is the same).
     virtual uint32_t counting_cost(uint32_t) const { return kPlainCost; }
     virtual size_t permanent_bytes() const = 0;
     /// Bytes of states and their parts, which a collection can drop.
@@ -338,7 +338,7 @@ protected:
     bool needs_trial_ = true;
     bool contents_stay_ = true;       // of states that were given out
     bool lengths_are_least_ = false;  // no completion has fewer bytes than the length of its state: a bound in bytes may show that it takes too many tokens
-    bool padded_ = false;             // lengths count bytes that are never written; counts are those of canonical completions then
+    bool padded_ = false;             // lengths are upper bounds (padding); counts are those of canonical completions then
 };
 
 template <class OnSymbol>

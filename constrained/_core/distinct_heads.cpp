@@ -1,7 +1,7 @@
 // States that read heads which must differ, such as names: which of them tell apart what no shortest completion does.
 //
 // A head is read byte by byte into what follows it. It matters only as long as it may be one of the shortest values that are left:
-// any other changes no length. A state that forgets it is *interchangeable* with the one that knows it.
+// any other changes no length. A state that forgets it is *equivalent* with the one that knows it.
 #include <algorithm>
 
 #include "automaton.hpp"
@@ -32,9 +32,9 @@ std::vector<uint32_t> Automaton::head_exits(uint32_t id) {
     return exits;
 }
 
-uint32_t Automaton::interchangeable(uint32_t id, uint32_t reach) {
+uint32_t Automaton::equivalent_state(uint32_t id, uint32_t reach) {
     const auto can_be_left = [&](const Item& item) { return gss_.tracks_distinct(item.after) && !gss_.needs_head(item.after); };
-    if (state_of(id).without_heads == kUnset) {
+    if (state_of(id).key_erased_state == kUnset) {
         std::vector<Item> items(this->items(id).begin(), this->items(id).end());
         uint32_t least = kInfinite;
         for (Item& item : items) {
@@ -42,10 +42,10 @@ uint32_t Automaton::interchangeable(uint32_t id, uint32_t reach) {
             least = std::min(least, gss_.least_reach_without_head(item.after));
             item.after = gss_.assume_distinct(item.after);
         }
-        state_of(id).without_heads = least == kInfinite ? id : intern(items, heads_[id].accepts);
+        state_of(id).key_erased_state = least == kInfinite ? id : intern(items, heads_[id].accepts);
         state_of(id).least_reach = least;
     }
-    if (reach <= state_of(id).least_reach) return state_of(id).without_heads;
+    if (reach <= state_of(id).least_reach) return state_of(id).key_erased_state;
     if (state_of(id).reach == kUnset) {  // it takes lists of more values
         uint32_t most = kInfinite;
         for (uint32_t i = 0; i < state_of(id).items_count; ++i) {
@@ -54,15 +54,15 @@ uint32_t Automaton::interchangeable(uint32_t id, uint32_t reach) {
         }
         state_of(id).reach = most;
     }
-    return reach <= state_of(id).reach ? state_of(id).without_heads : id;
+    return reach <= state_of(id).reach ? state_of(id).key_erased_state : id;
 }
 
 /// What a head is after most bytes is no value that a shortest completion has: no state is made that tells it apart.
-uint32_t Automaton::interchangeable_next(uint32_t id, uint8_t byte, uint32_t reach) {
-    if (!reads_heads(id)) return BaseAutomaton::interchangeable_next(id, byte, reach);
-    const uint64_t key = kWithoutHeads | ((uint64_t{id} << 8 | byte) + 1);
+uint32_t Automaton::equivalent_next(uint32_t id, uint8_t byte, uint32_t reach) {
+    if (!reads_heads(id)) return BaseAutomaton::equivalent_next(id, byte, reach);
+    const uint64_t key = kKeyErased | ((uint64_t{id} << 8 | byte) + 1);
     const Ahead& ahead = this->ahead(id);
-    if (reach > ahead.reach) return BaseAutomaton::interchangeable_next(id, byte, reach);
+    if (reach > ahead.reach) return BaseAutomaton::equivalent_next(id, byte, reach);
     if (const uint32_t known = bytes_.find(key); known != Memo::kMissing) return known;
     uint32_t result = kDead;
     if (!ahead.needed[byte]) {
@@ -76,7 +76,7 @@ uint32_t Automaton::interchangeable_next(uint32_t id, uint8_t byte, uint32_t rea
             item.residual = shard_->regexes.step(item.residual, byte);
             if (item.residual == RegexStore::kEmptyLanguage) continue;
             if (gss_.tracks_distinct(item.after)) {
-                if (shard_->regexes.nullable(item.residual)) return BaseAutomaton::interchangeable_next(id, byte, reach);  // the head ends
+                if (shard_->regexes.nullable(item.residual)) return BaseAutomaton::equivalent_next(id, byte, reach);  // the head ends
                 item.after = gss_.needs_head_after(item.after, byte) ? gss_.read(item.after, byte) : gss_.assume_distinct(item.after);
             }
             next.push_back(item);

@@ -180,7 +180,7 @@ public:
 
     /// Whether the language may have exponentially many derivatives: by several infinite languages at once, also excluded ones, not
     /// counting bounds on the length, or by the complement of one with counts.
-    bool intricate(RegexId id) const;
+    bool may_blow_up(RegexId id) const;
 
     /// Whether copies of what itself has copies that are counted (more than those in a character of JSON) are counted, outside of
     /// complements, and there may be `least` of them or more.
@@ -226,7 +226,7 @@ private:
     static constexpr uint32_t kUnset = 0x7fffffffu;
     static constexpr uint16_t kManyHeads = 256;
     static constexpr uint32_t kWhole = 0;  // the partition with one class
-    static constexpr uint32_t kManyCopies = 4;  // see `intricate` and `counts_copies`
+    static constexpr uint32_t kManyCopies = 4;  // see `may_blow_up` and `counts_copies`
     static constexpr uint32_t kStepsOfFuel = 256;  // of work, for which a search burns one more unit of fuel
     static constexpr size_t kPatience = 1000;  // derivatives that `search` visits before it accepts any completion
     static constexpr uint32_t kContainSteps = 256;  // pairs of expressions that `contains` compares

@@ -49,7 +49,7 @@ uint32_t RegexStore::min_length(RegexId id) {
     return length;
 }
 
-bool RegexStore::intricate(RegexId id) const {
+bool RegexStore::may_blow_up(RegexId id) const {
     std::vector<RegexId> work{id};
     std::unordered_set<uint32_t> seen;
     while (!work.empty()) {

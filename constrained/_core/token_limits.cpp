@@ -10,7 +10,7 @@
 //  * A canonical completion costs a state for each byte until it meets one that is known.
 //  * A mask within a budget walks the trie once, and only to the tokens that bounds in bytes leave open. Tokens that lead
 //    to the same state share its count; states that differ by a head that cannot matter are replaced by one
-//    (`interchangeable`).
+//    (`equivalent_state`).
 //  * The completions that a mask spells cost fuel (`step_cost`). Where it runs out, tokens whose counts are not known
 //    are left out; the tokens of the state's own canonical completion stay, so there is no dead end.
 #include <algorithm>
@@ -240,7 +240,7 @@ std::pair<uint8_t, uint32_t> Automaton::step_nearer(uint32_t id) {
     for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte)) {
         if (++tested % kTestedInStep == 0) shard_->work.spend(state_of(id).items_count);
         if (!may_be_nearer(id, static_cast<uint8_t>(byte))) continue;
-        const uint32_t next = interchangeable_next(id, static_cast<uint8_t>(byte), 0);
+        const uint32_t next = equivalent_next(id, static_cast<uint8_t>(byte), 0);
         if (heads_[next].length < heads_[id].length) return {static_cast<uint8_t>(byte), next};  // exactly one less unless the length is a bound
     }
     return {0, kDead};  // the length was only a bound, see RegexStore::search
@@ -378,7 +378,7 @@ void BaseAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<const
         return known;
     };
     PlacesBelow root{Trie::kRoot, state, 0, false, places};
-    if (reads_heads(state)) root.state = interchangeable(state, reach(root));
+    if (reads_heads(state)) root.state = equivalent_state(state, reach(root));
     std::vector<PlacesBelow> work{root};
     while (!work.empty()) {
         const PlacesBelow at = work.back();
@@ -394,13 +394,13 @@ void BaseAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<const
             PlacesBelow next{child, at.state, at.depth + 1, at.past_exit, inside};
             if (reads) {  // before and after the byte: a state whose heads matter is read once for each head
                 next.past_exit |= std::ranges::binary_search(exits, std::pair{begin, child});
-                next.state = interchangeable(at.state, reach(next) + 1);
+                next.state = equivalent_state(at.state, reach(next) + 1);
             }
             if (reads && reads_heads(next.state)) {
-                next.state = interchangeable_next(next.state, trie.byte(child), reach(next));
+                next.state = equivalent_next(next.state, trie.byte(child), reach(next));
             } else {
                 next.state = next_of(next.state, trie.byte(child));
-                if (reads_heads(next.state)) next.state = interchangeable(next.state, reach(next));
+                if (reads_heads(next.state)) next.state = equivalent_state(next.state, reach(next));
             }
             if (inside.front() < own_end) {
                 const auto here = inside.first(count_below(inside, own_end));

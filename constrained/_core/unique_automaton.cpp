@@ -358,7 +358,7 @@ void UniqueAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<con
         for (const auto& [length, place] : std::span(shortest).first(kMostApart)) sure.push_back(place);
         std::ranges::sort(sure);
     }
-    if (!sure.empty()) BaseAutomaton::keep_within(interchangeable(state, 0), budget, sure, out);
+    if (!sure.empty()) BaseAutomaton::keep_within(equivalent_state(state, 0), budget, sure, out);
 }
 
 /// Where items are padded, what was written of them is not forgotten: it says which of the listed values are left.
@@ -384,14 +384,14 @@ std::vector<uint32_t> UniqueAutomaton::head_exits(uint32_t state) {
 
 /// The state that forgets heads that cannot matter, and without further bytes what was written of the items: its completions are the
 /// same as long as no further item begins.
-uint32_t UniqueAutomaton::interchangeable(uint32_t state, uint32_t reach) {
+uint32_t UniqueAutomaton::equivalent_state(uint32_t state, uint32_t reach) {
     if (reach == 0 && state_of(state).without_values != kUnset) return state_of(state).without_values;
     std::vector<uint32_t> readings;
     for (uint32_t i = 0; i < state_of(state).count; ++i) {
         const uint32_t id = held(state)[i];
         const auto [inner, history] = std::pair{readings_[id].inner, readings_[id].history};
         const bool heads = differs(id) && inner_->reads_heads(inner);
-        readings.push_back(reading(heads ? inner_->interchangeable(inner, reach) : inner, reach == 0 && !padded_ ? histories_.without_values(history) : history));
+        readings.push_back(reading(heads ? inner_->equivalent_state(inner, reach) : inner, reach == 0 && !padded_ ? histories_.without_values(history) : history));
     }
     const uint32_t other = intern(readings);
     if (reach == 0) state_of(state).without_values = other;

@@ -57,7 +57,7 @@ private:
         bool has_first = false;
         bool searched = false;  // no reading that differs has a completion as short as the state
         ByteSet first;
-        uint32_t without_values = kUnset;  // see `interchangeable`
+        uint32_t without_values = kUnset;  // see `equivalent_state`
     };
     /// Tokens that may pass a mark, see unique_touching.cpp.
     using Touching = std::vector<uint32_t>;
@@ -99,7 +99,7 @@ private:
     bool reads_heads(uint32_t state) const final;
     uint32_t counting_cost(uint32_t state) const final;
     std::vector<uint32_t> head_exits(uint32_t state) final;
-    uint32_t interchangeable(uint32_t state, uint32_t reach) final;
+    uint32_t equivalent_state(uint32_t state, uint32_t reach) final;
     size_t permanent_bytes() const final;
     size_t content_bytes() const final;
     size_t memo_bytes() const final;
