@@ -83,7 +83,7 @@ def _detect(probe: TemplateProbe | None, thinking: bool) -> ReplyFrame:
     if thinking and reasoning is None:
         raise InvalidArgument(
             "the chat template of this model shows no reasoning",
-            action="leave enable_thinking out, or use a model that reasons",
+            action="use a model that reasons, or leave thinking (enable_thinking) out",
         )
     if probe is None or probe.plain is None or REPLY not in probe.plain:
         return PLAIN
