@@ -37,8 +37,8 @@ def extract(model: Any, text: str, constraint: Any, **options: Any) -> Any:
         model: a `LanguageModel`, or what `constrained.load` makes one of.
         text: what to read; it has to fit into the model's context, unless ``long="split"``.
         constraint: a Python type, a JSON Schema, or a `Constraint`.
-        options: of `Extractor`: `instructions`, `examples`, `context`, `sampler`, `speculation`, `on_limit`, `retries`,
-            `long`, `chunk_tokens`, `overlap_tokens`, `passes`; and of the call, as in `Generator`: `seed`,
+        options: of `Extractor`: `instructions`, `examples`, `context`, `system`, `prompt`, `draft_first`, `thinking`, `sampler`,
+            `speculation`, `on_limit`, `retries`, `long`, `chunk_tokens`, `overlap_tokens`, `passes`; and of the call, as in `Generator`: `seed`,
             `max_tokens`, `temperature`, and the others of `constrained.decoding.GenerationSettings`.
 
     Returns:
