@@ -10,47 +10,22 @@ import pytest
 from constrained.bench.hostile.cases import CASES, FAMILIES
 from tests.tools.hostile_runner import Runner
 
-SLOW = frozenset(
-    (
-        "12 dependentSchemas",
-        "if, then and else, 12 of them",
-        "prefixItems, 20,000 of them",
-        "5,000 required properties",
-        "5,000 optional properties and others",
-        "2,000 optional properties, 5 to 9 of them",
-        "an enum of 100,000 strings",
-        "an enum of 100,000 numbers",
-        "an enum of 20,000 objects",
-        "a const of 1,000,000 characters",
-        "a schema of 1 MB",
-        "oneOf nested 12 levels, each twice",
-        "10,000 alternatives",
-        "10,000 alternatives with a tail",
-        "Unicode properties",
-        "every class and its complement",
-        "ignore case over Unicode",
-        "100 KB of letters",
-        "1,000 stars",
-        "40,000 stars",
-        "look-ahead, and not",
-        "5,000 rules backwards",
-        "5,000 alternatives",
-        "5,000 rules that rename",
-        "5,000 optional parentheses",
-        "a choice of 100,000",
-        "a span of 50,000 characters",
-        "a token of 100,000 bytes",
-    )
-)
+SLOW = frozenset((
+    "12 dependentSchemas", "if, then and else, 12 of them", "prefixItems, 20,000 of them",
+    "5,000 required properties", "5,000 optional properties and others",
+    "2,000 optional properties, 5 to 9 of them", "an enum of 100,000 strings",
+    "an enum of 100,000 numbers", "an enum of 20,000 objects", "a const of 1,000,000 characters",
+    "a schema of 1 MB", "oneOf nested 12 levels, each twice", "10,000 alternatives",
+    "10,000 alternatives with a tail", "Unicode properties", "every class and its complement",
+    "ignore case over Unicode", "100 KB of letters", "1,000 stars", "40,000 stars",
+    "look-ahead, and not", "5,000 rules backwards", "5,000 alternatives", "5,000 rules that rename",
+    "5,000 optional parentheses", "a choice of 100,000", "a span of 50,000 characters",
+    "a token of 100,000 bytes",
+))  # fmt: skip
 """Cases that take a second or more: correct and bounded, and tested with the slow tests."""
-LONG = frozenset(
-    (
-        "5,000 rules in order",
-        "20 different objects",
-        "anyOf of 2,000 objects",
-        "200 different strings",
-    )
-)
+LONG = frozenset((
+    "5,000 rules in order", "20 different objects", "anyOf of 2,000 objects", "200 different strings",
+))  # fmt: skip
 """These take as long as all others that are not slow."""
 
 
