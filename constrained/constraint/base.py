@@ -50,6 +50,11 @@ class Constraint:
         return ()
 
     @property
+    def _meaning(self) -> Any:
+        """What tells constraints of one language apart whose texts stand for different values."""
+        return None
+
+    @property
     def special_tokens(self) -> tuple[str, ...]:
         """See above."""
         return ()
@@ -196,7 +201,12 @@ class Constraint:
         return self
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Constraint) and type(self) is type(other) and self.key == other.key
+        return (
+            isinstance(other, Constraint)
+            and type(self) is type(other)
+            and self.key == other.key
+            and bool(self._meaning == other._meaning)
+        )
 
     def __hash__(self) -> int:
         return hash(self.key)

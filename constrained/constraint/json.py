@@ -311,14 +311,9 @@ class _PythonTypeConstraint(_JsonConstraint):
     def __repr__(self) -> str:
         return f"python_type({self._spec.title})"
 
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, _PythonTypeConstraint)
-            and super().__eq__(other)
-            and bool(self.hint == other.hint)
-        )
-
-    __hash__ = Constraint.__hash__
+    @property
+    def _meaning(self) -> Any:
+        return self.hint
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _of_type, (self.hint, self.options, self.dates, self.repeats)

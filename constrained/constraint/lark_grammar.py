@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from constrained.constraint.base import Constraint, digest, shorten
@@ -121,7 +121,7 @@ class _LarkConstraint(Constraint):
                 parser="earley" if dynamic else "lalr",
                 lexer="dynamic_complete" if dynamic else self.lexer or "contextual",
                 import_paths=list(self.import_paths),
-                _plugins={"ContextualLexer": _contextual_lexer, "BasicLexer": _basic_lexer},
+                _plugins={one: partial(_unchecked_lexer, one) for one in ("ContextualLexer", "BasicLexer")},
             )
         except lark.exceptions.LarkError as error:
             reason = (str(error).splitlines() or [""])[0]
@@ -153,15 +153,9 @@ class _LarkConstraint(Constraint):
     def _shown(self) -> str:
         return self.source if isinstance(self.source, str) else getattr(self.source, "source_grammar", "...")
 
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, _LarkConstraint)
-            and self.key == other.key
-            and self.wants_tree == other.wants_tree
-            and self.transformer == other.transformer
-        )
-
-    __hash__ = Constraint.__hash__
+    @property
+    def _meaning(self) -> Any:
+        return self.wants_tree, self.transformer
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
@@ -179,23 +173,15 @@ class _LarkConstraint(Constraint):
         return f"lark({shorten(repr(self._shown))}{''.join(settings)})"
 
 
-def _contextual_lexer(settings: Any, *arguments: Any, **named: Any) -> Any:
+def _unchecked_lexer(name: str, settings: Any, *arguments: Any, **named: Any) -> Any:
     """Lark's lexer without its own comparison of terminals, which takes exponential time for some patterns.
 
     The other checks that are left out were made when the grammar was compiled.
     """
-    from lark.lexer import ContextualLexer
+    from lark import lexer
 
     settings.skip_validation = True
-    return ContextualLexer(settings, *arguments, **named)
-
-
-def _basic_lexer(settings: Any, *arguments: Any, **named: Any) -> Any:
-    """Lark's basic lexer; see `_contextual_lexer`."""
-    from lark.lexer import BasicLexer
-
-    settings.skip_validation = True
-    return BasicLexer(settings, *arguments, **named)
+    return getattr(lexer, name)(settings, *arguments, **named)
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,9 @@ class FormatConstraint(Constraint):
         return self._changed(lambda one: one.without_document()) if self.needs_document else self
 
     def _changed(self, change: Callable[[Constraint], Constraint]) -> Constraint:
-        return replace(self, form=f.with_contents(self.form, change))
+        changed = replace(self, form=f.with_contents(self.form, change))
+        same = all(one is other for one, other in zip(self._inside, changed._inside, strict=True))
+        return self if same else changed
 
     def parse(self, text: str) -> Any:
         """See `Constraint`."""
@@ -103,15 +105,19 @@ class FormatConstraint(Constraint):
             return _parts(form, text)
         return text
 
-    def __eq__(self, other: object) -> bool:
-        return super().__eq__(other) and self._inside == other._inside  # type: ignore[attr-defined]
-
-    __hash__ = Constraint.__hash__
+    @property
+    def _meaning(self) -> Any:
+        return self._inside
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _StructuralTag(FormatConstraint):
     text: str = ""
+
+    def bind(self, document: str, *, require_grounding: bool = False) -> Constraint:
+        if require_grounding:  # free text would not be
+            return Constraint.bind(self, document, require_grounding=True)
+        return super().bind(document)
 
     @cached_property
     def fixed_texts(self) -> tuple[str, ...]:
