@@ -52,7 +52,11 @@ class ServeOptions:
 
     @property
     def keys(self) -> tuple[str, ...] | None:
-        """The keys of the command line and of a file; None: no authentication."""
+        """The keys of the command line and of a file; None: no authentication.
+
+        Raises:
+            BadInput: the file cannot be read, or has no key.
+        """
         keys = [*self.api_key]
         if (file := self.api_key_file) is not None:
             try:

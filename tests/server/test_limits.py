@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from constrained import InvalidArgument
-from constrained.cli import serve as cli_serve
+from constrained.cli.serve import ServeOptions
 from constrained.server import ServerSettings, serve
 from constrained.server.logs import JsonFormatter
 from tests.server.serving import MODEL, GatedModel, scripted, served, wait_until
@@ -85,12 +85,12 @@ def test_one_of_several_keys_is_needed() -> None:
 def test_keys_come_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text("b\nc\n")
-    assert cli_serve._keys(["a"], file) == ("a", "b", "c")
-    assert cli_serve._keys(None, None) is None
+    assert ServeOptions(api_key=("a",), api_key_file=file).keys == ("a", "b", "c")
+    assert ServeOptions().keys is None
     file.write_text("\n")
     for bad in (file, tmp_path / "missing"):
         with pytest.raises(Exception, match=r"there is no key|cannot read the keys"):
-            cli_serve._keys(None, bad)
+            _ = ServeOptions(api_key_file=bad).keys
 
 
 def test_a_client_has_so_many_requests() -> None:
