@@ -2,6 +2,9 @@
 
 Near its limit a sequence is completed in time: tokens after which it could not be completed are excluded. Where that
 excluded the very token that would have been drawn, the completion is valid, but not what the model would have written.
+This is a statement of one completion for samplers that draw token by token (``"local"``, ``"awrs"``). The others draw from
+the model's distribution over the texts within the limit, and an excluded token is no cut: without the limit it
+could have been rejected.
 """
 
 from __future__ import annotations

@@ -137,7 +137,8 @@ class Output(Generic[ValueT]):
             reaches no dead end.
         finish: why the completion ended, see `Finish`.
         stats: the work done for it.
-        cut: where the token limit first changed or ended it; None unless `finish` is ``limit``.
+        cut: where the token limit first changed or ended it; None unless `finish` is ``limit``. Samplers that weigh or reject
+            whole texts have one only where the limit made the end certain, see `constrained.decoding.cut`.
         repairs: the values that were closed because the model repeated itself, see `Repair`.
         automaton: of its constraint, for `show`; it is not compared, and not pickled.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -258,12 +258,13 @@ class Draw:
     Attributes:
         token: id; None in a dead end, whose weight is 0.
         logprob: log p(token), under the model after temperature, over the whole vocabulary (nats); after
-            `TokenSampler.draw_token` that of an end is of all ends together, see `Position.log_prob`.
+            `TokenSampler.draw_within_limit` that of an end is of all ends together, see `Position.log_prob`.
         log_weight: log W(u), see the table in `constrained.sampling`.
         checks: membership queries, see `Candidates.checks`.
         bounds: guaranteed lower and upper bound of Z(u); None where the sampler has none.
         unlimited_token: the token that equal random numbers draw without the token limit, if it is another one; None
-            where the limit changed nothing.
+            where the limit changed nothing, and for samplers that weigh or reject whole sequences: without the limit
+            they could have rejected that token too.
     """
 
     token: int | None
@@ -424,15 +425,20 @@ class TokenSampler(Sampler):
         The result is a function of the position: of logits, candidates and noise.
         """
 
+    def draw_within_limit(self, position: Position) -> Draw:
+        """Draws the token at one position; the probability of an end is that of all ends together."""
+        draw = self.propose(position)
+        ends = position.candidates.eos_ids
+        if len(ends) > 1 and draw.token is not None and draw.token in ends:
+            draw = replace(draw, logprob=position.log_prob(draw.token))
+        return draw
+
     def draw_token(self, position: Position) -> Draw:
         """Draws the token at one position, and tells whether the token limit changed it.
 
         Where the limit excluded a token, the draw is repeated without the limit, with the same logits and noise.
         """
-        draw = self.propose(position)
-        ends = position.candidates.eos_ids
-        if len(ends) > 1 and draw.token is not None and draw.token in ends:
-            draw = replace(draw, logprob=position.log_prob(draw.token))
+        draw = self.draw_within_limit(position)
         if not position.limit_may_change_draw:
             return draw
         unlimited = self.propose(position.without_limit()).token
@@ -451,13 +457,13 @@ def run_particles(batch: ParticleBatch, texts: Sequence[Particle], proposal: Tok
     """Extends sequences token by token until all have ended."""
     while writing := [text for text in texts if not text.finish]:
         for text, position in zip(writing, batch.forward(writing, proposal), strict=True):
-            text.commit(draw_or_end(proposal, position))
+            text.commit(draw_or_end(proposal.draw_token, position))
 
 
-def draw_or_end(proposal: TokenSampler, position: Position) -> Draw:
+def draw_or_end(draw: Callable[[Position], Draw], position: Position) -> Draw:
     """A token; a dead end, of weight 0, where the model gives every allowed token probability 0."""
     try:
-        return proposal.draw_token(position)
+        return draw(position)
     except NoPossibleToken:
         return Draw(None, -np.inf, -np.inf, position.candidates.checks)
 

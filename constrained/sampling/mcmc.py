@@ -160,7 +160,7 @@ class MCMC(Sampler):
                 writing, batch.forward([state.text for state in writing]), strict=True
             ):
                 state.values.append(self._value(position, len(state.values)))
-                state.text.commit(draw_or_end(proposal, position))
+                state.text.commit(draw_or_end(proposal.draw_within_limit, position))
 
     def _value(self, position: Position, place: int) -> float:
         if self.cut == "restart":

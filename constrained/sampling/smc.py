@@ -116,7 +116,7 @@ class SMC(Sampler):
         while writing := [i for i, text in enumerate(texts) if not text.finish]:
             for i, position in zip(writing, batch.forward([texts[i] for i in writing]), strict=True):
                 log_weight, must_end = texts[i].log_weight, texts[i].awaits_end
-                texts[i].commit(draw_or_end(proposal, position))
+                texts[i].commit(draw_or_end(proposal.draw_within_limit, position))
                 if must_end and log_weight > -np.inf:
                     ends[i], texts[i].log_weight = texts[i].log_weight - log_weight, log_weight
                 score = self._score(texts[i])

@@ -11,7 +11,6 @@ weight.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
 
 import numpy as np
 
@@ -82,8 +81,7 @@ class TrieWalk:
             else:
                 log_weight = -np.inf
         drawn = logprob if token is None else position.log_prob(token)
-        draw = Draw(token, drawn, log_weight, candidates.checks)
-        text.commit(replace(draw, unlimited_token=self._unlimited_token(position, token)))
+        text.commit(Draw(token, drawn, log_weight, candidates.checks))
         parent = self.node
         if token is not None and not text.finish:
             self.node = trie.add_child(parent, token, logprob)
@@ -106,19 +104,6 @@ class TrieWalk:
             raise TrieOutdated
         scores[at] += [trie.log_theta[child] for child in children]
         return ids, at, scores
-
-    def _unlimited_token(self, position: Position, token: int | None) -> int | None:
-        """See `Draw.unlimited_token`; None after a rejection, which ends the sequence."""
-        if token is None or not position.limit_may_change_draw:
-            return None
-        unlimited = position.without_limit()
-        ids, _, scores = self._scores(unlimited)
-        if log_sum_exp(scores) == -np.inf:
-            return None
-        drawn = int(ids[position.pick(scores, ids)])
-        if drawn == token or not unlimited.candidates.permits(drawn):
-            return None
-        return drawn
 
 
 class RatioPolicy(ABC):
