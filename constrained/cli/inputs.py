@@ -221,7 +221,7 @@ def _error_prefix(name: str) -> Iterator[None]:
         raise type(error)(f"{name}: {error.summary}", error.problems, action=error.action) from None
 
 
-_TYPE_OPTIONS = ("whitespace", "separators", "ensure_ascii")
+_TYPE_OPTIONS = ("whitespace", "separators", "ensure_ascii", "max_string_length", "max_items")
 _OPTION_NAMES = {
     "additional_properties_default": "closed",
     "draft": "json-schema-draft",

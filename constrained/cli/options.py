@@ -94,6 +94,12 @@ class JsonOptions:
         "[default: closed where a model writes].",
         flag="--closed/--open",
     )
+    max_string_length: int | None = option(
+        None, "Characters of a string that the schema or type does not bound [default: no limit].", least=1
+    )
+    max_items: int | None = option(
+        None, "Items of a list that the schema or type does not bound [default: no limit].", least=1
+    )
     draft: str | None = option(
         None,
         "4, 6, 7, 2019-09 or 2020-12 [default: from $schema, else 2020-12].",

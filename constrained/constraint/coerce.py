@@ -32,7 +32,14 @@ def as_constraint(value: Any) -> Constraint:
     return python_type(value)
 
 
-def generated_constraint(value: Any, *, closed: bool = True, repeats: bool = False) -> Constraint:
+def generated_constraint(
+    value: Any,
+    *,
+    closed: bool = True,
+    repeats: bool = False,
+    max_string_length: int | None = None,
+    max_items: int | None = None,
+) -> Constraint:
     """The constraint that a value stands for where a model writes and nobody reads what others wrote.
 
     As `as_constraint`, but JSON comes in one line, and objects that declare members have no others, unless the schema has
@@ -44,20 +51,33 @@ def generated_constraint(value: Any, *, closed: bool = True, repeats: bool = Fal
         value: as for `as_constraint`.
         repeats: lists of strings in a Python type may have an item twice.
         closed: False: objects of a schema have undeclared members, too.
+        max_string_length: as for `json_schema`, of a type or a schema.
+        max_items: likewise.
 
     Raises:
         ConstraintError: as `as_constraint`.
     """
+    bounds: dict[str, Any] = {"max_string_length": max_string_length, "max_items": max_items}
     if isinstance(value, Mapping) and value and all(map(_is_type, value.values())):
         value = fields(value)
     if isinstance(value, Mapping | bool):
         constraint = json_schema(
-            value, separators=ONE_LINE, additional_properties_default=not closed, max_digits=MAX_DIGITS
+            value,
+            separators=ONE_LINE,
+            additional_properties_default=not closed,
+            max_digits=MAX_DIGITS,
+            **bounds,
         )
         _check_keywords(value, constraint)
         return constraint
     if as_constraint.dispatch(type(value)) is as_constraint.dispatch(object):
-        return python_type(value, separators=ONE_LINE, dates="written", repeats=repeats)
+        return python_type(value, separators=ONE_LINE, dates="written", repeats=repeats, **bounds)
+    given = [name for name, bound in bounds.items() if bound is not None]
+    if given:
+        raise InvalidConstraint(
+            f"{given[0]} bounds what a type or a schema leaves open, and the constraint is finished",
+            action=f"pass it there: json_schema(schema, {given[0]}={bounds[given[0]]})",
+        )
     return as_constraint(value)
 
 

@@ -165,8 +165,11 @@ class _JsonConstraint(Constraint):
         return f"JSON of the schema {shorten(self._text)}"
 
     def __repr__(self) -> str:
-        digits = "" if self.options.max_digits is None else f", max_digits={self.options.max_digits}"
-        return f"json_schema({shorten(self._text)}{digits})"
+        limits = {
+            name: getattr(self.options, name) for name in ("max_digits", "max_string_length", "max_items")
+        }
+        said = "".join(f", {name}={limit}" for name, limit in limits.items() if limit is not None)
+        return f"json_schema({shorten(self._text)}{said})"
 
 
 def json_schema(
@@ -184,6 +187,8 @@ def json_schema(
     registry: Any = None,
     embed: Mapping[str, Any] | None = None,
     max_digits: int | None = None,
+    max_string_length: int | None = None,
+    max_items: int | None = None,
 ) -> Constraint:
     """JSON that satisfies a JSON Schema; the value is the result of `json.loads`.
 
@@ -211,8 +216,10 @@ def json_schema(
             `json.dumps` writes it. One that is a regular expression or a choice may stand next to other keywords for
             strings, another one not; a Lark grammar with a lexer and a predicate are refused.
         max_digits: digits that a number may have before its point and after it, where no bounds say otherwise (integers
-            between two bounds are exact). None: no limit, so the language is exactly that of the schema; a schema that is
+            between two bounds are exact), and that a ``date-time``, ``time`` or ``duration`` may have in a row. None: no limit, so the language is exactly that of the schema; a schema that is
             passed as a `dict` in the place of a constraint has the limit of Python types, `MAX_DIGITS`.
+        max_string_length: characters of a string that has neither ``maxLength`` nor an end of its own; None: no limit.
+        max_items: items of an array without ``maxItems`` and ``contains``; None: no limit.
 
     Raises:
         InvalidConstraint: the schema is not JSON; names line and column of the JSON text, or the JSON Pointer.
@@ -240,6 +247,8 @@ def json_schema(
         unsupported=unsupported,
         registry=_referenced_schemas(read, draft, registry),
         max_digits=max_digits,
+        max_string_length=max_string_length,
+        max_items=max_items,
     )
     constraint = _JsonConstraint(text, options, _embedded(embed))
     constraint.__dict__["_read"] = read  # `_lowered` takes it, so the JSON text is not parsed again
@@ -327,6 +336,8 @@ def python_type(
     separators: tuple[str, str] | None = None,
     ensure_ascii: bool | None = None,
     max_digits: int | None = MAX_DIGITS,
+    max_string_length: int | None = None,
+    max_items: int | None = None,
     dates: Dates = "iso",
     repeats: bool = True,
 ) -> Constraint:
@@ -344,6 +355,8 @@ def python_type(
         separators: as in `json.dumps`; see `json_schema`.
         ensure_ascii: whether characters beyond ASCII are escaped; see `json_schema`.
         max_digits: digits that a number without bounds may have before its point and after it; None: no limit.
+        max_string_length: characters of a string without a bound; None: no limit.
+        max_items: items of a list without a bound; None: no limit.
         dates: ``"written"``: a `date` without bounds may also be written as people do (``8 September 2001``; see
             `constrained.grammars.json_schema.text.python.times.written_dates`), and is of the years 1000 to 2999.
         repeats: False: a value has no list with a string twice, where the list may have one item. A list of enumerated texts
@@ -361,6 +374,8 @@ def python_type(
         separators=separators,
         ensure_ascii=ensure_ascii,
         max_digits=max_digits,
+        max_string_length=max_string_length,
+        max_items=max_items,
     )
     return _of_type(hint, options, dates, repeats)
 

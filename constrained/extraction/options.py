@@ -36,6 +36,8 @@ class ExtractorOptions(TypedDict, total=False):
     require_grounding: bool
     closed: bool
     allow_repeats: bool
+    max_string_length: int | None
+    max_items: int | None
     on_repeat: OnRepeat
     thinking: int | None
     draft_first: bool

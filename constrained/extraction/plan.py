@@ -74,6 +74,8 @@ class ExtractionPlan(Generic[ValueT]):
         require_grounding: bool = False,
         closed: bool = True,
         allow_repeats: bool = False,
+        max_string_length: int | None = None,
+        max_items: int | None = None,
         on_repeat: OnRepeat = "close",
         thinking: int | None = None,
         draft_first: bool = False,
@@ -112,6 +114,8 @@ class ExtractionPlan(Generic[ValueT]):
             closed: objects of a JSON Schema that declare members have no others, unless the schema has
                 ``additionalProperties``: a small model writes the schema itself into them. False: they have.
             allow_repeats: lists of strings and of enumerated values in a Python type may have an item twice.
+            max_string_length: characters of a string that type or schema do not bound; None: no limit.
+            max_items: items of a list that they do not bound; None: no limit.
             on_repeat: a JSON value in which the model repeats itself is closed (``"close"``, and named in `Output.repairs`),
                 an error (``"error"``), or left to the token limit (None).
             thinking: the model reasons first, in at most so many tokens, for models whose chat template has reasoning.
@@ -143,7 +147,11 @@ class ExtractionPlan(Generic[ValueT]):
         self.require_grounding = require_grounding
         if not isinstance(constraint, Automaton):
             constraint = generated_constraint(
-                constraint, closed=closed, repeats=allow_repeats
+                constraint,
+                closed=closed,
+                repeats=allow_repeats,
+                max_string_length=max_string_length,
+                max_items=max_items,
             ).without_document()
         self.generator = self._make_generator(constraint)
         if require_grounding:

@@ -25,7 +25,7 @@ from constrained.grammars.json_schema.source.document import SchemaDocument, Sch
 from constrained.grammars.json_schema.source.grounded import grounded_schema
 from constrained.grammars.json_schema.source.metaschema import require_valid_schema
 from constrained.grammars.json_schema.source.registry import SchemaRegistry
-from constrained.grammars.json_schema.source.report import KeywordReport, noting_digits
+from constrained.grammars.json_schema.source.report import KeywordReport, noting_bounds
 from constrained.grammars.json_schema.text.ensure_ascii import restrict_escapes
 from constrained.grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
 from constrained.grammars.json_schema.text.python import KINDS
@@ -140,7 +140,8 @@ class _Task:
     def walk(self) -> ir.Grammar | None:
         """The grammar by the native walk; None if it cannot make it, or something is wrong."""
         options = self.options
-        if options.strict or options.excludes or self.markup is not None:
+        bounded = options.max_string_length is not None or options.max_items is not None
+        if options.strict or options.excludes or bounded or self.markup is not None:
             return None
         return lower_plain(
             self.schema,
@@ -172,6 +173,8 @@ class _Task:
             closed=options.closed,
             distinct_names=self.distinct_names,
             max_digits=options.max_digits,
+            max_string_length=options.max_string_length,
+            max_items=options.max_items,
             excluded=ExcludedSubstrings(texts) if texts else NOTHING_EXCLUDED,
         )
 
@@ -199,8 +202,7 @@ class _Task:
     ) -> Iterator[tuple[SchemaNode, list[tuple[str, bool, str]]]]:
         """The keywords of each schema, in the order of its lowering."""
         lowering = lowering or self.lower_whole()[0]
-        rows, digits = lowering.expansion.report_rows(), self.options.max_digits
-        return rows if digits is None else noting_digits(rows, digits)
+        return noting_bounds(lowering.expansion.report_rows(), self.options)
 
 
 def _json_text(schema: Any, draft: str, options: SchemaOptions, inner: Any) -> ir.Grammar:
@@ -228,6 +230,8 @@ def _json_text(schema: Any, draft: str, options: SchemaOptions, inner: Any) -> i
         formats=options.formats,
         contents=options.contents,
         max_digits=options.max_digits,
+        max_string_length=options.max_string_length,
+        max_items=options.max_items,
         source_text=options.source_text,
     )
     token = _JSON_TEXTS.set((*outer, text))

@@ -19,6 +19,8 @@ from constrained.grammars.json_schema.text.punctuation import (
 PropertyOrder = Literal["schema", "any"]
 UnsupportedKeywordPolicy = Literal["refuse", "check"]
 
+_COUNTS = {"max_digits": "digits", "max_string_length": "characters", "max_items": "items"}
+
 _MOST_WHITESPACE = 100
 """A greater `max_whitespace` means this one: nobody writes more."""
 
@@ -55,6 +57,8 @@ class SchemaOptions:
     unsupported: UnsupportedKeywordPolicy = "refuse"
     contents: Mapping[str, Callable[[], ir.Grammar]] | None = None
     max_digits: int | None = None
+    max_string_length: int | None = None
+    max_items: int | None = None
     source_text: str | None = None
     require_grounding: bool = False
     style: str | Mapping[str, Any] = "json"
@@ -71,12 +75,13 @@ class SchemaOptions:
             if getattr(self, name) not in get_args(values):
                 action = f"use one of {', '.join(map(repr, get_args(values)))}"
                 raise InvalidConstraint(f"{name}={getattr(self, name)!r} is not known", action=action)
-        digits = self.max_digits
-        if digits is not None and (type(digits) is not int or not 1 <= digits <= 10_000):
-            raise InvalidConstraint(
-                f"max_digits={digits!r} is not a number of digits",
-                action="use a whole number from 1 to 10000, or None for no limit",
-            )
+        for name, what in _COUNTS.items():
+            count = getattr(self, name)
+            if count is not None and (type(count) is not int or not 1 <= count <= 10_000):
+                raise InvalidConstraint(
+                    f"{name}={count!r} is not a number of {what}",
+                    action="use a whole number from 1 to 10000, or None for no limit",
+                )
 
     @property
     def punctuation(self) -> JsonPunctuation:

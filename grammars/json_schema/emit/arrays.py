@@ -44,6 +44,7 @@ class ArrayLowering:
         diagnostics: receives what goes wrong.
         punctuation: terminals of the punctuation.
         may_compare: no object has a name twice; where items are compared otherwise, `ItemsAreCompared` is raised.
+        max_items: bound on the items of arrays that have no bound.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class ArrayLowering:
         punctuation: JsonPunctuation,
         *,
         may_compare: bool,
+        max_items: int | None = None,
     ) -> None:
         self.conjunction_expr = conjunction_expr
         self.known_empty = known_empty
@@ -64,6 +66,7 @@ class ArrayLowering:
         self.diagnostics = diagnostics
         self.punctuation = punctuation
         self.may_compare = may_compare
+        self.max_items = max_items
 
     def compared_items(self) -> ArraySigns:
         """The signs of an array whose items are compared."""
@@ -77,6 +80,7 @@ class ArrayLowering:
 
     def array(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
         """The arrays of a disjunct."""
+        constraints = self._bounded(constraints)
         if constraints.max_items is not None and constraints.min_items > constraints.max_items:
             self.diagnostics.conflict(
                 disjunct,
@@ -146,6 +150,15 @@ class ArrayLowering:
                 disjunct, f"at least {constraints.min_items} items are required, and fewer are possible"
             )
         return expr
+
+    def _bounded(self, constraints: TypeConstraints) -> TypeConstraints:
+        """Arrays with the bound of `max_items`, where nothing else bounds or counts their items."""
+        if self.max_items is None or constraints.max_items is not None:
+            return constraints
+        if constraints.contains_constraints or constraints.repeated_items:
+            return constraints
+        most = max(self.max_items, constraints.min_items, *(len(one.prefix) for one in constraints.items))
+        return TypeConstraints(**{**vars(constraints), "max_items": most})
 
     def _repeated_array(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
         """The arrays of a disjunct in which two items are equal."""

@@ -48,6 +48,8 @@ class SchemaLowering:
         ordered: members come in the order of the schema.
         closed: objects with declared members allow no others, unless a keyword mentions others.
         max_digits: bound on the digits of numbers that have no bound.
+        max_string_length: bound on the characters of strings that have no bound.
+        max_items: bound on the items of arrays that have no bound.
         excluded: substrings that strings must not contain.
 
     Attributes:
@@ -64,6 +66,8 @@ class SchemaLowering:
         closed: bool = False,
         distinct_names: bool = False,
         max_digits: int | None = None,
+        max_string_length: int | None = None,
+        max_items: int | None = None,
         excluded: ExcludedSubstrings = NOTHING_EXCLUDED,
     ) -> None:
         self.document = document
@@ -82,6 +86,7 @@ class SchemaLowering:
             ordered=ordered,
             rules=self.rules,
             max_digits=max_digits,
+            max_string_length=max_string_length,
             excluded=excluded,
         )
         oracle = SchemaOracle(
@@ -111,6 +116,7 @@ class SchemaLowering:
             self.diagnostics,
             punctuation,
             may_compare=distinct_names or not ordered,
+            max_items=max_items,
         )
         self.queue: deque[tuple[str, Conjunction, TypeConstraints]] = deque()
         self.conjunction_exprs: dict[SchemaNode | frozenset[SchemaNode], ir.Expr] = {}
@@ -201,7 +207,7 @@ class SchemaLowering:
         parts = (
             self.scalars.scalars(disjunct, constraints)
             if disjunct
-            else [NULL, BOOLEAN, self.scalars.any_number, self.scalars.any_string]
+            else [NULL, BOOLEAN, self.scalars.any_number, self.scalars.bounded_string]
         )
         if constraints.types & (f.ARRAY | f.OBJECT):
             name = rule_name(disjunct)

@@ -24,6 +24,7 @@ from constrained.grammars.json_schema.source.constraints import Conjunction, Typ
 from constrained.grammars.json_schema.source.document import SchemaNode
 from constrained.grammars.json_schema.text import numbers, strings
 from constrained.grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
+from constrained.grammars.json_schema.text.formats import ENDLESS_DIGITS
 from constrained.grammars.json_schema.text.literals import value_expr, value_regex, values_regex
 from constrained.grammars.json_schema.text.multiple_of import (
     UnsupportedMultiples,
@@ -61,6 +62,8 @@ _SHOWN = {
     "not": "not",
 }
 _CANONICAL_CHARACTER = strings.CANONICAL_ESCAPES.unit(ir.ANY_CHAR.ranges)
+_DIGIT, _SIGN = ir.Chars(((0x30, 0x39),)), ir.Chars(((0x20, 0x2F), (0x3A, 0x7E)))
+_TIMES = frozenset(f"format {name}" for name in ENDLESS_DIGITS)
 
 
 @cache
@@ -131,10 +134,12 @@ class ScalarLowering:
         ordered: the members of enumerated objects keep their order.
         rules: of the grammar; those of string contents are added.
         max_digits: bound on the digits of numbers that have no bound.
+        max_string_length: bound on the characters of strings that have no bound.
         excluded: substrings that strings must not contain.
 
     Attributes:
         any_string: a string without other constraints.
+        bounded_string: such a string as a value, of at most `max_string_length` characters.
         any_number: a number without other constraints.
         any_integer: an integer without other constraints.
     """
@@ -149,6 +154,7 @@ class ScalarLowering:
         ordered: bool,
         rules: dict[str, ir.Expr],
         max_digits: int | None = None,
+        max_string_length: int | None = None,
         excluded: ExcludedSubstrings = NOTHING_EXCLUDED,
     ) -> None:
         self.expansion = expansion
@@ -158,11 +164,17 @@ class ScalarLowering:
         )
         self.rules = rules
         self.max_digits = max_digits
+        self.max_string_length = max_string_length
+        self.bounded_string = (
+            self.any_string
+            if max_string_length is None
+            else ir.Terminal(excluded.within_quotes(strings.string_of_length(0, max_string_length)))
+        )
         self.any_number, self.any_integer = unbounded_numbers(max_digits)
         self.single_types: dict[f.ParsedSchema, ir.Expr] = {
             f.SINGLE_TYPE["null"]: NULL,
             f.SINGLE_TYPE["boolean"]: BOOLEAN,
-            f.SINGLE_TYPE["string"]: self.any_string,
+            f.SINGLE_TYPE["string"]: self.bounded_string,
             f.SINGLE_TYPE["number"]: self.any_number,
             f.SINGLE_TYPE["integer"]: self.any_integer,
         }
@@ -287,8 +299,19 @@ class ScalarLowering:
         if constraints.types & f.NUMBER:
             parts.append(self.number(disjunct, constraints))
         if constraints.types & f.STRING:
-            parts.append(self.string(disjunct, constraints))
+            parts.append(self.string(disjunct, self._bounded(constraints)))
         return parts
+
+    def _bounded(self, constraints: TypeConstraints) -> TypeConstraints:
+        """Strings with the bound of `max_string_length`, where nothing else bounds them."""
+        most, low = self.max_string_length, constraints.min_length
+        if most is None or constraints.max_length is not None or constraints.contents:
+            return constraints
+        if constraints.patterns:  # of several ones, or with a least length, the shortest string is not known
+            if low or len(constraints.patterns) > 1 or constraints.patterns[0].longest is not None:
+                return constraints
+            low = constraints.patterns[0].shortest
+        return TypeConstraints(**{**vars(constraints), "max_length": max(most, low)})
 
     def number(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
         """The numbers of a disjunct; ``multipleOf`` is left out and noted where it cannot be enforced."""
@@ -432,6 +455,9 @@ class ScalarLowering:
         bodies = [pattern.json_body for pattern in constraints.patterns]
         if low > least or (high is not None and (most is None or most > high)):
             bodies.append(ir.repeat(_CANONICAL_CHARACTER, low, high))
+        if self.max_digits is not None and any(one.source in _TIMES for one in constraints.patterns):
+            run = ir.repeat(_DIGIT, 0, max(self.max_digits, 4))  # a year has four
+            bodies.append(ir.concat(ir.repeat(ir.concat(run, _SIGN), 0, None), run))
         regex = ir.concat(strings.QUOTE, ir.intersection(*bodies), strings.QUOTE)
         if isinstance(regex, ir.EmptySet):
             self.diagnostics.conflict(disjunct, "no string matches the pattern")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from constrained.grammars.errors import Problem
 from constrained.grammars.json_schema.source.document import SchemaNode, child_pointer
+from constrained.grammars.json_schema.text.formats import ENDLESS_DIGITS
+
+if TYPE_CHECKING:
+    from constrained.grammars.json_schema.options import SchemaOptions
 
 UNKNOWN_PREFIX = "unknown "
 """Prefix of the note of a keyword or format that the dialect does not define."""
@@ -75,21 +79,32 @@ def _status(note: str) -> Literal["annotation", "unknown", "unchecked"]:
     return "unknown" if note.startswith(UNKNOWN_PREFIX) else "annotation"
 
 
-def noting_digits(
-    rows: Iterable[tuple[SchemaNode, list[tuple[str, bool, str]]]], max_digits: int
+def noting_bounds(
+    rows: Iterable[tuple[SchemaNode, list[tuple[str, bool, str]]]], options: SchemaOptions
 ) -> Iterator[tuple[SchemaNode, list[tuple[str, bool, str]]]]:
-    """Rows in which each ``type`` of numbers without two bounds mentions the limit of digits."""
-    note = f"at most {max_digits} digits before and after the point (max_digits)"
+    """Rows in which each ``type`` and ``format`` mentions the bounds that the options set where the schema has none."""
     for node, entries in rows:
-        schema = node.value
-        names = schema.get("type") if isinstance(schema, dict) else None
-        kinds = {names} if isinstance(names, str) else set(names or ())
-        closed = all(keywords & schema.keys() for keywords in _TWO_BOUNDS) if kinds else False
+        notes = _bounds(node.value, options) if isinstance(node.value, dict) else {}
+        yield node, [(name, done, notes.get(name, said) if done else said) for name, done, said in entries]
+
+
+def _bounds(schema: dict[str, Any], options: SchemaOptions) -> dict[str, str]:
+    """Keyword -> what an option bounds there."""
+    names = schema.get("type", ())
+    kinds = {names} if isinstance(names, str) else set(names)
+    digits, said = f"at most {options.max_digits} digits", []
+    notes = {}
+    if options.max_digits is not None:
+        closed = all(keywords & schema.keys() for keywords in _TWO_BOUNDS)
         if "number" in kinds or ("integer" in kinds and not closed):
-            entries = [
-                (name, done, note if name == "type" and done else said) for name, done, said in entries
-            ]
-        yield node, entries
+            said.append(f"{digits} before and after the point (max_digits)")
+        if schema.get("format") in ENDLESS_DIGITS:
+            notes["format"] = f"at most {max(options.max_digits, 4)} digits in a row (max_digits)"
+    if options.max_string_length is not None and "string" in kinds and "maxLength" not in schema:
+        said.append(f"at most {options.max_string_length} characters (max_string_length)")
+    if options.max_items is not None and "array" in kinds and "maxItems" not in schema:
+        said.append(f"at most {options.max_items} items (max_items)")
+    return {**notes, "type": "; ".join(said)} if said else notes
 
 
 _TWO_BOUNDS = ({"minimum", "exclusiveMinimum"}, {"maximum", "exclusiveMaximum"})

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from constrained.grammars import ir
 from constrained.grammars.json_schema.text.rfc import hosts, identifiers, patterns, times
 
-__all__ = ["FORMATS", "FORMATS_BEFORE_7", "Format"]
+__all__ = ["ENDLESS_DIGITS", "FORMATS", "FORMATS_BEFORE_7", "Format"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +57,5 @@ FORMATS: dict[str, Format] = {
 """Formats by name."""
 FORMATS_BEFORE_7: dict[str, Format] = {**FORMATS, "hostname": Format("hostname", hosts.ldh_hostname)}
 """Formats up to draft 6, where the Unicode form of a host name's label is not checked."""
+ENDLESS_DIGITS = frozenset({"date-time", "time", "duration"})
+"""Formats with numbers that have any number of digits, which ``max_digits`` bounds."""
