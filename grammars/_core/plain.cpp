@@ -1,6 +1,5 @@
 #include "plain.hpp"
 
-#include "disjoint_branches.hpp"
 #include "json_text.hpp"
 #include "plain_lowering.hpp"
 
@@ -245,7 +244,7 @@ bool PlainLowering::collect_branches(const Limits& limits, const std::string& po
     const char* const keyword = limits[Role::AnyOf] ? "/anyOf/" : limits[Role::OneOf] ? "/oneOf/" : "/allOf/";
     PyObject* const list = limits[Role::AnyOf] ? limits[Role::AnyOf] : limits[Role::OneOf] ? limits[Role::OneOf] : limits[Role::AllOf];
     if (depth > kMaxAlternatives || (limits[Role::AllOf] && NB_LIST_GET_SIZE(list) != 1)) return false;
-    std::vector<PyObject*> schemas;  // of ``oneOf``
+    nb::list schemas;  // of ``oneOf``
     for (Py_ssize_t i = 0; i < NB_LIST_GET_SIZE(list); ++i) {
         Branch branch{NB_LIST_GET_ITEM(list, i), pointer + keyword + std::to_string(i)};
         Limits inner;
@@ -261,7 +260,7 @@ bool PlainLowering::collect_branches(const Limits& limits, const std::string& po
         }
         if (limits[Role::OneOf]) {
             if (inner.count == 0) return false;
-            schemas.push_back(branch.schema);
+            schemas.append(nb::handle(branch.schema));
         }
         if (inner.any({Role::AllOf, Role::AnyOf, Role::OneOf})) {
             if (inner.count != 1 || !collect_branches(inner, branch.pointer, depth + 1, found)) return false;
@@ -270,8 +269,7 @@ bool PlainLowering::collect_branches(const Limits& limits, const std::string& po
         if (inner.count == 0) branch = {Py_True, ""};
         found.push_back(std::move(branch));
     }
-    const auto proved = [&](PyObject* one, PyObject* other) { return nb::cast<bool>(general_.attr("disjoint")(nb::handle(one), nb::handle(other))); };
-    return !limits[Role::OneOf] || all_disjoint(schemas, types_of(limits[Role::Type]), *terminals_.keywords, proved);
+    return !limits[Role::OneOf] || nb::cast<bool>(general_.attr("disjoint")(schemas));
 }
 
 // ---------------------------------------------------------------- rules

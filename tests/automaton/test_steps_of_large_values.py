@@ -131,6 +131,5 @@ def test_few_tokens_that_begin_a_name_are_not_read_in_each_of_many_cases() -> No
 
 def test_different_multiples_with_many_remainders_need_no_search() -> None:
     number = {"type": "number", "multipleOf": 4093}
-    for item, text in ((number, "[425"), ({"type": "object", "properties": {"a": number}}, '[{"a":425')):
-        shortest, within = steps({"type": "array", "items": item, "uniqueItems": True, "minItems": 2}, text)
-        assert shortest + within < 30_000
+    shortest, within = steps({"type": "array", "items": number, "uniqueItems": True, "minItems": 2}, "[425")
+    assert shortest + within < 30_000

@@ -12,7 +12,6 @@ import pytest
 from constrained import _core, json_schema
 from constrained.automaton import DEAD, UniqueAutomaton, compile, compile_grammar, trial
 from constrained.automaton.bitmask import unpack_ids
-from constrained.errors import ConstraintTooLarge
 from tests.support.finite import byte_vocabulary
 
 VOCABULARY = byte_vocabulary('{"', '":', '","', "},{", '"}', "00", ".0", "}]", "\\u", "],[", "a1", ',{"a":')
@@ -206,12 +205,3 @@ def test_a_search_ends_at_the_limit_of_its_call() -> None:
         automaton.fill_mask(state, automaton.new_mask())
     automaton.limit_work(None)
     assert automaton.next(state, ord("]")) != DEAD
-
-
-def test_arrays_in_which_different_items_are_required_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    required, free = (array(members(a={"type": "string"}), **more) for more in ({"minItems": 3}, {}))
-    assert automaton_of(required).needs_trial
-    assert not automaton_of(free).needs_trial
-    monkeypatch.setattr(trial.try_out, "__defaults__", (50,))
-    with pytest.raises(ConstraintTooLarge, match="the masks of the constraint take too long"):
-        compile(json_schema(required), VOCABULARY)

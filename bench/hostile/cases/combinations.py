@@ -243,74 +243,7 @@ schema(
     accepted=(["a.example"],),
     rejected=(["a b"],),
 )
-schema(
-    "20 different objects",
-    {"type": "array", "items": {"type": "object"}, "uniqueItems": True, "minItems": 20},
-    accepted=([{"a": i} for i in range(20)],),
-    rejected=([{}], [{"a": 1}] * 20),
-)
-schema(
-    "all of 16 different objects",
-    {
-        "type": "array",
-        "items": {
-            "type": "object",
-            "properties": {name: {"type": "boolean"} for name in "abcd"},
-            "required": [*"abcd"],
-            "additionalProperties": False,
-        },
-        "uniqueItems": True,
-        "minItems": 16,
-    },
-    accepted=([{name: bool(i >> k & 1) for k, name in enumerate("abcd")} for i in range(16)],),
-    rejected=([dict.fromkeys("abcd", True)] * 2,),
-)
-schema(
-    "two equal items",
-    {"type": "array", "not": {"uniqueItems": True}},
-    accepted=([1, {"a": [2]}, "x", {"a": [2]}],),
-    rejected=([], [1, "1", [1], {"a": 1}]),
-)
-schema(
-    "40 objects, two of them equal",
-    {"type": "array", "items": {"type": "object"}, "minItems": 40, "not": {"uniqueItems": True}},
-    accepted=([{"a": i % 39} for i in range(40)],),
-    rejected=([{}] * 39, [{"a": i} for i in range(40)]),
-)
-schema(
-    "two equal values of an enum of 64",
-    lambda: {"type": "array", "items": {"enum": [*range(64)]}, "not": {"uniqueItems": True}},
-    accepted=([*range(64), 9],),
-    rejected=([*range(64)],),
-)
-schema(
-    "different arrays of different arrays",
-    {
-        "type": "array",
-        "items": {
-            "type": "array",
-            "items": {"type": "array", "items": {"type": "object"}, "uniqueItems": True, "minItems": 2},
-            "uniqueItems": True,
-            "minItems": 2,
-        },
-        "uniqueItems": True,
-        "minItems": 2,
-    },
-    accepted=([[[{}, {"a": i}], [{}, {"b": j}]] for i, j in ((1, 1), (1, 2))],),
-    rejected=([[[{}, {"a": 1}], [{}, {"b": 1}]]] * 2,),
-)
-schema(
-    "8 different items that contain 3 objects with a name",
-    {
-        "type": "array",
-        "uniqueItems": True,
-        "minItems": 8,
-        "contains": {"type": "object", "required": ["a"]},
-        "minContains": 3,
-    },
-    accepted=([*range(5), *({"a": i} for i in range(3))],),
-    rejected=([*range(7), {"a": 1}], [{"a": 1}] * 8),
-)
+schema("two equal items", {"type": "array", "not": {"uniqueItems": True}}, UNSUPPORTED)
 schema(
     "as many different objects as there are counts for",
     {"type": "array", "items": {"type": "object"}, "uniqueItems": True, "minItems": 10_000},

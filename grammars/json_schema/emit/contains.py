@@ -2,7 +2,7 @@
 
 A state is the number of items so far, and for each ``contains`` the number of matching items, both capped where more makes
 no difference. Every item either matches or does not match each ``contains``; where only a minimum is required, a match
-may go uncounted, unless the items must differ. Each state has one expression for the rest of the array, shared by all transitions to it.
+may go uncounted. Each state has one expression for the rest of the array, shared by all transitions to it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from math import prod
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge, Problem
 from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
-from constrained.grammars.json_schema.source.document import SchemaNode
 from constrained.grammars.json_schema.source.synthetic import negation_of
 from constrained.grammars.json_schema.text.punctuation import ArraySigns
 from constrained.grammars.work import spend
@@ -28,42 +27,8 @@ MAX_UNCOUNTED = 50_000
 """Where matches may go uncounted, after each item every lower count is possible too: maximum of the product of all minimums, each plus one,
 times their sum. Near it a count of tokens takes some 3,000,000 steps."""
 
-_MAX_COMPARED = 32
-"""Maximum number of positions with schemas of their own that are compared with each other."""
-
 CountState = tuple[int, tuple[int, ...]]
-CountTransitions = dict[CountState, list[tuple[Conjunction, ir.Expr]]]
-NextRequired = Callable[[Conjunction, int], ir.Expr]
-"""A comma and an item that is required, by its schemas and the number of earlier items that it may be equal to."""
-
-
-def match_may_repeat(constraints: TypeConstraints, known_empty: Callable[[Conjunction], bool]) -> bool:
-    """Whether an item that has to match may be equal to one before it, which does not match where it stands.
-
-    Args:
-        constraints: with at least one `TypeConstraints.contains_constraints`.
-        known_empty: whether a conjunction is known to have no values.
-    """
-
-    def items_at(index: int) -> list[SchemaNode]:
-        return [node for items in constraints.items for node in items.schemas_at(index)]
-
-    parts = [part for part in constraints.contains_constraints if part.min_contains and part.items.prefix]
-    lists = (*(part.items for part in parts), *constraints.items)
-    last = max((len(items.prefix) for items in lists), default=0)
-    if constraints.max_items is not None:
-        last = min(last, constraints.max_items - 1)
-    if parts and last > _MAX_COMPARED:
-        return True
-    for part in parts:
-        for at in range(1, last + 1):
-            matching = part.items.schemas_at(at)
-            for before in range(at if matching else 0):
-                unmatched = [negation_of(node) for node in part.items.schemas_at(before)]
-                both = (*items_at(before), *unmatched, *items_at(at), *matching)
-                if not known_empty(tuple(dict.fromkeys(both))):
-                    return True
-    return False
+CountTransitions = dict[CountState, list[ir.Expr]]
 
 
 def contains_array_expr(
@@ -72,8 +37,6 @@ def contains_array_expr(
     known_empty: Callable[[Conjunction], bool],
     signs: ArraySigns,
     empty: ir.Expr,
-    *,
-    next_required: NextRequired | None = None,
 ) -> ir.Expr:
     """The arrays of constraints with ``contains``.
 
@@ -83,7 +46,6 @@ def contains_array_expr(
         known_empty: whether a conjunction is known to have no values.
         signs: what stands around and between the items.
         empty: the array without items.
-        next_required: of arrays whose items differ. Every match is counted, so that an item that has to match differs from all that do not.
 
     Raises:
         ConstraintTooLarge: there are more than `MAX_COUNT_STATES` states, or `MAX_COUNT_OPTIONS` kinds of items, or minimums beyond `MAX_UNCOUNTED`.
@@ -95,7 +57,6 @@ def contains_array_expr(
     listed = max(
         [0, *(len(part.items.prefix) for part in parts), *(len(items.prefix) for items in constraints.items)]
     )
-    exact = next_required is not None
 
     def too_high(reason: str) -> ConstraintTooLarge:
         problem = Problem(parts[0].place, reason)
@@ -103,13 +64,13 @@ def contains_array_expr(
             "the counts of contains are too high", problem, action="lower the counts of this array"
         )
 
-    least = [part.min_contains for part in parts if part.max_contains is None and not exact]
+    least = [part.min_contains for part in parts if part.max_contains is None]
     if prod(low + 1 for low in least) * sum(least) > MAX_UNCOUNTED:
         raise too_high("the minimums can be reached in too many ways: " + ", ".join(map(str, least)))
-    options_at: dict[CountState, list[tuple[Conjunction, ir.Expr, tuple[int, ...]]]] = {}
+    options_at: dict[CountState, list[tuple[ir.Expr, tuple[int, ...]]]] = {}
     found = 0  # in all of them
 
-    def items_at(index: int, counts: tuple[int, ...]) -> list[tuple[Conjunction, ir.Expr, tuple[int, ...]]]:
+    def items_at(index: int, counts: tuple[int, ...]) -> list[tuple[ir.Expr, tuple[int, ...]]]:
         """The items that may stand at a position, each with the counts after it."""
         options = [(tuple(node for items in constraints.items for node in items.schemas_at(index)), counts)]
         for k, part in enumerate(parts):
@@ -118,14 +79,8 @@ def contains_array_expr(
                 continue
             split = []
             for nodes, reached in options:
-                split.append(
-                    (
-                        (*nodes, *map(negation_of, wanted))
-                        if exact or part.max_contains is not None
-                        else nodes,
-                        reached,
-                    )
-                )
+                unmatched = () if part.max_contains is None else map(negation_of, wanted)
+                split.append(((*nodes, *unmatched), reached))
                 if part.max_contains is None or counts[k] < part.max_contains:
                     chosen = (*nodes, *wanted) if counts[k] < part.min_contains else nodes
                     more = (*reached[:k], reached[k] + 1, *reached[k + 1 :])
@@ -135,9 +90,8 @@ def contains_array_expr(
             spend(2 * len(options), part.place)
             if found + len(options) > MAX_COUNT_OPTIONS:
                 raise too_high(f"more than {MAX_COUNT_OPTIONS} kinds of items that match some of them")
-        unified = ((tuple(dict.fromkeys(nodes)), reached) for nodes, reached in options)
-        transitions = ((nodes, conjunction_expr(nodes), reached) for nodes, reached in unified)
-        return [transition for transition in transitions if transition[1] is not ir.EMPTY_LANGUAGE]
+        transitions = [(conjunction_expr(tuple(dict.fromkeys(nodes))), reached) for nodes, reached in options]
+        return [transition for transition in transitions if transition[0] is not ir.EMPTY_LANGUAGE]
 
     def edges(state: CountState) -> CountTransitions:
         nonlocal found
@@ -150,8 +104,8 @@ def contains_array_expr(
             found += len(options_at[position_class])
         transitions: CountTransitions = {}
         following = min(index + 1, size)
-        for nodes, item, reached in options_at[position_class]:
-            transitions.setdefault((following, reached), []).append((nodes, item))
+        for item, reached in options_at[position_class]:
+            transitions.setdefault((following, reached), []).append(item)
         return transitions
 
     def may_end(state: CountState) -> bool:
@@ -162,16 +116,7 @@ def contains_array_expr(
 
     def next_items(state: CountState, other: CountState) -> ir.Expr:
         """A comma and the items that lead from one state to another."""
-        index, counts = state
-        if next_required is None or state == other or may_end(state):
-            return signs.next_item(ir.choice(*(item for _, item in known[state][other])))
-        rows = zip(parts, counts, other[1], strict=True)
-        earlier = [before for part, before, after in rows if before < after and before < part.min_contains]
-        if index < max(constraints.min_items, listed):
-            earlier.append(index)
-        if not earlier:  # nothing that is required is reached: a shorter array does without
-            return signs.next_item(ir.choice(*(item for _, item in known[state][other])))
-        return ir.choice(*(next_required(nodes, min(earlier)) for nodes, _ in known[state][other]))
+        return signs.next_item(ir.choice(*known[state][other]))
 
     start: CountState = (0, (0,) * len(parts))
     if high is not None and high < constraints.min_items:
@@ -200,7 +145,7 @@ def contains_array_expr(
         if state not in tails:
             tails[state] = tail(state)
     first = [
-        ir.sequence(ir.choice(*(item for _, item in items)), tails[other] if other != start else tail(start))
+        ir.sequence(ir.choice(*items), tails[other] if other != start else tail(start))
         for other, items in known[start].items()
     ]
     full = ir.sequence(signs.open, ir.choice(*first))

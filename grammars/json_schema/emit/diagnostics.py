@@ -34,9 +34,9 @@ class Diagnostics:
         place = keyword_pointer(disjunct, "uniqueItems")
         self.problems[place] = Problem(place, f"is not supported {reason}", True, "uniqueItems")
 
-    def note_repeated_unsupported(self, place: str, reason: str) -> None:
+    def note_repeated_unsupported(self, place: str) -> None:
         """Keeps that a violation of ``uniqueItems`` cannot be enforced."""
-        self.problems[place] = Problem(place, f"is not supported under `not` {reason}", True, "uniqueItems")
+        self.problems[place] = Problem(place, "is not supported under `not`", True, "uniqueItems")
 
     def note_multiples_unsupported(self, disjunct: Conjunction, reason: str) -> None:
         """Keeps that the ``multipleOf`` of a disjunct, and those that `not` excludes there, cannot be enforced together."""

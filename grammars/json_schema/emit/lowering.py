@@ -13,10 +13,8 @@ from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge, Problem
 from constrained.grammars.json_schema.emit.arrays import ArrayLowering
 from constrained.grammars.json_schema.emit.diagnostics import Diagnostics, empty_types_reason, rule_name
-from constrained.grammars.json_schema.emit.different_values import DifferentValues
 from constrained.grammars.json_schema.emit.negated_objects.obligations import SchemaOracle
 from constrained.grammars.json_schema.emit.objects import ObjectLowering
-from constrained.grammars.json_schema.emit.repeated_items import RepeatedItemsLowering
 from constrained.grammars.json_schema.emit.scalars import (
     BOOLEAN,
     NULL,
@@ -104,15 +102,13 @@ class SchemaLowering:
             closed=closed,
             distinct_names=distinct_names,
         )
-        different = DifferentValues(self.expansion, validator, punctuation, excluded.texts, closed=closed)
         unique_items = UniqueItemsLowering(
-            self.expansion, validator, self.scalars, self.diagnostics, punctuation, different
+            self.expansion, validator, self.scalars, self.diagnostics, punctuation
         )
         self.arrays = ArrayLowering(
             self.conjunction_expr,
             known_empty,
             unique_items,
-            RepeatedItemsLowering(self.expansion, validator, different),
             self.diagnostics,
             punctuation,
             may_compare=distinct_names or not ordered,

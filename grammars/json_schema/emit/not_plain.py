@@ -7,8 +7,9 @@ other's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from itertools import combinations
 from typing import Any, Literal
 
 from constrained.grammars import ir
@@ -75,14 +76,18 @@ class NotPlain:
             return False
         return None if len(diagnostics.conflicts) > conflicts else found
 
-    def disjoint(self, one: Any, other: Any) -> bool:
-        """Whether two schemas are proved to have no value in common."""
+    def disjoint(self, schemas: Sequence[Any]) -> bool:
+        """Whether no two schemas have a value in common, as far as that is proved."""
         nodes, root = self._branches, self._lowering.document.root
-        for schema in (one, other):
+        for schema in schemas:
             if id(schema) not in nodes:
                 nodes[id(schema)] = SchemaNode(schema, f"#/branch {len(nodes)}", root, root.base)
+        prover = self._lowering.expansion.prover
         try:
-            return self._lowering.expansion.prover.are_disjoint(nodes[id(one)], nodes[id(other)])
+            return all(
+                prover.are_disjoint(nodes[id(one)], nodes[id(other)])
+                for one, other in combinations(schemas, 2)
+            )
         except (ConstraintError, ConstraintTooLarge, RecursionError):
             return False
 

@@ -2,8 +2,7 @@
 
 Items that are enumerated values, or scalars whose texts differ whenever their values do (strings, and numbers without
 exponent), are entries of an interleave, which counts what is left. All other items are written in an array with marks
-(`constrained.grammars.ir.Mark`), which knows no counts: where an item is required that may be equal to earlier ones, more values than there
-are earlier items are listed beside it (`next_required_item`), so that one of them is left.
+(`constrained.grammars.ir.Mark`), which knows no counts: at most one of them may be required.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from typing import Any
 
 from constrained.grammars import ir
 from constrained.grammars.json_schema.emit.diagnostics import Diagnostics, require_few_distinct
-from constrained.grammars.json_schema.emit.different_values import DifferentValues
 from constrained.grammars.json_schema.emit.scalars import ScalarLowering
 from constrained.grammars.json_schema.resolve.expand import DnfExpansion
 from constrained.grammars.json_schema.resolve.validate import InstanceValidator
@@ -21,16 +19,10 @@ from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints, type_bit_of
 from constrained.grammars.json_schema.text import numbers
 from constrained.grammars.json_schema.text.literals import equality_key, value_regex
-from constrained.grammars.json_schema.text.punctuation import ArraySigns, JsonPunctuation
+from constrained.grammars.json_schema.text.punctuation import JsonPunctuation
 from constrained.grammars.transform.interleave import interleave
 
 _SCALAR = f.STRING | f.NUMBER
-
-MAX_EARLIER = 20
-"""Earlier items that a required item of an array with marks may be equal to: a mask near the limit takes some 50 ms then, and
-with three times as many 700 ms."""
-MAX_LISTED_BYTES = 4_096
-"""Bytes of all values that are listed beside a required item: a search may have to read them."""
 
 
 def unique_array_expr(
@@ -60,24 +52,6 @@ def unique_array_expr(
     return ir.choice(punctuation.empty_array, full) if low == 0 else full
 
 
-def next_required_item(signs: ArraySigns, item: ir.Expr, texts: Sequence[bytes]) -> ir.Expr:
-    """A comma, and an item or one of some `texts` of items, all of which count as many bytes as the longest of these.
-
-    Args:
-        signs: with marks.
-        item: the item.
-        texts: of different values that the item may have, more than there are earlier items.
-    """
-    by_size = {len(text): [one for one in texts if len(one) == len(text)] for text in texts}
-    sizes = sorted(by_size)
-    expr = ir.sequence(signs.gap, item)
-    for shorter, size in zip((0, *sizes), sizes, strict=False):
-        listed = ir.Terminal(ir.union(*map(ir.literal, by_size[size])))
-        padding = ir.loop(ir.PADDING, size - shorter, size - shorter)
-        expr = ir.choice(ir.sequence(signs.gap, listed), ir.sequence(padding, expr))
-    return ir.sequence(signs.comma, expr)
-
-
 class UniqueItemsLowering:
     """Lowers the arrays of one document whose items must differ.
 
@@ -87,7 +61,6 @@ class UniqueItemsLowering:
         scalars: lowers the items that are scalars.
         diagnostics: receives what goes wrong.
         punctuation: terminals of the punctuation.
-        different: finds different values of items.
     """
 
     def __init__(
@@ -97,9 +70,7 @@ class UniqueItemsLowering:
         scalars: ScalarLowering,
         diagnostics: Diagnostics,
         punctuation: JsonPunctuation,
-        different: DifferentValues,
     ) -> None:
-        self.different = different
         self.expansion = expansion
         self.validator = validator
         self.scalars = scalars
@@ -125,30 +96,6 @@ class UniqueItemsLowering:
                 disjunct, f"{constraints.min_items} different items are required, and fewer are possible"
             )
         return expr
-
-    def next_required(
-        self, disjunct: Conjunction, signs: ArraySigns, conjunction: Conjunction, item: ir.Expr, earlier: int
-    ) -> ir.Expr:
-        """A comma and an item that must not be missing; notes where too few values for it are known.
-
-        Args:
-            disjunct: of the array.
-            signs: with marks.
-            conjunction: of the item.
-            item: its expression.
-            earlier: number of earlier items that it may be equal to.
-        """
-        if earlier == 0 or item is ir.EMPTY_LANGUAGE:
-            return signs.next_item(item)
-        texts = self.different.texts(conjunction, earlier + 1) if earlier <= MAX_EARLIER else []
-        if len(texts) <= earlier or sum(map(len, texts)) > MAX_LISTED_BYTES:
-            reason = f"where an item has to differ from {earlier} earlier ones"
-            known = f"different values found for it: {len(texts)}"
-            if earlier > MAX_EARLIER or len(texts) > earlier:
-                known = f"at most {MAX_EARLIER}, of {MAX_LISTED_BYTES} bytes, are counted"
-            self.diagnostics.note_unique_unsupported(disjunct, f"{reason}; {known}")
-            return signs.next_item(item)
-        return next_required_item(signs, item, texts)
 
     def distinct_items(self, conjunction: Conjunction) -> tuple[list[ir.Expr], list[ir.Regex]] | None:
         """Enumerated values and languages of scalars of a conjunction; None where marks have to compare its values."""

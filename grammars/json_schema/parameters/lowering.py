@@ -75,7 +75,6 @@ class ParameterLowering:
             self.item,
             lowering.expansion.prover.is_empty,
             lowering.arrays.unique_items,
-            lowering.arrays.repeated_items,
             lowering.diagnostics,
             punctuation_of(style, gap, items=True),
             may_compare=True,

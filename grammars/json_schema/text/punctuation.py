@@ -49,15 +49,6 @@ class ArraySigns(NamedTuple):
         return ir.sequence(self.comma, self.gap, item)
 
 
-class RepeatedSigns(NamedTuple):
-    """What stands around and between the items of an array in which two are equal; only `open` has its mark."""
-
-    open: ir.Expr
-    comma: ir.Terminal
-    close: ir.Terminal
-    gap: ir.Terminal
-
-
 @dataclass(frozen=True, eq=False)
 class JsonPunctuation:
     """Terminals of JSON's punctuation.
@@ -67,7 +58,6 @@ class JsonPunctuation:
         open_array, close_array, empty_array: ``[``, ``]`` and ``[]``.
         comma: ``,`` between members or items.
         distinct: ``[``, ``,`` and ``]`` with the marks of items that must differ.
-        repeated: the same for arrays in which two items are equal.
         colon: the regex of ``:``, which is part of each key's terminal.
         keys, next_keys: caches of `property_key` and `next_property_key`.
     """
@@ -81,7 +71,6 @@ class JsonPunctuation:
     comma: ir.Terminal
     colon: ir.Regex
     distinct: ArraySigns | None = None
-    repeated: RepeatedSigns | None = None
     keys: dict[str, ir.Terminal] = field(default_factory=dict)
     next_keys: dict[str, ir.Terminal] = field(default_factory=dict)
 
@@ -203,12 +192,6 @@ def punctuation_for(
             marked(ir.EMPTY_STRING, b"[", ir.OPEN_DISTINCT, inside),
             marked(before_comma, b",", ir.NEXT_DISTINCT, ir.EMPTY_STRING),
             marked(inside, b"]", ir.CLOSE_DISTINCT, ir.EMPTY_STRING),
-            ir.Terminal(after_comma),
-        ),
-        repeated=RepeatedSigns(
-            marked(ir.EMPTY_STRING, b"[", ir.SEEK_EQUAL, inside),
-            around(before_comma, b",", ir.EMPTY_STRING),
-            around(inside, b"]", ir.EMPTY_STRING),
             ir.Terminal(after_comma),
         ),
     )
