@@ -18,11 +18,6 @@ class Keywords:
         Approximate number of schemas in a document if all keyword values are valid; otherwise 0.
         """
 
-def copy_document(schema: object) -> Any:
-    """
-    Copies the dicts and lists of a document; None if one of them occurs twice or is an instance of a subclass.
-    """
-
 def copy_json(value: object) -> tuple[Any, str] | None:
     """
     A copy of a value in new dicts and lists, and its text as `json.dumps` with ``ensure_ascii=False``; None if part of it is no
@@ -33,12 +28,6 @@ def count_json_values(text: bytes, numbers: int, most: int) -> int:
     """
     How many values JSON has, without the GIL: its strings, objects and arrays, and one for each `numbers` commas. What is no JSON
     has any count. The count ends soon after `most`.
-    """
-
-def equal_parts(document: object) -> dict[int, int]:
-    """
-    By `id` of each dict that has the text of another one, a number that dicts of the same text share. `document`: from
-    `copy_document`. Dicts that contain an identifier, an anchor or a dynamic reference are left out.
     """
 
 class PlainTerminals:

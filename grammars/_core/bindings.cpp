@@ -2,7 +2,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/shared_ptr.h>
 
-#include "equal_parts.hpp"
 #include "gil.hpp"
 #include "json_text.hpp"
 #include "plain.hpp"
@@ -30,11 +29,6 @@ NB_MODULE(_core, m) {
             "schema"_a, nb::sig("def count_subschemas(self, schema: object) -> int"),
             "Approximate number of schemas in a document if all keyword values are valid; otherwise 0.");
 
-    m.def(
-        "copy_document", [](nb::handle schema) { return schemas::copy_document(schema.ptr()); }, "schema"_a,
-        nb::sig("def copy_document(schema: object) -> typing.Any"),
-        "Copies the dicts and lists of a document; None if one of them occurs twice or is an instance of a subclass.");
-
     m.def("copy_json", &schemas::copy_json, "value"_a.none(), nb::sig("def copy_json(value: object) -> tuple[typing.Any, str] | None"),
           "A copy of a value in new dicts and lists, and its text as `json.dumps` with ``ensure_ascii=False``; None if part of it is no\n"
           "plain dict, list, str, int, finite float, bool or None, has no UTF-8, or is nested over 200 deep.");
@@ -49,12 +43,6 @@ NB_MODULE(_core, m) {
         "text"_a, "numbers"_a, "most"_a,
         "How many values JSON has, without the GIL: its strings, objects and arrays, and one for each `numbers` commas. What is no JSON\n"
         "has any count. The count ends soon after `most`.");
-
-    m.def(
-        "equal_parts", [](nb::handle document) { return schemas::equal_parts(document.ptr()); }, "document"_a,
-        nb::sig("def equal_parts(document: object) -> dict[int, int]"),
-        "By `id` of each dict that has the text of another one, a number that dicts of the same text share. `document`: from\n"
-        "`copy_document`. Dicts that contain an identifier, an anchor or a dynamic reference are left out.");
 
     nb::class_<PlainTerminals>(m, "PlainTerminals", "What the grammars of plain schemas have in common; see plain.hpp.")
         .def(nb::init<std::shared_ptr<Keywords>, nb::tuple, nb::tuple, nb::tuple, nb::tuple, nb::object, nb::tuple, nb::callable, nb::callable, bool, bool, bool>(),

@@ -66,7 +66,4 @@ bool is_valid_keyword_value(KeywordCheck check, PyObject* value, std::vector<PyO
 /// Approximate number of schemas in a document, with subschemas, if all keyword values are valid; otherwise 0.
 size_t count_valid_subschemas(PyObject* schema, const Keywords& keywords);
 
-/// Copies the dicts and lists of a document. None if one of them occurs twice or is an instance of a subclass.
-nb::object copy_document(PyObject* schema);
-
 }  // namespace schemas

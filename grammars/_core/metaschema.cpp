@@ -1,6 +1,5 @@
-// Checks the keyword values of a document, and copies documents.
+// Checks the keyword values of a document.
 #include <cmath>
-#include <unordered_set>
 #include <vector>
 
 #include "keywords.hpp"
@@ -146,45 +145,6 @@ size_t count_valid_subschemas(PyObject* schema, const Keywords& keywords) {
         }
     }
     return count;
-}
-
-nb::object copy_document(PyObject* schema) {
-    std::unordered_set<PyObject*> met;
-    bool whole = true;
-    std::vector<PyObject*> copies;  // whose elements are not copied yet
-    const auto copy = [&](PyObject* value) -> PyObject* {  // a new reference, or nullptr if the value needs no copy
-        const bool dict = PyDict_Check(value), list = PyList_Check(value);
-        if (!dict && !list) return nullptr;
-        if (!(dict ? PyDict_CheckExact(value) : PyList_CheckExact(value)) || !met.insert(value).second) {
-            whole = false;
-            return nullptr;
-        }
-        PyObject* const made = dict ? PyDict_Copy(value) : PyList_GetSlice(value, 0, NB_LIST_GET_SIZE(value));
-        if (!made) throw nb::python_error();
-        copies.push_back(made);
-        return made;
-    };
-    PyObject* const top = copy(schema);
-    nb::object result = top ? nb::steal(top) : nb::borrow(schema);
-    while (whole && !copies.empty()) {
-        PyObject* const made = copies.back();
-        copies.pop_back();
-        if (PyList_Check(made)) {
-            for (Py_ssize_t i = 0; i < NB_LIST_GET_SIZE(made); ++i) {
-                if (PyObject* const item = copy(NB_LIST_GET_ITEM(made, i))) PyList_SetItem(made, i, item);
-            }
-            continue;
-        }
-        PyObject *key, *value;
-        for (Py_ssize_t at = 0; PyDict_Next(made, &at, &key, &value);) {
-            PyObject* const item = copy(value);
-            if (!item) continue;
-            const int failed = PyDict_SetItem(made, key, item);  // replaces a value, so iteration stays valid
-            Py_DECREF(item);
-            if (failed) throw nb::python_error();
-        }
-    }
-    return whole ? result : nb::none();
 }
 
 }  // namespace schemas

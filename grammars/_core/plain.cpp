@@ -244,7 +244,7 @@ bool PlainLowering::collect_branches(const Limits& limits, const std::string& po
     const char* const keyword = limits[Role::AnyOf] ? "/anyOf/" : limits[Role::OneOf] ? "/oneOf/" : "/allOf/";
     PyObject* const list = limits[Role::AnyOf] ? limits[Role::AnyOf] : limits[Role::OneOf] ? limits[Role::OneOf] : limits[Role::AllOf];
     if (depth > kMaxAlternatives || (limits[Role::AllOf] && NB_LIST_GET_SIZE(list) != 1)) return false;
-    nb::list schemas;  // of ``oneOf``
+    nb::list places;  // of ``oneOf``
     for (Py_ssize_t i = 0; i < NB_LIST_GET_SIZE(list); ++i) {
         Branch branch{NB_LIST_GET_ITEM(list, i), pointer + keyword + std::to_string(i)};
         Limits inner;
@@ -260,7 +260,7 @@ bool PlainLowering::collect_branches(const Limits& limits, const std::string& po
         }
         if (limits[Role::OneOf]) {
             if (inner.count == 0) return false;
-            schemas.append(nb::handle(branch.schema));
+            places.append(nb::str(branch.pointer.data(), branch.pointer.size()));
         }
         if (inner.any({Role::AllOf, Role::AnyOf, Role::OneOf})) {
             if (inner.count != 1 || !collect_branches(inner, branch.pointer, depth + 1, found)) return false;
@@ -269,7 +269,7 @@ bool PlainLowering::collect_branches(const Limits& limits, const std::string& po
         if (inner.count == 0) branch = {Py_True, ""};
         found.push_back(std::move(branch));
     }
-    return !limits[Role::OneOf] || nb::cast<bool>(general_.attr("disjoint")(schemas));
+    return !limits[Role::OneOf] || nb::cast<bool>(general_.attr("disjoint")(places));
 }
 
 // ---------------------------------------------------------------- rules

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from constrained.grammars import ir
-from constrained.grammars._core import copy_document, equal_parts
 from constrained.grammars.errors import MISSING, Problem, UnsatisfiableConstraint, UnsupportedConstraint
 from constrained.grammars.garbage import rare_collections
 from constrained.grammars.json_schema.emit.arrays import ItemsAreCompared
@@ -32,7 +31,7 @@ from constrained.grammars.json_schema.text.python import KINDS
 from constrained.grammars.transform.productive import productive_rules
 from constrained.grammars.work import counted_work
 
-_EQUAL_PARTS_FROM = 150
+_SHARED_FROM = 150
 """Number of subschemas from which on those with the same text are lowered once."""
 _MAX_CONFLICTS = 5
 _DEFAULTS = SchemaOptions()
@@ -94,7 +93,6 @@ class _Task:
     """A valid schema and how it is to be lowered: once for its grammar, and again whenever its report is read.
 
     Attributes:
-        schema: a copy, if it is large.
         distinct_names: no object has a name twice, though members come in order.
 
     Raises:
@@ -106,10 +104,8 @@ class _Task:
         self.registry = SchemaRegistry(options.registry)
         dialect = select_dialect(schema, options.draft, self.registry)
         self.dialect = dialect if options.formats else dialect.without_formats
-        large = require_valid_schema(schema, self.dialect) >= _EQUAL_PARTS_FROM
-        copy = copy_document(schema) if large else None
-        self.is_copy = copy is not None
-        self.schema = copy if self.is_copy else schema
+        self.is_large = require_valid_schema(schema, self.dialect) >= _SHARED_FROM
+        self.schema = schema
         self.punctuation = options.punctuation
         self.markup = parameter_style(options.style)
         self.distinct_names = False
@@ -152,7 +148,7 @@ class _Task:
             closed=options.closed,
             max_digits=options.max_digits,
             general=self.lowering,
-            equal=lambda: equal_parts(self.schema) if self.is_copy else {},
+            share=self.is_large,
         )
 
     def lowering(self) -> SchemaLowering:
@@ -166,7 +162,12 @@ class _Task:
         texts = (ending, *options.excludes) if ending else tuple(options.excludes)
         return SchemaLowering(
             SchemaDocument(
-                schema, self.dialect, self.registry, require_valid_schema, table, options.source_text
+                schema,
+                self.dialect,
+                self.registry,
+                require_valid_schema,
+                table,
+                options.source_text,
             ),
             self.punctuation,
             ordered=options.ordered,

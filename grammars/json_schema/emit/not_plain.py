@@ -7,13 +7,12 @@ other's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import combinations
 from typing import Any, Literal
 
 from constrained.grammars import ir
-from constrained.grammars.errors import ConstraintError, ConstraintTooLarge
 from constrained.grammars.json_schema.emit.lowering import SchemaLowering
 from constrained.grammars.json_schema.emit.objects import called_rules
 from constrained.grammars.json_schema.source import constraints as f
@@ -32,14 +31,13 @@ class NotPlain:
 
     Args:
         general: makes the lowering.
-        equal: see `SchemaDocument`.
+        share: from `attach` on it takes schemas with the same text for one.
     """
 
-    def __init__(self, general: Callable[[], SchemaLowering], equal: Callable[[], Mapping[int, int]]) -> None:
+    def __init__(self, general: Callable[[], SchemaLowering], share: bool) -> None:
         self._general = general
-        self._equal = equal
+        self._share = share
         self._start: ir.Expr = ir.EMPTY_LANGUAGE
-        self._branches: dict[int, SchemaNode] = {}
 
     @cached_property
     def _lowering(self) -> SchemaLowering:
@@ -76,30 +74,18 @@ class NotPlain:
             return False
         return None if len(diagnostics.conflicts) > conflicts else found
 
-    def disjoint(self, schemas: Sequence[Any]) -> bool:
-        """Whether no two schemas have a value in common, as far as that is proved."""
-        nodes, root = self._branches, self._lowering.document.root
-        for schema in schemas:
-            if id(schema) not in nodes:
-                nodes[id(schema)] = SchemaNode(schema, f"#/branch {len(nodes)}", root, root.base)
-        prover = self._lowering.expansion.prover
-        try:
-            return all(
-                prover.are_disjoint(nodes[id(one)], nodes[id(other)])
-                for one, other in combinations(schemas, 2)
-            )
-        except (ConstraintError, ConstraintTooLarge, RecursionError):
-            return False
+    def disjoint(self, places: Sequence[str]) -> bool:
+        """Whether no two of the schemas at some places have a value in common, as far as that is proved."""
+        nodes, prover = map(self._lowering.document.at, places), self._lowering.expansion.prover
+        return all(prover.are_disjoint(one, other) for one, other in combinations(nodes, 2))
 
     def attach(self, rule_of: Callable[[Any, str], str | None], has_rule: Callable[[Any, str], bool]) -> None:
-        """Sets how to ask the walk: for the one rule that a schema at a place consists of; whether it makes the rule of that place.
-
-        From now on the nodes of the document are made, of which `SchemaLowering` shares those with the same text.
-        """
+        """Sets how to ask the walk: for the one rule that a schema at a place consists of; whether it makes the rule of that place."""
         self._rule_of = rule_of
         self._has_rule = has_rule
         self._lowering.walk = self
-        self._lowering.document.share(self._equal())
+        if self._share:
+            self._lowering.document.share()
 
     def value(self, pointer: str) -> tuple[ir.Expr | None, str | None] | Literal[False]:
         """The values of the schema at a place: their expression (None: a call), and a rule that suffices for them to have a text.

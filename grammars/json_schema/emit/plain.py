@@ -10,7 +10,7 @@ lowers the whole document. That is also its judge in the tests.
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
@@ -43,7 +43,7 @@ def lower_plain(
     closed: bool,
     max_digits: int | None,
     general: Callable[[], SchemaLowering],
-    equal: Callable[[], Mapping[int, int]],
+    share: bool,
 ) -> ir.Grammar | None:
     """The grammar of a document; None if the walk cannot make it, or it has no values.
 
@@ -56,13 +56,13 @@ def lower_plain(
         closed: objects with declared members allow no others, unless a keyword mentions others.
         max_digits: bound on the digits of numbers that have no bound.
         general: makes the lowering that knows everything.
-        equal: see `SchemaDocument`.
+        share: what has the same text is lowered once by it.
 
     Raises:
         ItemsAreCompared: see there.
     """
     terminals = _terminals(dialect, punctuation, ordered, distinct_names or not ordered, closed, max_digits)
-    rest = NotPlain(general, equal)
+    rest = NotPlain(general, share)
     try:
         found = terminals.lower(schema, rest)
     except (ConstraintError, ConstraintTooLarge, RecursionError):

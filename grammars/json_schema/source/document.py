@@ -31,6 +31,13 @@ SCHEMA_MAP_KEYWORDS = frozenset(
 """Keywords whose value maps names to schemas (as ``dependencies`` does, beside lists of names)."""
 
 
+_BOUND_TO_PLACE = (
+    "'$id': ", "'id': '", "'id': \"", "'$schema': ", "'$anchor': ", "'$dynamicAnchor': ", "'$dynamicRef': ",
+    "'$recursiveAnchor': ", "'$recursiveRef': ",
+)  # fmt: skip
+"""In the text of a schema: keywords by which it means something else where it stands elsewhere."""
+_MOST_COMPARED = 4_000_000
+"""Characters of all texts that are compared in one document."""
 _LISTED = SCHEMA_LIST_KEYWORDS | SCHEMA_KEYWORDS
 
 
@@ -49,7 +56,7 @@ class SchemaNode:
         negation: its negation, once that exists.
         parent_resource: of a resource, the enclosing resource.
         dynamic_scope: of a resource, the result of `dynamic_refs.dynamic_scope_of`.
-        text: its value as text, cached by `is_identical`.
+        text: its value as text, cached by `value_text`.
     """
 
     __slots__ = (
@@ -81,12 +88,16 @@ class SchemaNode:
             isinstance(self.value, dict) and self.value.keys() != other.value.keys()
         ):
             return False
+        text = self.value_text()
+        return text is not None and text == other.value_text()
+
+    def value_text(self) -> str | None:
+        """The value as text, cached; None where it is nested too deeply."""
         try:
-            for node in (self, other):
-                node.text = node.text or repr(node.value)
+            self.text = self.text or repr(self.value)
         except RecursionError:
-            return False  # too deep to compare
-        return self.text == other.text
+            return None
+        return self.text
 
     def __repr__(self) -> str:
         return f"SchemaNode({self.pointer})"
@@ -151,8 +162,6 @@ class SchemaDocument:
         check: called with each other document and its dialect; raises if it is malformed.
         contents: what strings may contain by `constrained.grammars.content.CONTENT_KEYWORD`; None: the keyword is unknown.
         source_text: the text that values are extracted from, for ``x-span``; None: it is not known.
-        equal: which schemas of the document have the same text (`constrained.grammars._core.equal_parts`): each of them is the node of
-            the first one, with its place.
     """
 
     def __init__(
@@ -163,11 +172,10 @@ class SchemaDocument:
         check: Callable[[Any, SchemaDialect], object] = lambda schema, dialect: None,
         contents: ContentTable | None = None,
         source_text: str | None = None,
-        equal: Mapping[int, int] | None = None,
     ) -> None:
         self.source_text = source_text
-        self._equal = equal or {}
-        self._first: dict[tuple[int, SchemaNode, str], SchemaNode] = {}
+        self._first: dict[tuple[str, SchemaNode, str], SchemaNode] = {}
+        self._compared = 0
         self.dialect = dialect
         self.contents = contents
         self.nodes: dict[str, SchemaNode] = {}
@@ -224,14 +232,23 @@ class SchemaDocument:
         identifier = parent.dialect.identifier_of(value) if isinstance(value, dict) else None
         if identifier is None:
             node = SchemaNode(value, pointer, parent.resource, parent.base)
-            number = self._equal.get(id(value))
-            return (
-                node if number is None else self._first.setdefault((number, node.resource, node.base), node)
-            )
+            return node if self._compared <= 0 else self._shared(node)
         node = SchemaNode(value, pointer, None, _join(parent.base, identifier, pointer))
         node.dialect = parent.dialect.dialect_of(value)
         node.parent_resource = parent.resource
         return node
+
+    def share(self) -> None:
+        """Makes schemas with the same text one node, with the place of the first one, from now on."""
+        self._compared = _MOST_COMPARED
+
+    def _shared(self, node: SchemaNode) -> SchemaNode:
+        """The first node with the text of a node that means the same elsewhere."""
+        text = node.value_text()
+        if text is None or any(word in text for word in _BOUND_TO_PLACE):
+            return node
+        self._compared -= len(text)
+        return self._first.setdefault((text, node.resource, node.base), node)
 
     def synthetic(self, parent: SchemaNode, label: str, value: Any) -> SchemaNode:
         """A synthetic schema, interned by the label and the schema that it follows from."""
@@ -283,10 +300,6 @@ class SchemaDocument:
         """The schema at a JSON Pointer of the document, as a URI fragment that is not percent-encoded."""
         found = self.root if pointer == "#" else self.nodes.get(pointer)
         return found or self._descend(self.root, pointer[1:], self.root, pointer)
-
-    def share(self, equal: Mapping[int, int]) -> None:
-        """Sets which schemas have the same text, for nodes that are made from now on."""
-        self._equal = equal
 
     def _descend(self, start: SchemaNode, fragment: str, node: SchemaNode, reference: str) -> SchemaNode:
         current = start

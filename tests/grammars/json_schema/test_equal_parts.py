@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from constrained.automaton import compile_grammar
-from constrained.grammars._core import copy_document, equal_parts
 from constrained.grammars.errors import UnsatisfiableConstraint, UnsupportedConstraint
 from constrained.grammars.json_schema import SchemaOptions, lower, lower_schema
 from tests.grammars.json_schema.test_random_schemas import JUDGES, judge_all
@@ -19,34 +18,7 @@ from tests.support.reading import accepts
 
 @pytest.fixture(autouse=True)
 def even_in_small_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lower, "_EQUAL_PARTS_FROM", 1)
-
-
-def groups(*values: Any) -> list[list[int]]:
-    """The places of the values that are said to be equal."""
-    document = copy_document(list(values))
-    numbers = equal_parts(document)
-    places: dict[int, list[int]] = {}
-    for place, value in enumerate(document):
-        if id(value) in numbers:
-            places.setdefault(numbers[id(value)], []).append(place)
-    return sorted(places.values())
-
-
-def test_equal_are_dicts_of_the_same_text() -> None:
-    assert groups({"a": 1}, {"a": 1.0}, {"a": True}, {"a": "1"}, {"a": [1]}, {"a": 1}) == [[0, 5]]
-    assert groups({"a": 1, "b": {}}, {"b": {}, "a": 1}, {"a": 1, "b": {}}) == [[0, 2]]
-    assert groups({"a": 10**30}, {"a": 10**30}, {"a": None}, {"a": None}, {"a": False}) == [[0, 1], [2, 3]]
-    assert groups({"ab": "c"}, {"a": "bc"}, {"a": ["b", "c"]}, {"a": ["bc"]}) == []
-    assert groups({"a": "\ud800"}, {"a": "\ud800"}) == []  # no UTF-8
-    assert groups({"x": [{"$ref": "#/0"}]}, {"x": [{"$ref": "#/0"}]}) == [[0, 1]]
-
-
-@pytest.mark.parametrize(
-    "key", ["$id", "id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveRef", "$schema"]
-)
-def test_what_depends_on_its_place_is_equal_to_nothing(key: str) -> None:
-    assert groups({"deep": [{key: "a"}]}, {"deep": [{key: "a"}]}) == []
+    monkeypatch.setattr(lower, "_SHARED_FROM", 1)
 
 
 def test_each_text_is_lowered_once() -> None:

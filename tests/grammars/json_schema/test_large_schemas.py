@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from constrained.automaton import compile_grammar
-from constrained.grammars._core import copy_document
 from constrained.grammars.errors import ConstraintError, UnsupportedConstraint
 from constrained.grammars.json_schema import lower_schema
 from tests.support.finite import byte_vocabulary
@@ -31,13 +30,11 @@ def test_what_the_caller_does_to_the_schema_afterwards_changes_nothing() -> None
     automaton = compile_grammar(lowered.grammar, byte_vocabulary())
     assert not automaton.walk(automaton.start, list(b'{"part_7": {}'))[12:]
     assert len(automaton.walk(automaton.start, list(b'{"part_7": {"name": ""}}'))) == 24
-    assert "nonsense" not in str(lowered.report.entries)
 
 
 def test_an_object_in_two_places_is_two_schemas() -> None:
-    """Python objects may be shared where JSON text never is; then no parts are lowered once for all their places."""
+    """Python objects may be shared where JSON text never is."""
     shared: dict[str, Any] = {"type": "object", "properties": {"a": {"pattern": "(a)\\1"}}}
-    assert copy_document({"properties": {"a": shared, "b": shared}}) is None
     with pytest.raises(UnsupportedConstraint):
         lower_schema({"properties": {"a": {"type": "object", "properties": {"b": shared}}, "c": shared}})
 

@@ -299,7 +299,7 @@ def both(schema: Any, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[
         walked.append(walk(*args, **options))
 
     monkeypatch.setattr(lower, "lower_plain", refuse)
-    monkeypatch.setattr(lower, "_EQUAL_PARTS_FROM", 2**60)  # each place by itself
+    monkeypatch.setattr(lower, "_SHARED_FROM", 2**60)  # each place by itself
     try:
         general: Any = lower_schema(schema, SchemaOptions(**options)).grammar
     except (ConstraintError, ConstraintTooLarge) as error:
