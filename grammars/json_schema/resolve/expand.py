@@ -16,7 +16,6 @@ from itertools import combinations, islice
 from typing import NamedTuple, Protocol
 
 from constrained.grammars.errors import ConstraintTooLarge, InvalidConstraint, Problem
-from constrained.grammars.json_schema.resolve.discharged import without_discharged
 from constrained.grammars.json_schema.resolve.discriminators import (
     NO_DISCRIMINATORS,
     Discriminators,
@@ -515,7 +514,5 @@ class DnfExpansion:
             spend(2 * len(disjunct), disjunct[0].pointer)
             first, *others = [(node.parsed or self.parse_schema(node)).constraints for node in disjunct]
             constraints = first.conjoin(*others)
-            if constraints.negated_objects:
-                constraints = without_discharged(constraints, self.parse_schema)
             self.constraints_cache[key] = constraints
         return constraints
