@@ -66,18 +66,6 @@ class Discriminators(NamedTuple):
             if name in required
         )
 
-    def implies(self, name: str, values: EqualityKeys) -> bool:
-        """Whether a member is surely present, and surely has none of these values."""
-        known = self.listed.get(name)
-        if known is None:
-            return False
-        present = name in self.required
-        for other, excluded, others in self.excluded:
-            if other == name and self.required.issuperset(others):
-                present = True
-                known -= excluded
-        return present and known.isdisjoint(values)
-
 
 NO_DISCRIMINATORS = Discriminators(frozenset(), {}, ())
 
@@ -156,49 +144,23 @@ def listed(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema])
     return parse_schema(node).listed
 
 
-class Exclusion(NamedTuple):
-    """What a schema says if it says no more than this: of these types, and a member is there that has none of the values."""
-
-    types: int
-    name: str
-    values: EqualityKeys
-
-
-def exclusion_of(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema]) -> Exclusion | None:
-    """The schema as an `Exclusion`; None if it says anything else."""
-    parsed = parse_schema(node)
-    constraints = parsed.constraints
-    if not (parsed.is_flat and constraints.__dict__.keys() <= {"types", "negated_objects"}):
-        return None
-    if len(constraints.negated_objects) != 1:
-        return None
-    found = _excluded(constraints.negated_objects[0], parse_schema)
-    return None if found is None else Exclusion(constraints.types, found[0], found[1])
-
-
-def single_member(negated: NegatedObject) -> tuple[str, SchemaNode] | None:
-    """The member, and its schema, if a negated object speaks of the value of one member and else only of required names."""
+def _excluded(
+    negated: NegatedObject, parse_schema: Callable[[SchemaNode], ParsedSchema]
+) -> tuple[str, EqualityKeys, tuple[str, ...]] | None:
+    """The `excluded` entry of a negated object that enumerates scalars of a single member, else None."""
     if negated.property_names or len(negated.members) != 1:
         return None
     (members,) = negated.members
     if members.patterns or members.additional is not None or len(members.properties) != 1:
         return None
-    return next(iter(members.properties.items()))
-
-
-def _excluded(
-    negated: NegatedObject, parse_schema: Callable[[SchemaNode], ParsedSchema]
-) -> tuple[str, EqualityKeys, tuple[str, ...]] | None:
-    """The `excluded` entry of a negated object that enumerates scalars of a single member, else None."""
-    single = single_member(negated)
-    if single is None:
-        return None
-    name, part = single
-    values = exact_values(part, parse_schema)
+    ((name, part),) = members.properties.items()
+    values = _exact_values(part, parse_schema)
     return (name, values, negated.required) if values else None
 
 
-def exact_values(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema]) -> EqualityKeys | None:
+def _exact_values(
+    node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema]
+) -> EqualityKeys | None:
     """As `listed`, where a schema allows all values that it enumerates, else None."""
     values = listed(node, parse_schema)
     if not values:

@@ -19,11 +19,9 @@ from constrained.grammars.errors import ConstraintTooLarge, InvalidConstraint, P
 from constrained.grammars.json_schema.resolve.discriminators import (
     NO_DISCRIMINATORS,
     Discriminators,
-    Exclusion,
     ValueSummary,
     discriminators_of,
     empty_values,
-    exclusion_of,
     listed,
 )
 from constrained.grammars.json_schema.resolve.member_cases import MemberCase, member_cases
@@ -104,7 +102,6 @@ class DnfExpansion:
         self.exactly_one_cache: dict[tuple[SchemaNode, ...], list[SchemaNode]] = {}
         self.unevaluated_cache: dict[SchemaNode, list[SchemaNode]] = {}
         self.discriminators_cache: dict[SchemaNode, Discriminators] = {}
-        self.exclusions_cache: dict[SchemaNode, Exclusion | None] = {}
         self.summaries_cache: dict[SchemaNode, ValueSummary] = {}
         self.own_summaries_cache: dict[SchemaNode, ValueSummary] = {}
         self.last_closure = ConjunctionClosure(
@@ -264,9 +261,7 @@ class DnfExpansion:
                 disjunct = self._limiting(closure)
                 finished.setdefault(frozenset(disjunct), disjunct)
                 continue
-            if any(branch in closure for branch in choices[0]) or (
-                tags is not None and any(self._is_implied(branch, types, tags) for branch in choices[0])
-            ):  # satisfied already
+            if any(branch in closure for branch in choices[0]):  # satisfied already
                 pending.append((closure, choices[1:], types, tags))
                 continue
             if by_member and tags is not None:
@@ -298,19 +293,6 @@ class DnfExpansion:
                         continue
                 pending.append((with_branch, more, types & left, combined_tags))
         return list(finished.values())
-
-    def _is_implied(self, branch: SchemaNode, types: int, tags: Discriminators) -> bool:
-        """Whether discriminators of values of these types say all that a branch says."""
-        if branch.negates is None:
-            return False
-        if branch not in self.exclusions_cache:
-            self.exclusions_cache[branch] = exclusion_of(branch, self.parse_schema)
-        exclusion = self.exclusions_cache[branch]
-        return (
-            exclusion is not None
-            and not types & ~exclusion.types
-            and tags.implies(exclusion.name, exclusion.values)
-        )
 
     def _cases(
         self,

@@ -36,7 +36,6 @@ class StringPattern:
     __slots__ = (
         "_body",
         "_known",
-        "_negated",
         "_superset",
         "longest",
         "shortest",
@@ -52,7 +51,6 @@ class StringPattern:
         self._superset = superset
         self.shortest, self.longest = widths(value_language)
         self._body: ir.Regex | None = None
-        self._negated: StringPattern | None = None
         self._known: dict[str, bool] = {}
 
     @property
@@ -66,14 +64,6 @@ class StringPattern:
     def superset(self) -> ir.Regex:
         """A language that contains every string that may match; negations are taken of it."""
         return self.value_language if self._superset is None else self._superset()
-
-    @property
-    def negated(self) -> StringPattern:
-        """The strings that do not match for certain. Its own negation is this pattern."""
-        if self._negated is None:
-            self._negated = StringPattern(f"not {self.source}", ir.difference(ir.TEXT, self.superset))
-            self._negated._negated = self
-        return self._negated
 
     def matches(self, text: str) -> bool:
         """Whether a string matches for certain."""

@@ -71,9 +71,8 @@ def test_what_a_format_leaves_out_is_not_called_wrong(name: str) -> None:
         "idn-hostname": ("\u06f0\u0660", "-"),
     }[name]
     assert not pattern.matches(left_out)
-    assert not pattern.negated.matches(left_out)
-    assert pattern.negated.matches(wrong)
-    assert pattern.negated.negated is pattern
+    assert pattern.may_match(left_out)
+    assert not pattern.may_match(wrong)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +131,7 @@ def test_the_official_suite() -> None:
             pattern = format_pattern(format_)
             left_out = LEFT_OUT.get(name) if draft not in ("4", "6") else None
             if test["valid"] and left_out and left_out.search(test["data"]):
-                assert not pattern.negated.matches(test["data"])
+                assert pattern.may_match(test["data"])
             else:
                 assert pattern.matches(test["data"]) == test["valid"], (draft, name, test)
     assert judged > 1000
