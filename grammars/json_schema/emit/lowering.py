@@ -159,8 +159,6 @@ class SchemaLowering:
                     self.conjunction_exprs[key] = call
                     return call
             parsed = key.parsed or self.expansion.parse_schema(key)
-            if parsed in self.scalars.single_types:
-                return self.scalars.single_types[parsed]
             if parsed.is_flat:
                 expr = self.conjunction_exprs[key] = self.disjunct_expr(conjunction if parsed.limits else ())
                 return expr

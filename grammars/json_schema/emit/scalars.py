@@ -171,13 +171,6 @@ class ScalarLowering:
             else ir.Terminal(excluded.within_quotes(strings.string_of_length(0, max_string_length)))
         )
         self.any_number, self.any_integer = unbounded_numbers(max_digits)
-        self.single_types: dict[f.ParsedSchema, ir.Expr] = {
-            f.SINGLE_TYPE["null"]: NULL,
-            f.SINGLE_TYPE["boolean"]: BOOLEAN,
-            f.SINGLE_TYPE["string"]: self.bounded_string,
-            f.SINGLE_TYPE["number"]: self.any_number,
-            f.SINGLE_TYPE["integer"]: self.any_integer,
-        }
         contents = expansion.document.contents
         self.has_grammars = contents is not None and contents.has_grammars
         self.validator = validator

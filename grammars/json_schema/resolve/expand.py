@@ -30,7 +30,6 @@ from constrained.grammars.json_schema.resolve.unevaluated import UnevaluatedExpa
 from constrained.grammars.json_schema.source.constraints import (
     EVERY_TYPE,
     OBJECT,
-    SINGLE_TYPE,
     Conjunction,
     ParsedSchema,
     TypeConstraints,
@@ -129,14 +128,6 @@ class DnfExpansion:
         if schema is True:
             return parsed
         limiting = dialect.assertion_keywords
-        if (
-            len(limiting_keywords := limiting.keys() & schema.keys()) <= 1
-        ):  # nothing, or most often a type alone
-            if not limiting_keywords:
-                return parsed
-            if "type" in limiting_keywords and isinstance(name := schema["type"], str):
-                node.parsed = parsed = SINGLE_TYPE[name]
-                return parsed
         if dialect.ref_overrides_siblings and "$ref" in schema:
             limiting["$ref"](parsed, schema["$ref"], node, self.document)
         else:

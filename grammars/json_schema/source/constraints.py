@@ -268,14 +268,3 @@ class ParsedSchema:
 
 
 _SCALARS = frozenset((str, int, bool, type(None)))
-
-
-def _alone(types: int) -> ParsedSchema:
-    parsed = ParsedSchema()
-    parsed.constraints.types = types
-    parsed.limits = True
-    return parsed
-
-
-SINGLE_TYPE = {name: _alone(types) for name, types in TYPES.items()}
-"""Parsed schemas that consist of one type."""

@@ -12,8 +12,8 @@ forbidden except the newlines of `indent`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cache
 from typing import Literal, NamedTuple
 
 from constrained.grammars import ir
@@ -22,8 +22,6 @@ from constrained.grammars.json_schema.text.strings import encode_json_string
 
 Whitespace = Literal["bounded", "none", "any", "indent"]
 """White space between JSON tokens: as `json.dumps` writes it, none, any, or exactly as with `indent=2`."""
-
-_MAX_CACHED_KEYS = 10_000
 
 _SPACE, _NEWLINE = ir.Literal(b" "), ir.Literal(b"\n")
 _BOUNDED = ir.union(
@@ -59,7 +57,6 @@ class JsonPunctuation:
         comma: ``,`` between members or items.
         distinct: ``[``, ``,`` and ``]`` with the marks of items that must differ.
         colon: the regex of ``:``, which is part of each key's terminal.
-        keys, next_keys: caches of `property_key` and `next_property_key`.
     """
 
     open_object: ir.Expr
@@ -71,55 +68,23 @@ class JsonPunctuation:
     comma: ir.Terminal
     colon: ir.Regex
     distinct: ArraySigns | None = None
-    keys: dict[str, ir.Terminal] = field(default_factory=dict)
-    next_keys: dict[str, ir.Terminal] = field(default_factory=dict)
 
     def property_key(self, name: str) -> ir.Terminal:
-        """`key` of a declared name, cached because names recur."""
-        terminal = self.keys.get(name)
-        if terminal is None:
-            terminal = self.key(encode_json_string(name))
-            if len(self.keys) < _MAX_CACHED_KEYS:
-                self.keys[name] = terminal
-        return terminal
+        """`key` of a declared name."""
+        return self.key(encode_json_string(name))
 
     def next_property_key(self, name: str) -> ir.Terminal:
-        """`next_key` of a declared name, cached."""
-        terminal = self.next_keys.get(name)
-        if terminal is None:
-            terminal = self.next_key(encode_json_string(name))
-            if len(self.next_keys) < _MAX_CACHED_KEYS:
-                self.next_keys[name] = terminal
-        return terminal
+        """A comma and the key of a declared name as one terminal, for places where no other key may follow."""
+        return ir.Terminal(ir.concat(self.comma.regex, encode_json_string(name), self.colon))
 
     def key(self, regex: ir.Regex) -> ir.Terminal:
         """A key, quotes included, and its colon."""
-        if self.whitespace_parts and not isinstance(
-            regex, (ir.Concat, ir.EmptySet)
-        ):  # no adjacent literals to merge
-            return ir.Terminal(ir.Concat((regex, *self.whitespace_parts[1])))
         return ir.Terminal(ir.concat(regex, self.colon))
-
-    def next_key(self, regex: ir.Regex) -> ir.Terminal:
-        """A comma, the next key and its colon as one terminal, for places where no other key may follow."""
-        if self.whitespace_parts and not isinstance(regex, (ir.Concat, ir.EmptySet)):
-            return ir.Terminal(ir.Concat((*self.whitespace_parts[0], regex, *self.whitespace_parts[1])))
-        return ir.Terminal(ir.concat(self.comma.regex, regex, self.colon))
 
     @property
     def array(self) -> ArraySigns:
         """What stands around and between the items of an array."""
         return ArraySigns(self.open_array, self.comma, self.close_array)
-
-    @cached_property
-    def whitespace_parts(self) -> tuple[tuple[ir.Regex, ...], tuple[ir.Regex, ...]] | None:
-        """The parts of the comma and of the colon, if the one ends and the other begins with whitespace."""
-        comma, colon = self.comma.regex, self.colon
-        if not isinstance(comma, ir.Concat) or not isinstance(colon, ir.Concat):
-            return None
-        if isinstance(comma.parts[-1], ir.Literal) or isinstance(colon.parts[0], ir.Literal):
-            return None
-        return comma.parts, colon.parts
 
 
 Separators = tuple[str, str]
