@@ -46,9 +46,9 @@ characters; ``literal``: the constraint allows few, and all of them were drafted
 that proposed an accepted token (of several, the first in this order)."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Stats:
-    """The work done for a completion.
+    """The work done for a completion. Its `repr` is a line with the most important counts.
 
     Attributes:
         prompt_tokens: tokens of the prompt.
@@ -92,6 +92,13 @@ class Stats:
     seed: int = 0
     sequence: int = 0
 
+    def __repr__(self) -> str:
+        drafts = f", {self.accepted} of {self.drafted} draft tokens accepted" if self.drafted else ""
+        return (
+            f"Stats({self.prompt_tokens} prompt tokens, {self.tokens} tokens in {self.forwards} forward passes{drafts}, "
+            f"{self.seconds:.2f} s)"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class AnnotatedToken:
@@ -113,9 +120,9 @@ class AnnotatedToken:
     pass_index: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Output(Generic[ValueT]):
-    """A finished completion.
+    """A finished completion. Its `repr` is a line without the token ids.
 
     Attributes:
         value: the typed value.
@@ -154,6 +161,13 @@ class Output(Generic[ValueT]):
     cut: Cut | None = None
     repairs: tuple[Repair, ...] = ()
     automaton: Any = field(default=None, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        said = (
+            f"{self.value!r}, finish={self.finish!r}, logprob={self.logprob:.2f}, {len(self.tokens)} tokens"
+        )
+        repairs = f", repairs={list(self.repairs)}" if self.repairs else ""
+        return f"Output({said} in {self.stats.forwards} forward passes{repairs})"
 
     def raise_if_cut(self, on_limit: OnLimit = "raise") -> None:
         """Raises `Truncated` if the token limit changed or ended the completion, unless `on_limit` is ``"close"``."""

@@ -136,3 +136,15 @@ def test_a_pickled_result_keeps_all_but_the_automaton():
     plain = io.StringIO()
     copy.show(file=plain)
     assert plain.getvalue().startswith(out.text)
+
+
+def test_the_repr_of_an_output_is_a_line_without_token_ids():
+    out = written()
+    assert repr(out).startswith(f"Output({out.value!r}, finish='")
+    assert f", {len(out.tokens)} tokens in {out.stats.forwards} forward passes)" in repr(out)
+    assert repr(out.stats).startswith(
+        f"Stats({out.stats.prompt_tokens} prompt tokens, {len(out.tokens)} tokens in "
+    )
+    for line in (repr(out), repr(out.stats)):
+        assert "\n" not in line
+        assert len(line) < 160

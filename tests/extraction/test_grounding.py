@@ -11,6 +11,7 @@ import itertools
 import json
 import pickle
 import random
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 from html.parser import HTMLParser
@@ -32,6 +33,7 @@ from constrained import (
 from constrained.automaton import DEAD, TokenAutomaton
 from constrained.extraction.extraction import Extraction
 from constrained.extraction.values.document_view import field_views, html_page, render_document, render_html
+from constrained.extraction.values.fields import FieldProbability
 from constrained.extraction.values.grounding import choose_places, find_spans, iterate_scalars
 from constrained.extraction.values.json_places import scalar_places
 from constrained.grammars.text.quantities import find_quantities
@@ -304,6 +306,21 @@ def test_hostile_texts_stay_texts() -> None:
     terminal = render_document(document, views).plain
     assert "\x1b" not in terminal
     assert len(terminal) == len(document)
+
+
+def test_a_page_marks_what_is_in_doubt_and_can_show_that_alone() -> None:
+    document = "Ana, Brno"
+    value = {"a": "Ana", "b": "Brno", "c": "nowhere"}
+    fields = {
+        "/a": FieldProbability("Ana", 0.0, "", 0.0, ()),
+        "/b": FieldProbability("Brno", 0.0, "", 0.0, (), 0.01),
+    }
+    page = "".join(html_page([(document, field_views(value, find_spans(document, value), fields), "", "")]))
+    rows = page.split("<tr>")[-3:]
+    assert ["cx-bad" in row for row in rows] == [False, True, True]
+    assert "derailed" in rows[1]
+    assert "no source" in rows[2]
+    assert re.search(r"has\(\.cx-filter :checked\).*tr:not\(:has\(\.cx-bad\)\).*display:none", page)
 
 
 def test_an_error_is_shown_too(tmp_path: Any) -> None:

@@ -151,6 +151,7 @@ def _detail(detail: SpanMatch | FieldProbability) -> dict[str, Any]:
         "probability": detail.probability,
         "others": detail.others,
         "allowed": detail.allowed,
+        "derailed": detail.derailed,
         "choice": detail.choice,
         "alternatives": [list(one) for one in detail.alternatives],
     }

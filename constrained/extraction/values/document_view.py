@@ -50,12 +50,14 @@ class FieldView:
         value: the scalar.
         span: its place in the document.
         probability: of the value under the model; None: not computed.
+        derailed: as in `FieldProbability`; False where that is not computed.
     """
 
     pointer: str
     value: Any
     span: SpanMatch
     probability: float | None = None
+    derailed: bool = False
 
     @property
     def lacks_source(self) -> bool:
@@ -86,7 +88,7 @@ def field_views(
             pointer,
             scalar,
             spans.get(pointer, NO_SPAN),
-            fields[pointer].probability if fields is not None and pointer in fields else None,
+            *((found.probability, found.derailed) if (found := (fields or {}).get(pointer)) else ()),
         )
         for pointer, scalar in iterate_scalars(value)
     ]
@@ -197,6 +199,11 @@ font:15px/1.5 system-ui,sans-serif;color:var(--fg);background:var(--bg);max-widt
 .cx td{border:0}.cx td:first-child{grid-column:1/-1;padding-bottom:0}}
 """.replace("\n", "")
 
+_FILTER = (
+    ".cx.cx-filter{display:block}body:has(.cx-filter :checked) :is(.cx:not(.cx-filter,:has(.cx-bad)),"
+    ".cx tbody tr:not(:has(.cx-bad))){display:none}"
+)
+
 
 def render_html(document: str, views: Sequence[FieldView], *, title: str = "", error: str = "") -> str:
     """Document and fields side by side, as a fragment of HTML for a notebook or a page.
@@ -219,7 +226,9 @@ def html_page(
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{_escape(title)}</title><style>:root{{color-scheme:light dark}}"
         "body{margin:0;background:#fff}@media(prefers-color-scheme:dark){body{background:#0d1117}}"
-        f"{_CSS}</style></head><body>"
+        f"{_CSS}{_FILTER}</style></head><body>"
+        '<label class="cx cx-filter"><input type="checkbox"> only what is in doubt: values without a source or derailed, '
+        "and errors</label>"
     )
     for number, block in enumerate(blocks):
         yield _block(*block, number=number)
@@ -267,7 +276,8 @@ def _table(views: Sequence[FieldView], key: str) -> str:
             f'<span class="{style}">{view.source}{place}</span>',
         ]
         if known:
-            cells.append("" if view.probability is None else f"{view.probability:.1%}")
+            said = "" if view.probability is None else f"{view.probability:.1%}"
+            cells.append(f'<span class="cx-bad">{said}, derailed</span>' if view.derailed else said)
         rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     last = "<th>probability</th>" if known else ""
     return f"<table><thead><tr><th>field</th><th>value</th><th>source</th>{last}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
