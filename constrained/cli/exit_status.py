@@ -121,7 +121,7 @@ def result_console(file: IO[str] | None = None) -> Console:
 
 
 _ARGUMENTS = re.compile(
-    r"\b(max_tokens|max_batch_tokens|batch_size|on_limit|on_repeat|long|temperature|retries|seed|speculation|require_grounding|draft_first)\b"
+    r"\b(max_tokens|max_batch_tokens|batch_size|on_limit|on_repeat|long|temperature|retries|seed|speculation|require_grounding|draft_first|max_string_length|max_items)\b"
     r"(?:=(\"[a-z]+\"|[\w.]+))?"
 )
 
@@ -136,7 +136,8 @@ def _option(match: re.Match[str]) -> str:
     name, value = match.groups()
     if name == "long":
         return "--split" if value else "long"
-    return f"--{name.replace('_', '-')} {(value or '').strip(chr(34))}".rstrip()
+    value = "" if value in (None, "True") else value.strip('"')
+    return f"--{name.replace('_', '-')} {value}".rstrip()
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from constrained.decoding.json_reader import JsonReader
 from constrained.decoding.partial_json import open_pointer, partial_json
 from constrained.errors import InvalidArgument, Problem, RejectedValue, Truncated
 
@@ -91,18 +92,28 @@ def truncated_error(text: str, cut: Cut) -> Truncated:
         cut: where.
     """
     before = text[: cut.offset]
-    repeats = _repeated(before)
+    size = _repeated(before)
+    is_json = cut.pointer is not None
+    what, bounds = _what_goes_on(before, size) if is_json else ("the text", "a pattern")
+    bound = f"bound it ({bounds})" if bounds else ""
+    ways = (
+        [bound, "ground it in the text (require_grounding=True)", 'pass on_repeat="close"']
+        if is_json
+        else [bound]
+    )
+    more = "raise max_tokens (if the model's context is the limit: shorten the prompt)"
     tail = before if len(before) <= _SHOWN else "..." + before[-_SHOWN:]
     reason = "the constraint allows more here" if cut.token is None else f"{cut.token_text!r} would follow"
     place = f"after {cut.position} tokens" + (f", in {cut.pointer}" if cut.pointer else "")
     return Truncated(
-        f"the token limit of {cut.limit} cut the completion" + (", which repeats itself" if repeats else ""),
+        f"the token limit of {cut.limit} cut the completion: {what} {'repeats' if size else 'goes on'}",
         Problem(place, reason, tail),
         action=(
-            "bound the value (maxLength, maxItems, an enumeration), or ground it in the text; a larger max_tokens gives more of the same"
-            if repeats
-            else 'raise max_tokens (if the model\'s context is the limit: shorten the prompt), or pass on_limit="close" '
-            "for what was closed in time"
+            ", or ".join(filter(None, ways)) + "; a larger max_tokens gives more of the same"
+            if size
+            else ", ".join(
+                filter(None, (more, bound, 'or pass on_limit="close" for what was closed in time'))
+            )
         ),
         text=before,
         value=None if cut.pointer is None else partial_json(before),
@@ -111,12 +122,37 @@ def truncated_error(text: str, cut: Cut) -> Truncated:
 
 
 _REPEATED = re.compile(r"(.{1,80}?)\1{3,}\Z", re.DOTALL)
+_NUMBER = re.compile(r"-?[0-9][0-9.eE+-]*\Z")
+_BOUNDS = {
+    "string": "max_string_length, maxLength, a pattern",
+    "array": "max_items, maxItems; set[...] has no item twice",
+    "number": "minimum and maximum, max_digits",
+}
 
 
-def _repeated(text: str) -> bool:
-    """Whether a text ends with the same piece, four times in a row and of 24 characters or more."""
+def _repeated(text: str) -> int:
+    """How many characters a text ends with that are the same piece, four times or more; 0 if they are fewer than 24."""
     found = _REPEATED.search(text[-400:])
-    return found is not None and len(found[0]) >= 24
+    return 0 if found is None or len(found[0]) < 24 else len(found[0])
+
+
+def _what_goes_on(text: str, size: int) -> tuple[str, str]:
+    """The innermost value of a JSON text that is open at its end and holds its last `size` characters; and what bounds it."""
+    number = _NUMBER.search(text)
+    reader = JsonReader()
+    reader.read(text.encode("utf-8", "replace"))
+    start = reader.value_around(len(text[len(text) - size :].encode("utf-8", "replace")))
+    kind, pointer = "value", ""
+    if reader.string is None and number is not None and len(number[0]) >= size:
+        kind, pointer = "number", open_pointer(text)
+    elif start is not None:
+        before = bytes(reader.text[:start]).decode("utf-8", "replace")
+        pointer = open_pointer(before)
+        kind = "array" if reader.text[start] == 0x5B else "object" if reader.text[start] == 0x7B else "string"
+        inside = reader.open and not reader.open[-1].is_array
+        if kind == "string" and inside and not before.rstrip().endswith(":"):
+            kind = "object"  # the string is the name of a member
+    return f"the {kind} {pointer}".rstrip(), _BOUNDS.get(kind, "")
 
 
 def check_on_limit(on_limit: Any) -> OnLimit:

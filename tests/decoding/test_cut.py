@@ -28,6 +28,7 @@ from constrained import (
     Vocabulary,
     predicate,
 )
+from constrained.decoding.cut import truncated_error
 from constrained.decoding.partial_json import open_pointer
 from constrained.errors import BudgetExhausted, DoesNotFit, InvalidArgument, RejectedValue, Truncated
 from constrained.testing import ScriptedModel
@@ -316,3 +317,30 @@ def test_extract_and_generate_raise_or_close() -> None:
 )  # fmt: skip
 def test_the_pointer_of_the_open_value(text: str, pointer: str) -> None:
     assert open_pointer(text) == pointer
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"note": "' + "no no " * 20, "the string /note repeats"),
+        ('{"note": "a long story', "the string /note goes on"),
+        ('{"people": ["M", ' + '"M.B. ", ' * 9, "the array /people repeats"),
+        ('{"people": [{"a": 1}, ', "the array /people goes on"),
+        ('{"a": [' + '{"b": "c"}, ' * 9 + '{"b"', "the array /a repeats"),
+        ('{"a": ' + "12" * 20, "the number /a repeats"),
+        ('{"a": {"a name', "the object /a goes on"),
+        ('{"a": 1, ', "the object goes on"),
+        ("12" * 20, "the number repeats"),
+    ],
+)
+def test_the_error_names_what_goes_on(text: str, said: str) -> None:
+    message = str(truncated_error(text, Cut(400, 9, len(text), len(text), open_pointer(text), 5, "x")))
+    assert message.startswith(f"the token limit of 400 cut the completion: {said}\n")
+    assert ("raise max_tokens" in message) == ("goes on" in said)
+    assert ("max_items" in message) == ("array" in said)
+
+
+def test_the_error_of_a_text_that_is_no_json_does_not_speak_of_values() -> None:
+    message = str(truncated_error("ab" * 20, Cut(400, 9, 40, 40)))
+    assert "the text repeats" in message
+    assert "on_repeat" not in message

@@ -64,16 +64,16 @@ def test_without_the_guard_the_limit_ends_it() -> None:
 
 def test_without_it_the_error_of_the_limit_says_that_more_tokens_do_not_help() -> None:
     out = written('{"note": "' + "no no " * 100, on_repeat=None)
-    with pytest.raises(Truncated, match=r"cut the completion, which repeats itself(.|\n)*bound the value"):
+    with pytest.raises(Truncated, match=r"the string /note repeats\n(.|\n)*bound it \(max_string_length"):
         out.raise_if_cut()
     out = written('{"note": "' + "".join(map(str, range(300))), on_repeat=None)
-    with pytest.raises(Truncated, match=r"cut the completion\n(.|\n)*raise max_tokens"):
+    with pytest.raises(Truncated, match=r"the string /note goes on\n(.|\n)*raise max_tokens"):
         out.raise_if_cut()
 
 
 def test_as_an_error_it_names_place_and_piece() -> None:
     with pytest.raises(
-        Truncated, match=r"repeats itself in /note.*\n.*was repeated(.|\n)*maxLength"
+        Truncated, match=r"repeats itself in /note.*\n.*was repeated(.|\n)*max_string_length"
     ) as raised:
         written('{"note": "' + "no no " * 60, on_repeat="error")
     assert raised.value.value["note"].startswith("no no")
