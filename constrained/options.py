@@ -27,6 +27,7 @@ class Option:
         metavar: what stands for the value in the help of the command line.
         none: what the command line takes for None.
         variable: of the environment, which the command line reads where the option is not given.
+        panel: its section in the help of the command line; None: that of its dataclass.
         unit: how many times the value of the command line the field is, such as 2**20 for MiB.
     """
 
@@ -38,6 +39,7 @@ class Option:
     metavar: str | None = None
     none: Any = None
     variable: str | None = None
+    panel: str | None = None
     unit: int | None = None
 
     @property

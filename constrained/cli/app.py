@@ -21,6 +21,7 @@ from constrained.cli.options import (
     File,
     JsonOptions,
     OutputOptions,
+    PanelCommand,
     with_option_groups,
 )
 from constrained.cli.serve import serve
@@ -89,17 +90,18 @@ def _options(
     pass
 
 
-app.command(epilog=EXTRACT_EPILOG)(extract)
-app.command("eval", epilog=EVAL_EPILOG)(evaluate)
+app.command(cls=PanelCommand, epilog=EXTRACT_EPILOG)(extract)
+app.command("eval", cls=PanelCommand, epilog=EVAL_EPILOG)(evaluate)
 
 
 @app.command(
+    cls=PanelCommand,
     epilog="""\b
 Examples:
   constrained generate "Describe a city as JSON:" --schema city.json --temperature 1 --seed 7
   constrained generate "Is the sky green?" --choice yes,no
   constrained generate "A date:" --regex "20[0-9]{2}-(0[1-9]|1[0-2])" --stream
-"""
+""",
 )
 @with_option_groups
 def generate(
@@ -145,6 +147,7 @@ def _run(
 
 
 @app.command(
+    cls=PanelCommand,
     epilog="""\b
 Examples:
   constrained check person.json
@@ -153,7 +156,7 @@ Examples:
   constrained check --regex "[a-z]+@example\\.org"
   constrained check person.json --token '"' --after '{"name'
   for schema in schemas/*.json; do constrained check "$schema" --quiet || exit 1; done
-"""
+""",
 )
 @with_option_groups
 def check(

@@ -5,21 +5,26 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from constrained.cli.exit_status import BadInput
+from constrained.cli.options import FIRST
 from constrained.options import option
+
+_CLUSTER = "Cluster and engine"
 
 
 @dataclass(frozen=True)
 class FilesOptions:
     """Options of a run over files of documents; they need `--out`."""
 
+    panel: ClassVar = "Files of documents (with --out)"
     out: str | None = option(
         None,
         "Read files of documents, and append results to this file: .jsonl or .parquet; -: standard output.",
         flag="--out -o",
         metavar="FILE",
+        panel=FIRST,
     )
     text_column: str | None = option(None, "Column of the text [default: text].", metavar="NAME")
     id_column: str | None = option(
@@ -36,18 +41,29 @@ class FilesOptions:
     resume: bool = option(False, "Go on with --out: documents that have a result are left out.")
     retry_errors: bool = option(False, "With --resume: documents that failed are read again.")
     batch_size: int = option(32, "Documents in one forward pass.", least=1)
-    backend: Literal["local", "ray"] = option("local", "This process, or actors of a Ray cluster.")
-    actors: int | None = option(None, "Ray: processes that hold the model [default: 1].", least=1)
-    cpus_per_actor: float | None = option(None, "Ray: cores for each [default: 1].", metavar="N", least=0)
-    gpus_per_actor: float | None = option(None, "Ray: GPUs for each [default: 0].", metavar="N", least=0)
+    backend: Literal["local", "ray"] = option(
+        "local", "This process, or actors of a Ray cluster.", panel=_CLUSTER
+    )
+    actors: int | None = option(
+        None, "Ray: processes that hold the model [default: 1].", least=1, panel=_CLUSTER
+    )
+    cpus_per_actor: float | None = option(
+        None, "Ray: cores for each [default: 1].", metavar="N", least=0, panel=_CLUSTER
+    )
+    gpus_per_actor: float | None = option(
+        None, "Ray: GPUs for each [default: 0].", metavar="N", least=0, panel=_CLUSTER
+    )
     address: str | None = option(
         None,
         "Ray: the cluster [default: RAY_ADDRESS, else one of this machine alone].",
         metavar="HOST:PORT|auto",
+        panel=_CLUSTER,
     )
-    engine: Literal["builtin", "vllm"] = option("builtin", "What generates: this library's loop, or vLLM.")
+    engine: Literal["builtin", "vllm"] = option(
+        "builtin", "What generates: this library's loop, or vLLM.", panel=_CLUSTER
+    )
     engine_options: str | None = option(
-        None, 'vLLM: arguments of vllm.LLM, as {"max_model_len": 8192}.', metavar="JSON"
+        None, 'vLLM: arguments of vllm.LLM, as {"max_model_len": 8192}.', metavar="JSON", panel=_CLUSTER
     )
 
     def engine_arguments(self) -> dict[str, Any]:
@@ -108,6 +124,7 @@ class FilesOptions:
 class ExtractionOptions:
     """What the model is told besides the type and the document, and how often it is asked."""
 
+    panel: ClassVar = "Prompt and reading"
     instructions: str | None = option(None, "What to look for, in the prompt.", metavar="TEXT")
     context: str | None = option(None, "Facts about the documents, in the prompt.", metavar="TEXT")
     system: str | None = option(None, "The system message.", metavar="TEXT")

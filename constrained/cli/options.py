@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import sys
@@ -10,14 +11,18 @@ import typing
 from collections.abc import Callable
 from dataclasses import Field, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 import typer
+from typer.core import TyperCommand
 
 from constrained.options import Option, option
 
 if TYPE_CHECKING:
     from constrained.decoding.speculation import Speculation
+
+FIRST = "Options"
+"""The section of the help that comes first: options that a newcomer needs."""
 
 File = Annotated[
     Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read the text from a UTF-8 file.")
@@ -55,11 +60,16 @@ def resolve_speculation_option(value: str) -> str | Speculation | None:
 class ConstraintOptions:
     """The options that name a constraint; a command needs exactly one of them."""
 
+    panel: ClassVar = "Other constraints"
     schema: str | None = option(
-        None, 'JSON Schema: a file, or the schema itself ("{...}").', flag="--schema -s", metavar="FILE"
+        None,
+        'JSON Schema: a file, or the schema itself ("{...}").',
+        flag="--schema -s",
+        metavar="FILE",
+        panel=FIRST,
     )
     type_: str | None = option(
-        None, "Python type; also path/to/file.py:Name.", flag="--type -t", metavar="MODULE:NAME"
+        None, "Python type; also path/to/file.py:Name.", flag="--type -t", metavar="MODULE:NAME", panel=FIRST
     )
     regex: str | None = option(None, "The whole output matches; printed without quotes.", metavar="PATTERN")
     fields: str | None = option(
@@ -74,6 +84,7 @@ class ConstraintOptions:
 class JsonOptions:
     """The options of `constrained.json_schema`."""
 
+    panel: ClassVar = "Form of JSON"
     whitespace: Literal["bounded", "none", "any", "indent"] | None = option(
         None, "Where JSON may have white space [default: bounded]."
     )
@@ -127,14 +138,20 @@ class JsonOptions:
 class DecodingOptions:
     """The model, and how it is sampled."""
 
+    panel: ClassVar = "Model, limits and sampling"
     model: str | None = option(
         None,
         "A Hugging Face causal model [default: the bundled one].",
         flag="--model -m",
         metavar="NAME_OR_FOLDER",
+        panel=FIRST,
     )
     device: Device = None
-    max_tokens: int | None = option(None, "Token limit; every result is complete within it.")
+    max_tokens: int | None = option(
+        None,
+        "Token limit of a result [default: 512, more if the shortest one is longer].",
+        panel=FIRST,
+    )
     on_limit: Literal["raise", "close"] = option(
         "raise", "Where the token limit cuts the result: an error, or what was closed in time."
     )
@@ -178,10 +195,28 @@ class DecodingOptions:
 class OutputOptions:
     """What is printed, and where."""
 
+    panel: ClassVar = "Output"
     indent: int | None = option(None, "Print JSON with N spaces a level; 0: on one line.", least=0, most=16)
     stream: bool = option(False, "Show the output on standard error while it is generated.")
     stats: bool = option(False, "Statistics on standard error, also when it is not a terminal.")
     quiet: bool = option(False, "Neither progress nor statistics.", flag="--quiet -q")
+
+
+class PanelCommand(TyperCommand):
+    """A command whose help has the options in sections, those that everyone needs first."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Writes the arguments and the sections."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], FIRST: []}
+        for parameter in self.get_params(ctx):
+            if (row := parameter.get_help_record(ctx)) is not None:
+                first = "Arguments" if parameter.param_type_name == "argument" else FIRST
+                panel = getattr(parameter, "rich_help_panel", None) or first
+                sections.setdefault(panel, []).append(row)
+        for title, rows in sections.items():
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
@@ -204,11 +239,12 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
             continue
         assert isinstance(group, type)
         there = [one for one in fields(group) if _about(one).flag is not None]
+        panel = getattr(group, "panel", None)
         groups[name] = group, there
         # Types of fields that are no options may be unknown here.
         typed = types.SimpleNamespace(__annotations__={one.name: one.type for one in there})
         hints = typing.get_type_hints(typed, vars(sys.modules[group.__module__]), include_extras=True)
-        parameters += [_parameter(one, hints[one.name]) for one in there]
+        parameters += [_parameter(one, hints[one.name], panel) for one in there]
 
     @functools.wraps(command)
     def call(**values: Any) -> None:
@@ -228,8 +264,8 @@ def _about(one: Field[Any]) -> Option:
     return about
 
 
-def _parameter(one: Field[Any], hint: Any) -> inspect.Parameter:
-    """The parameter of which Typer makes the option of a field."""
+def _parameter(one: Field[Any], hint: Any, panel: str | None) -> inspect.Parameter:
+    """The parameter of which Typer makes the option of a field, in a section of the help."""
     about, default = _about(one), cast("Any", one.default)
     if about is not _SAYS_NOTHING:
         if about.unit is not None:
@@ -249,8 +285,14 @@ def _parameter(one: Field[Any], hint: Any) -> inspect.Parameter:
             max=about.most,
             envvar=about.variable,
             show_envvar=False,
+            rich_help_panel=about.panel or panel,
         )
         hint = Annotated[hint, said]
+    else:
+        kind, said = typing.get_args(hint)
+        said = copy.copy(said)  # other commands have it in other sections
+        said.rich_help_panel = panel
+        hint = Annotated[kind, said]
     return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 

@@ -453,3 +453,16 @@ def test_python_runs_the_package_as_the_command(
         runpy.run_module("constrained", run_name="__main__")
     assert not ended.value.code
     assert constrained.__version__ in capsys.readouterr().out
+
+
+def test_the_help_begins_with_what_everyone_needs_and_has_the_rest_in_sections(cli: Cli) -> None:
+    said = cli("extract", "--help").out
+    first, *others = re.split(r"\n(?=\S.*:\n)", said.partition("\nOptions:\n")[2])
+    assert re.findall(r"^  (?:-\w, )?(--[\w-]+)", first, re.MULTILINE) == [
+        "--schema", "--type", "--file", "--out", "--model", "--max-tokens", "--help",
+    ]  # fmt: skip
+    assert "[default: 512" in first
+    assert [section.partition(":\n")[0] for section in others] == [
+        "Other constraints", "Files of documents (with --out)", "Cluster and engine", "Prompt and reading",
+        "Model, limits and sampling", "Form of JSON", "Output",
+    ]  # fmt: skip
