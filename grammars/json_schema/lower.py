@@ -203,7 +203,10 @@ class _Task:
     ) -> Iterator[tuple[SchemaNode, list[tuple[str, bool, str]]]]:
         """The keywords of each schema, in the order of its lowering."""
         lowering = lowering or self.lower_whole()[0]
-        return noting_bounds(lowering.expansion.report_rows(), self.options)
+        bounds = {
+            name: getattr(self.options, name) for name in ("max_digits", "max_string_length", "max_items")
+        }
+        return noting_bounds(lowering.expansion.report_rows(), **bounds)
 
 
 def _json_text(schema: Any, draft: str, options: SchemaOptions, inner: Any) -> ir.Grammar:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from constrained.grammars.errors import Problem
 from constrained.grammars.json_schema.source.document import SchemaNode, child_pointer
 from constrained.grammars.json_schema.text.formats import ENDLESS_DIGITS
-
-if TYPE_CHECKING:
-    from constrained.grammars.json_schema.options import SchemaOptions
 
 UNKNOWN_PREFIX = "unknown "
 """Prefix of the note of a keyword or format that the dialect does not define."""
@@ -80,30 +77,32 @@ def _status(note: str) -> Literal["annotation", "unknown", "unchecked"]:
 
 
 def noting_bounds(
-    rows: Iterable[tuple[SchemaNode, list[tuple[str, bool, str]]]], options: SchemaOptions
+    rows: Iterable[tuple[SchemaNode, list[tuple[str, bool, str]]]], **bounds: int | None
 ) -> Iterator[tuple[SchemaNode, list[tuple[str, bool, str]]]]:
-    """Rows in which each ``type`` and ``format`` mentions the bounds that the options set where the schema has none."""
+    """Rows in which each ``type`` and ``format`` mentions the bounds where the schema has none: `max_digits`, `max_string_length`, `max_items`."""
     for node, entries in rows:
-        notes = _bounds(node.value, options) if isinstance(node.value, dict) else {}
+        notes = _notes(node.value, **bounds) if isinstance(node.value, dict) else {}
         yield node, [(name, done, notes.get(name, said) if done else said) for name, done, said in entries]
 
 
-def _bounds(schema: dict[str, Any], options: SchemaOptions) -> dict[str, str]:
-    """Keyword -> what an option bounds there."""
+def _notes(
+    schema: dict[str, Any], max_digits: int | None, max_string_length: int | None, max_items: int | None
+) -> dict[str, str]:
+    """Keyword -> what is bounded there."""
     names = schema.get("type", ())
     kinds = {names} if isinstance(names, str) else set(names)
-    digits, said = f"at most {options.max_digits} digits", []
+    digits, said = f"at most {max_digits} digits", []
     notes = {}
-    if options.max_digits is not None:
+    if max_digits is not None:
         closed = all(keywords & schema.keys() for keywords in _TWO_BOUNDS)
         if "number" in kinds or ("integer" in kinds and not closed):
             said.append(f"{digits} before and after the point (max_digits)")
         if schema.get("format") in ENDLESS_DIGITS:
-            notes["format"] = f"at most {max(options.max_digits, 4)} digits in a row (max_digits)"
-    if options.max_string_length is not None and "string" in kinds and "maxLength" not in schema:
-        said.append(f"at most {options.max_string_length} characters (max_string_length)")
-    if options.max_items is not None and "array" in kinds and "maxItems" not in schema:
-        said.append(f"at most {options.max_items} items (max_items)")
+            notes["format"] = f"at most {max(max_digits, 4)} digits in a row (max_digits)"
+    if max_string_length is not None and "string" in kinds and "maxLength" not in schema:
+        said.append(f"at most {max_string_length} characters (max_string_length)")
+    if max_items is not None and "array" in kinds and "maxItems" not in schema:
+        said.append(f"at most {max_items} items (max_items)")
     return {**notes, "type": "; ".join(said)} if said else notes
 
 
