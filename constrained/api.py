@@ -11,8 +11,11 @@ from constrained.extraction.prompt import answer_request
 from constrained.models import Prompt
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from constrained.constraint import Constraint
     from constrained.decoding import Speculation
+    from constrained.extraction.options import CallOptions
     from constrained.sampling import Sampler
 
 T = TypeVar("T")
@@ -29,7 +32,7 @@ def generate(
     speculation: str | Speculation | None = "auto",
     on_limit: OnLimit = "raise",
     thinking: int | None = None,
-    **settings: Any,
+    **settings: Unpack[CallOptions],
 ) -> T: ...
 
 
@@ -44,7 +47,7 @@ def generate(
     speculation: str | Speculation | None = "auto",
     on_limit: OnLimit = "raise",
     thinking: int | None = None,
-    **settings: Any,
+    **settings: Unpack[CallOptions],
 ) -> Any: ...
 
 
@@ -58,7 +61,7 @@ def generate(
     speculation: str | Speculation | None = "auto",
     on_limit: OnLimit = "raise",
     thinking: int | None = None,
-    **settings: Any,
+    **settings: Unpack[CallOptions],
 ) -> Any:
     """Writes a typed value for a prompt.
 

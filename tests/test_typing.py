@@ -28,6 +28,7 @@ VALUES = {
     'constrained.extract(model, "a", {"type": "string"})': "Any",
     'constrained.extract(model, "a", constrained.regex("a"))': "Any",
     'constrained.generate(model, "a", P)': "P",
+    'constrained.generate(model, "a", P, max_tokens=9, seed=1)': "P",
     'constrained.Generator(model, P)("a").value': "P",
     'constrained.Generator(model, P).batch(["a"])[0].value': "P",
     'constrained.Generator(model, {})("a").value': "Any",
