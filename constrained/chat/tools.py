@@ -58,6 +58,7 @@ class Tool:
         return json_schema(
             self.parameters,
             additional_properties_default=not self.closed,
+            distinct_names=True,
             separators=ONE_LINE,
             max_digits=self.max_digits,
         )

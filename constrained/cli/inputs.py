@@ -167,7 +167,7 @@ def _as_generated(arguments: dict[str, Any], for_generation: bool) -> dict[str, 
     if not for_generation:
         return arguments
     layout = {} if "whitespace" in arguments else {"separators": ONE_LINE}
-    return {"additional_properties_default": False, **layout, **arguments}
+    return {"additional_properties_default": False, "distinct_names": True, **layout, **arguments}
 
 
 def _type_constraint(target: Any, name: str, arguments: dict[str, Any], for_generation: bool) -> Constraint:

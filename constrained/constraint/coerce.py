@@ -42,8 +42,8 @@ def generated_constraint(
 ) -> Constraint:
     """The constraint that a value stands for where a model writes and nobody reads what others wrote.
 
-    As `as_constraint`, but JSON comes in one line, and objects that declare members have no others, unless the schema has
-    ``additionalProperties``. Models write both better: a small one fills an open object with the schema that it was shown, and goes
+    As `as_constraint`, but JSON comes in one line, objects that declare members have no others, unless the schema has
+    ``additionalProperties``, and no name comes twice. Models write both better: a small one fills an open object with the schema that it was shown, and goes
     on with a list until its limit.
     A constraint is unchanged.
 
@@ -58,20 +58,17 @@ def generated_constraint(
         ConstraintError: as `as_constraint`.
     """
     bounds: dict[str, Any] = {"max_string_length": max_string_length, "max_items": max_items}
+    form: dict[str, Any] = {"separators": ONE_LINE, "distinct_names": True, **bounds}
     if isinstance(value, Mapping) and value and all(map(_is_type, value.values())):
         value = fields(value)
     if isinstance(value, Mapping | bool):
         constraint = json_schema(
-            value,
-            separators=ONE_LINE,
-            additional_properties_default=not closed,
-            max_digits=MAX_DIGITS,
-            **bounds,
+            value, additional_properties_default=not closed, max_digits=MAX_DIGITS, **form
         )
         _check_keywords(value, constraint)
         return constraint
     if as_constraint.dispatch(type(value)) is as_constraint.dispatch(object):
-        return python_type(value, separators=ONE_LINE, dates="written", repeats=repeats, **bounds)
+        return python_type(value, dates="written", repeats=repeats, **form)
     given = [name for name, bound in bounds.items() if bound is not None]
     if given:
         raise InvalidConstraint(

@@ -180,6 +180,7 @@ def json_schema(
     separators: tuple[str, str] | None = None,
     ensure_ascii: bool | None = None,
     additional_properties_default: bool = True,
+    distinct_names: bool = False,
     draft: str | None = None,
     formats: bool = True,
     strict: bool = False,
@@ -203,6 +204,7 @@ def json_schema(
             requires to be; None: the model chooses.
         additional_properties_default: False: an object schema that declares members, and has no keyword for others,
             allows no others.
+        distinct_names: True: no name comes twice in an object. Declared ones never do, nor does any other with ``property_order="any"``.
         draft: ``"4"``, ``"6"``, ``"7"``, ``"2019-09"`` or ``"2020-12"``; by default the draft of ``$schema``, or else
             the newest.
         formats: False: ``format`` constrains nothing.
@@ -241,6 +243,7 @@ def json_schema(
         separators=separators,
         ensure_ascii=ensure_ascii,
         additional_properties_default=additional_properties_default,
+        distinct_names=distinct_names,
         draft=draft,
         formats=formats,
         strict=strict,
@@ -335,6 +338,7 @@ def python_type(
     property_order: PropertyOrder = "schema",
     separators: tuple[str, str] | None = None,
     ensure_ascii: bool | None = None,
+    distinct_names: bool = False,
     max_digits: int | None = MAX_DIGITS,
     max_string_length: int | None = None,
     max_items: int | None = None,
@@ -354,6 +358,7 @@ def python_type(
             order, each key once.
         separators: as in `json.dumps`; see `json_schema`.
         ensure_ascii: whether characters beyond ASCII are escaped; see `json_schema`.
+        distinct_names: no name comes twice in an object, that of a `dict` say; see `json_schema`.
         max_digits: digits that a number without bounds may have before its point and after it; None: no limit.
         max_string_length: characters of a string without a bound; None: no limit.
         max_items: items of a list without a bound; None: no limit.
@@ -373,6 +378,7 @@ def python_type(
         property_order=property_order,
         separators=separators,
         ensure_ascii=ensure_ascii,
+        distinct_names=distinct_names,
         max_digits=max_digits,
         max_string_length=max_string_length,
         max_items=max_items,

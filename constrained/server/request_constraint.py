@@ -65,6 +65,7 @@ class JsonForm:
             whitespace="none" if bare else "bounded",
             separators=None if bare else ONE_LINE,
             additional_properties_default=not (self.closed if closed is None else closed),
+            distinct_names=True,
             max_digits=self.max_digits,
         )
 

@@ -108,7 +108,7 @@ class _Task:
         self.schema = schema
         self.punctuation = options.punctuation
         self.markup = parameter_style(options.style)
-        self.distinct_names = False
+        self.distinct_names = options.distinct_names
 
     def lowered(self) -> LoweredSchema:
         """The result.

@@ -52,6 +52,7 @@ class SchemaOptions:
     separators: Separators | None = None
     ensure_ascii: bool | None = None
     additional_properties_default: bool = True
+    distinct_names: bool = False
     formats: bool = True
     strict: bool = False
     unsupported: UnsupportedKeywordPolicy = "refuse"

@@ -265,7 +265,11 @@ def content_constraint(
         )
     closed = closed or (isinstance(inner, Mapping) and inner.get("strict") is True)
     constraint = json_schema(
-        schema, separators=ONE_LINE, additional_properties_default=not closed, max_digits=max_digits
+        schema,
+        separators=ONE_LINE,
+        additional_properties_default=not closed,
+        distinct_names=True,
+        max_digits=max_digits,
     )
     _ = constraint.grammar
     return constraint, schema if response_format.get("shown", True) else None
