@@ -253,6 +253,7 @@ def _construct(
         raise UnsatisfiableConstraint(
             "no completion satisfies the constraint",
             Problem(f"rule {grammar.start}", "describes the empty language"),
+            action="change what excludes every text, such as a look-ahead that nothing fulfils",
         )
 
 

@@ -39,7 +39,7 @@ def token_limit(
     Raises:
         InvalidArgument: `max_tokens` is not a whole number >= 0.
         PromptTooLong: prompt and shortest completion do not fit into the context.
-        DoesNotFit: the shortest completion is longer than `max_tokens`.
+        DoesNotFit: the shortest completion is longer than `max_tokens` or than the context.
     """
     needed = automaton.shortest_completion(automaton.start)
     allowed = None if max_tokens is None else nonnegative_int("max_tokens", max_tokens)
@@ -56,6 +56,13 @@ def token_limit(
     wanted = max(DEFAULT_TOKENS, 2 * needed) if allowed is None else allowed
     if model.context is None:
         return min(wanted, NO_LIMIT)
+    if needed >= model.context:
+        raise DoesNotFit(
+            f"the shortest text of the constraint needs {needed} tokens, and the model reads {model.context} in all",
+            action="pass a constraint with shorter texts, or use a model with a longer context",
+            needed=needed,
+            limit=model.context,
+        )
     room = model.context - prompt_tokens
     if room < needed:
         raise PromptTooLong(

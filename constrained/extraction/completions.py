@@ -69,6 +69,10 @@ def completions(
             first = begun[i]
             assert isinstance(first, FirstText)
             outcome = _unless_cut(member.outcome, plan.on_limit)
+            if isinstance(outcome, RejectedValue) and attempt == plan.retries > 0:
+                outcome.reword(
+                    action=f"{attempt + 1} answers were refused: express the rule in the schema of the type, or in instructions"
+                )
             outcomes[i] = Completion(outcome, attempt + 1, first.prompt, first.text)
     return [outcomes[i] for i in range(len(prompts))]
 

@@ -193,7 +193,7 @@ def _explained(what: str, name: str) -> Iterator[None]:
 
 def _first_line(error: Exception) -> str:
     """The cause: messages of transformers are paragraphs, and their first line names it."""
-    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0].partition(" from one of:")[0]
     return f"{type(error).__name__}: {line}" if type(error).__name__ in _DAMAGED else line
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
 from constrained.errors import PromptError
+
+_ROLES = ("system", "user", "assistant", "tool", "developer", "function")
 
 
 def is_chat(prompt: object) -> TypeGuard[Sequence[Mapping[str, Any]]]:
@@ -19,14 +22,18 @@ def is_chat(prompt: object) -> TypeGuard[Sequence[Mapping[str, Any]]]:
 
 
 def check_messages(messages: Sequence[Mapping[str, Any]]) -> None:
-    """Checks that each message of a chat has a role, and a content unless it calls tools.
+    """Checks that each message of a chat has a role that is no misspelt one, and a content unless it calls tools.
 
     Raises:
         PromptError: names the message.
     """
     for index, message in enumerate(messages):
-        if not isinstance(message.get("role"), str):
+        role = message.get("role")
+        if not isinstance(role, str):
             raise PromptError(f"message {index} has no role", action="pass {'role': 'user', 'content': ...}")
+        meant = [] if role in _ROLES else difflib.get_close_matches(role, _ROLES, 1, cutoff=0.8)
+        if meant:  # others may be those of a chat template
+            raise PromptError(f"message {index} has the role {role!r}", action=f"did you mean {meant[0]!r}?")
         if message.get("content") is None and not message.get("tool_calls"):
             raise PromptError(
                 f"message {index} has no content", action="pass {'role': 'user', 'content': ...}"

@@ -53,7 +53,9 @@ def _advice(hint: Any) -> str:
     if isinstance(hint, type):
         return ": make it a dataclass, a TypedDict or a pydantic model"
     if not isinstance(hint, typing.TypeVar) and not hasattr(hint, "__origin__"):
-        return ": it is not a type"
+        if type(hint).__module__ in ("builtins", "typing"):
+            return ": it is not a type"
+        return f": it is a value; pass its class, {type(hint).__name__}"
     return ""
 
 
