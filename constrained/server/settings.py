@@ -54,7 +54,9 @@ class ServerSettings:
         unit=1 << 20,
         metavar="MIB",
     )
-    max_tokens: int | None = option(None, "Token limit of a completion, above the request's own.", least=1)
+    max_tokens: int | None = option(
+        None, "Token limit of a completion, above the request's own, which is 512 by default.", least=1
+    )
     max_digits: int | None = option(
         24,
         "Digits of a number that its schema does not bound, before its point and after it; 0: no limit.",
