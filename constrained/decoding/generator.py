@@ -327,6 +327,7 @@ class Generator(Generic[ValueT]):
             tokens=pool.cost.tokens,
             seconds=seconds,
             independent=drawn.ess,
+            moves=drawn.moves,
         )
 
     def _written(self, tasks: Sequence[DecodingRequest], began: float) -> list[TokenSequence]:

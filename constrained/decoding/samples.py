@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from constrained.decoding.output import Output
+from constrained.sampling.base import ChainMoves
 
 
 @dataclass(frozen=True)
@@ -16,16 +17,19 @@ class Samples(Sequence[Output]):
 
     They estimate the conditional distribution pi(w) = P(w) / P(L): the model's distribution over completions,
     restricted to those that satisfy the constraint. (Under ``local-truncated`` L is what truncation leaves of them.)
+    Estimates know only what was drawn: a likely completion that the proposal hardly ever draws is missing in the weights, in
+    `ess` and in `log_evidence_error` alike. `bounds` are certain, so they tell how much can be missing.
 
     Attributes:
         outputs: the completions, each with its `log_weight`.
         distribution: the distribution that each was drawn from, before weighting; see `Output.distribution`.
-        log_evidence: log of the estimate of the evidence P(L) (with potentials: of their mean); None for a sampler that
-            does not estimate it.
+        log_evidence: log of the estimate of the evidence P(L) (with potentials: of their mean); None where there is none,
+            such as for one completion of ``"cars"`` or ``"rejection"``, which has only `bounds`.
         log_evidence_error: its standard error (the relative error of the estimate, by the delta method), or None.
-        bounds: certain lower and upper bounds of P(L); None if the sampler does not compute them.
+        bounds: certain lower and upper bounds of P(L): the mass of the completions, and 1 without the mass that was refused;
+            None under ``local-truncated``.
         attempts: sequences started.
-        accepted: sequences that satisfied the constraint.
+        accepted: sequences that satisfied the constraint (``"mcmc"``: that a chain moved to, its first one included).
         forwards: rows of all forward passes, with the prompt's; equal prefixes are read once.
         passes: forward passes.
         checks: membership checks of the constraint.
@@ -33,6 +37,7 @@ class Samples(Sequence[Output]):
         seconds: elapsed time.
         independent: number of independent sequences that say as much, where the weights alone would say more: after
             resampling, particles have common ancestors. None otherwise.
+        moves: of ``"mcmc"``: the share of proposals that were accepted, and of chains that never moved; None otherwise.
     """
 
     outputs: tuple[Output, ...]
@@ -48,6 +53,7 @@ class Samples(Sequence[Output]):
     tokens: int
     seconds: float
     independent: float | None = None
+    moves: ChainMoves | None = None
 
     @overload
     def __getitem__(self, index: int) -> Output: ...
@@ -88,7 +94,11 @@ class Samples(Sequence[Output]):
 
     @property
     def ess(self) -> float:
-        """Effective sample size: 1 / sum of squared weights, and after resampling at most 1 / log_evidence_error**2."""
+        """Effective sample size of what was drawn: 1 / sum of squared weights.
+
+        After resampling at most 1 / log_evidence_error**2. It cannot tell that a likely completion was never drawn, see
+        `bounds`.
+        """
         if not self.outputs:
             return 0.0
         even = 1.0 / math.fsum(weight**2 for weight in self.weights)
@@ -111,4 +121,8 @@ class Samples(Sequence[Output]):
 
     def __repr__(self) -> str:
         evidence: Any = None if self.log_evidence is None else round(self.log_evidence, 3)
-        return f"Samples({len(self)} completions, distribution={self.distribution!r}, ess={self.ess:.1f}, log_evidence={evidence})"
+        bounds = "" if self.bounds is None else f", bounds=({self.bounds[0]:.3g}, {self.bounds[1]:.3g})"
+        return (
+            f"Samples({len(self)} completions, distribution={self.distribution!r}, "
+            f"ess={self.ess:.1f} of these, log_evidence={evidence}{bounds})"
+        )

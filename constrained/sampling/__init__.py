@@ -27,6 +27,7 @@ from constrained.sampling.awrs import AWRS
 from constrained.sampling.base import (
     CandidateList,
     Candidates,
+    ChainMoves,
     Distribution,
     Draw,
     Particle,
@@ -82,6 +83,7 @@ __all__ = [
     "ASAp",
     "CandidateList",
     "Candidates",
+    "ChainMoves",
     "Distribution",
     "Draw",
     "Local",

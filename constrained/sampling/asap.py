@@ -9,7 +9,7 @@ from constrained.sampling.attempts import require_positive_ints
 from constrained.sampling.base import ParticleBatch, SampleBatch, Sampler, estimate_evidence
 from constrained.sampling.cars import run_through_trie
 from constrained.sampling.ends import Ends, check_ends
-from constrained.sampling.trie import Trie, TrieOutdated, Tries
+from constrained.sampling.trie import Trie, TrieOutdated, Tries, below, log_total
 from constrained.sampling.trie_walk import WeightByRatio
 from constrained.sampling.warpers import LogitsWarper, untruncated_warper
 
@@ -66,5 +66,7 @@ class ASAp(Sampler):
                 kept = False
                 texts = draw()
         evidence, error = estimate_evidence([text.log_weight for text in texts])
-        alive = sum(text.finish != "dead" for text in texts)
-        return SampleBatch(texts, evidence, error, count, alive, bounds=(0.0, trie.bound()))
+        alive = [text for text in texts if text.finish != "dead"]
+        known = log_total(list({tuple(text.tokens): text.logprob for text in alive}.values()))
+        bounds = min(below(known), trie.bound()), trie.bound()
+        return SampleBatch(texts, evidence, error, count, len(alive), bounds)

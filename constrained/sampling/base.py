@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from constrained.errors import ModelError
 from constrained.sampling.ends import Ends
 from constrained.sampling.randomness import TOKENS, Ids, Randomness, Scores
+from constrained.sampling.seen_mass import SeenMass
 from constrained.sampling.warpers import LogitsWarper
 from constrained.spec.scores import log_sum_exp, top_indices
 
@@ -339,6 +340,19 @@ class ParticleBatch(Protocol):
         """Identifies model, prompt, constraint and settings; a trie is valid for one key."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChainMoves:
+    """What Markov chains did.
+
+    Attributes:
+        accepted: share of the proposed texts that were accepted.
+        unmoved: share of the chains whose text never changed.
+    """
+
+    accepted: float
+    unmoved: float
+
+
 @dataclass(slots=True)
 class SampleBatch:
     """Sequences that a sampler drew together.
@@ -351,6 +365,7 @@ class SampleBatch:
         accepted: number of valid ones among them.
         bounds: guaranteed lower and upper bound of P(L); None where the sampler has none.
         ess: effective sample size, where it is less than the weights alone say; else None.
+        moves: what the chains did; None for samplers without chains.
     """
 
     texts: list[Any]
@@ -360,6 +375,7 @@ class SampleBatch:
     accepted: int = 0
     bounds: tuple[float, float] | None = None
     ess: float | None = None
+    moves: ChainMoves | None = None
 
 
 class Sampler(ABC):
@@ -450,7 +466,9 @@ class TokenSampler(Sampler):
         run_particles(batch, texts, self)
         evidence, error = estimate_evidence([text.log_weight for text in texts])
         alive = sum(text.finish != "dead" for text in texts)
-        return SampleBatch(texts, evidence, error, attempts=count, accepted=alive)
+        seen = SeenMass()
+        seen.add(texts)
+        return SampleBatch(texts, evidence, error, attempts=count, accepted=alive, bounds=seen.bounds())
 
 
 def run_particles(batch: ParticleBatch, texts: Sequence[Particle], proposal: TokenSampler) -> None:
@@ -465,7 +483,7 @@ def draw_or_end(draw: Callable[[Position], Draw], position: Position) -> Draw:
     try:
         return draw(position)
     except NoPossibleToken:
-        return Draw(None, -np.inf, -np.inf, position.candidates.checks)
+        return Draw(None, -np.inf, -np.inf, position.candidates.checks, (0.0, 0.0))
 
 
 def estimate_evidence(log_weights: Sequence[float]) -> tuple[float, float | None]:

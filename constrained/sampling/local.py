@@ -75,7 +75,7 @@ class Local(TokenSampler):
     def propose(self, position: Position) -> Draw:
         """One token of p f / Z, with W = Z (greedy: the most likely allowed token, with the same Z).
 
-        With truncations Z is the mass, under the model after temperature, of the tokens that could be drawn.
+        With truncations Z is the mass, under the model after temperature, of the tokens that could be drawn, without bounds.
         So exp(logprob - log_weight) is the probability of the draw in every case but greedy. Where only ends can
         follow there is nothing to truncate, and an end that the model rules out is drawn with weight 0.
 
@@ -90,7 +90,7 @@ class Local(TokenSampler):
         ids = position.allowed
         scaled = position.distribution.scaled_of(ids)
         if not len(scaled):
-            return Draw(None, -np.inf, -np.inf, position.candidates.checks)
+            return Draw(None, -np.inf, -np.inf, position.candidates.checks, (0.0, 0.0))
         if position.warper.truncates and not position.candidates.only_ends:
             kept = position.warper.truncation_mask(scaled)
             ids, scaled = ids[kept], scaled[kept]
@@ -109,7 +109,7 @@ class Local(TokenSampler):
             logprob=float(scaled[best]) - normaliser,
             log_weight=log_weight if self.weights else math.nan,
             checks=position.candidates.checks,
-            bounds=(float(np.exp(log_weight)),) * 2,
+            bounds=None if position.warper.truncates else (float(np.exp(log_weight)),) * 2,
         )
 
     def distribution(self, warper: LogitsWarper) -> str:

@@ -23,6 +23,7 @@ from constrained.errors import InvalidArgument
 from constrained.sampling.attempts import require_positive_ints
 from constrained.sampling.awrs import AWRS
 from constrained.sampling.base import (
+    ChainMoves,
     ParticleBatch,
     Position,
     SampleBatch,
@@ -34,6 +35,7 @@ from constrained.sampling.base import (
 from constrained.sampling.ends import Ends, check_ends, check_proposal_ends
 from constrained.sampling.local import Local
 from constrained.sampling.randomness import CUTS, MOVES, Randomness, bernoulli
+from constrained.sampling.seen_mass import SeenMass
 from constrained.sampling.warpers import LogitsWarper, untruncated_warper
 
 
@@ -104,18 +106,30 @@ class MCMC(Sampler):
         states = [ChainState(text) for text in batch.start([batch.randomness(i) for i in range(count)])]
         self._write(batch, states)
         whole = [state.omega for state in states]
-        moved = 0
+        seen = SeenMass()
+        seen.add(state.text for state in states)
+        paths = [{tuple(state.text.tokens)} for state in states]
+        taken = 0
         for step in range(1, self.steps + 1):
             streams = [batch.randomness(step * count + i) for i in range(count)]
-            states, proposed, taken = self.move(batch, states, streams)
+            states, proposed, accepted = self.move(batch, states, streams)
+            seen.add(state.text for state in proposed)
+            for path, state in zip(paths, states, strict=True):
+                path.add(tuple(state.text.tokens))
             if self.cut == "restart":  # elsewhere, which proposals begin at the root depends on the states
                 whole += [state.omega for state in proposed]
-            moved += taken
+            taken += accepted
         for state in states:
             state.text.log_weight = 0.0 if state.omega > -np.inf else -np.inf
         evidence, error = estimate_evidence(whole)
         return SampleBatch(
-            [state.text for state in states], evidence, error, count * (self.steps + 1), count + moved
+            [state.text for state in states],
+            evidence,
+            error,
+            attempts=count * (self.steps + 1),
+            accepted=count + taken,
+            bounds=seen.bounds(),
+            moves=ChainMoves(taken / (count * self.steps), sum(len(path) == 1 for path in paths) / count),
         )
 
     def move(

@@ -25,6 +25,7 @@ from constrained.sampling.base import ParticleBatch, SampleBatch, Sampler, Token
 from constrained.sampling.ends import Ends, check_ends, check_proposal_ends
 from constrained.sampling.randomness import CHOICES, Scores
 from constrained.sampling.resampling import RESAMPLINGS
+from constrained.sampling.seen_mass import SeenMass
 from constrained.sampling.warpers import LogitsWarper, untruncated_warper
 from constrained.spec.scores import log_sum_exp
 
@@ -82,7 +83,9 @@ class SMC(Sampler):
 
     def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
         """All particles, weighted; if one sequence is requested, one particle drawn by weight."""
-        texts, eves, resampled = self._write(batch, count if count > 1 else self.particles)
+        seen = SeenMass()
+        texts, eves, resampled = self._write(batch, count if count > 1 else self.particles, seen)
+        seen.add(texts)
         weights = np.array([text.log_weight for text in texts])
         evidence = log_sum_exp(weights) - math.log(len(weights))
         error = _error(weights, eves, resampled)
@@ -96,10 +99,10 @@ class SMC(Sampler):
             index = batch.randomness(begun).pick(weights, np.arange(begun), 0, CHOICES)
             texts = [texts[index]]
             texts[0].log_weight = 0.0
-        return SampleBatch(texts[:count], evidence, error, attempts=begun, accepted=alive, ess=ess)
+        return SampleBatch(texts[:count], evidence, error, begun, alive, seen.bounds(), ess)
 
-    def _write(self, batch: ParticleBatch, count: int) -> tuple[list[Any], list[int], int]:
-        """(finished particles, the first ancestor of each, number of resampling steps)."""
+    def _write(self, batch: ParticleBatch, count: int, seen: SeenMass) -> tuple[list[Any], list[int], int]:
+        """(finished particles, the first ancestor of each, number of resampling steps); others are added to `seen`."""
         proposal = self.proposal
         if isinstance(proposal, AWRS):
             # Which masks are cached depends on other calls; weights decide which particles live, so texts would, too.
@@ -133,6 +136,7 @@ class SMC(Sampler):
             if 1.0 / float((share**2).sum()) >= self.threshold * count:
                 continue
             kept = RESAMPLINGS[self.resampling](share, judge, step)
+            seen.add(texts[i] for i in set(range(count)) - set(kept.tolist()))
             texts = [texts[i].copy(randomness) for i, randomness in zip(kept, streams, strict=True)]
             scores, eves, ends = [scores[i] for i in kept], [eves[i] for i in kept], ends[kept]
             for text in texts:

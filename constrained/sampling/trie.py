@@ -17,13 +17,15 @@ import math
 import os
 import threading
 from array import array
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from constrained.errors import InvalidArgument
-from constrained.sampling.base import ParticleBatch
+
+if TYPE_CHECKING:
+    from constrained.sampling.base import ParticleBatch
 
 ROOT = 0
 _NONE = -1

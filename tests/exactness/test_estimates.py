@@ -46,12 +46,15 @@ def test_evidence_of_cars_is_inside_its_certain_bounds_and_its_error_covers(text
         drawn = gen.sample("", texts, seed=seed)
         low, high = drawn.bounds
         assert low * (1 - 1e-9) <= mass <= high * (1 + 1e-9)
+        if texts == 1:  # a single success says nothing but the bounds
+            assert drawn.log_evidence is drawn.log_evidence_error is None
+            continue
         assert low * (1 - 1e-9) <= math.exp(drawn.log_evidence) <= high * (1 + 1e-9)
         ratios.append(math.exp(drawn.log_evidence) / mass)
         far += abs(drawn.log_evidence - math.log(mass)) > 3 * drawn.log_evidence_error
     assert far <= 1
-    assert 0.5 < np.median(ratios) < 1.5
-    if texts >= 10:
+    if texts > 1:
+        assert 0.5 < np.median(ratios) < 1.5
         assert abs(np.mean(ratios) - 1) < 0.25
 
 

@@ -16,6 +16,7 @@ from constrained.bench.fidelity.tasks import TASKS
 from constrained.errors import BudgetExhausted, InvalidArgument
 from constrained.sampling import AWRS, SMC, Local, PhiloxRandomness, Randomness, SampleBatch
 from constrained.sampling.resampling import RESAMPLINGS
+from constrained.sampling.seen_mass import SeenMass
 from constrained.testing import EnumerableModel, NGramModel, enumerate_outcomes
 from constrained.vocabulary import Vocabulary
 from tests.sampling.enumerated import LANGUAGE, distance, distribution_of, pool_of, small
@@ -30,7 +31,7 @@ def particles(sampler, count):
     """What a run came to: (evidence, ((text, weight), ...))."""
 
     def play(pool):
-        texts, _, _ = sampler._write(pool, count)
+        texts, _, _ = sampler._write(pool, count, SeenMass())
         return tuple((text.content, text.log_weight) for text in texts)
 
     return play
