@@ -53,6 +53,7 @@ def model(context: int | None = None) -> ScriptedModel:
             PromptError,
             "message 0 has the role 'usr'\n  -> did you mean 'user'?",
         ),
+        (lambda: Generator("bundled", Person)(" "), PromptError, "the prompt is empty"),
         (lambda: Generator(model(), regex("(?=a)b")), ConstrainedError, "-> change what excludes every text"),
         (lambda: extract(model(), "x", Refused, retries=2), ConstrainedError, "-> 3 answers were refused"),
     ],

@@ -9,7 +9,7 @@ import math
 import shlex
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -36,7 +36,7 @@ class _Results(Protocol):
     """What results are written to: a `ResultFile`, standard output, or nothing."""
 
     done: set[str]
-    failed: int
+    errors: Counter[str]
 
     def write(self, row: ResultRow) -> None: ...
 
@@ -48,14 +48,15 @@ class _NoFile:
 
     def __init__(self, *, printed: bool) -> None:
         self.done: set[str] = set()
-        self.failed = 0
+        self.errors: Counter[str] = Counter()
         self._stream = sys.stdout if printed else None
 
     def write(self, row: ResultRow) -> None:
         if self._stream is not None:
             with contextlib.redirect_stdout(self._stream):
                 emit(row.line())
-        self.failed += row.error is not None
+        if row.error_type is not None:
+            self.errors[row.error_type] += 1
         self.done.add(row.id)
 
     def finish(self) -> None:
@@ -106,7 +107,7 @@ class FilesRun:
             self._say(
                 f"{unread} of the files could not be read: see above; --resume reads them when they can be"
             )
-        if results.failed or lost or unread:
+        if results.errors or lost or unread:
             raise CommandFailed(FAILED_DOCUMENTS)
 
     def _run(
@@ -328,8 +329,8 @@ class _Progress:
 
     def summary(self, out: str | None) -> str:
         """The line at the end of a run."""
-        failed = self._results.failed
-        errors = f", {failed:,} of them errors," if failed else ""
+        failed = self._errors()
+        errors = f", {failed}," if failed else ""
         seconds = time.monotonic() - self._start
         rate = f"; {self.counted / seconds:.1f} a second" if self.counted else ""
         return f"{self._done()} have a result{errors} in {out}{rate}"
@@ -344,9 +345,10 @@ class _Progress:
         parts = [self._done(), f"{rate:.1f} a second"]
         if self._total is not None and rate > 0:
             parts.append(f"{_duration((self._total - len(self._results.done)) / rate)} left")
-        if self._results.failed:
-            parts.append(f"{self._results.failed:,} errors")
-        return ", ".join(parts)
+        return ", ".join(filter(None, (*parts, self._errors())))
+
+    def _errors(self) -> str:
+        return ", ".join(f"{count:,} {kind}" for kind, count in self._results.errors.most_common())
 
 
 def _duration(seconds: float) -> str:

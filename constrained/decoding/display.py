@@ -195,7 +195,7 @@ def render_html(output: Output, tokens: Sequence[AnnotatedToken]) -> str:
     ]
     return (
         '<div><pre style="white-space: pre-wrap; margin: 0">' + "".join(spans) + "</pre>"
-        f"<small>{', '.join(legend)}</small></div>"
+        f"<small style='font-family: system-ui, sans-serif'>{', '.join(legend)}</small></div>"
     )
 
 

@@ -90,6 +90,8 @@ def encode_prompt(
         pass
     elif isinstance(prompt, str):
         if chat and getattr(tokenizer, "chat_template", None):
+            if not prompt.strip():  # the template would make a prompt of it
+                raise PromptError("the prompt is empty", action="say what is wanted")
             ids = encode_chat([{"role": "user", "content": prompt}], tokenizer, context=context)
         else:
             ids = encode_text(prompt, tokenizer, context=context)

@@ -81,7 +81,7 @@ def test_parquet_in_and_out(run: Run) -> None:
     pyarrow.parquet.write_table(pa.table({"id": [1, 2], "text": ["From Rome", None]}), "t.parquet")
     ended = run("t.parquet", "--out", "r.parquet")
     assert ended.code == 5
-    assert "2 of 2 documents have a result, 1 of them errors, in r.parquet" in ended.err
+    assert "2 of 2 documents have a result, 1 PromptError, in r.parquet" in ended.err
     rows = {row["id"]: row for row in pyarrow.parquet.read_table("r.parquet").to_pylist()}
     assert json.loads(rows["1"]["value"]) == {"city": "Rome"}
     assert (rows["2"]["value"], rows["2"]["error_type"]) == (None, "PromptError")

@@ -365,3 +365,13 @@ def test_what_the_document_does_not_state_is_named(constraint: Any, text: str, m
         extractor(text)
     (result,) = extractor.many([Document("a.txt", text)])
     assert str(result.error).startswith("document 'a.txt' states no")
+
+
+def test_two_values_at_one_place_both_have_their_colour_there() -> None:
+    views = field_views({"a": "Ana", "b": "Ana"}, find_spans("Ana", {"a": "Ana", "b": "Ana"}))
+    page = render_html("Ana", views)
+    place = re.search(r"<mark[^>]*style=\"([^\"]*)\"", page)
+    assert place is not None
+    hues = re.findall(r"<a href=[^>]*--h:(\d+)", page)
+    assert all(hue in place[1] for hue in hues)
+    assert len(set(hues)) == 2

@@ -76,7 +76,7 @@ def test_a_line_is_the_row_and_its_value_stays_as_it_was_written() -> None:
 
 def test_errors_are_rows_or_lines_of_their_own_file() -> None:
     file = fill("a.jsonl", good(1), bad(2))
-    assert (file.done, file.failed) == ({"1", "2"}, 1)
+    assert (file.done, file.errors.total()) == ({"1", "2"}, 1)
     assert lines("a.jsonl")[1] == {
         "id": "2",
         "value": None,
@@ -88,7 +88,7 @@ def test_errors_are_rows_or_lines_of_their_own_file() -> None:
     assert [row["id"] for row in lines("b.jsonl")] == ["1"]
     assert [row["id"] for row in lines("errors.jsonl")] == ["2"]
     again = fill("b.jsonl", errors="errors.jsonl", resume=True)
-    assert (again.done, again.failed) == ({"1", "2"}, 1)
+    assert (again.done, again.errors.total()) == ({"1", "2"}, 1)
 
 
 # ---------------------------------------------------------------- interrupted runs
@@ -217,7 +217,7 @@ def test_parquet_appears_when_it_is_whole() -> None:
     assert sorted(os.listdir()) == ["a.parquet", "a.parquet.run.json"]
     # More documents, another day.
     file = fill("a.parquet", good(4), resume=True)
-    assert (file.done, file.failed) == ({"1", "2", "3", "4"}, 1)
+    assert (file.done, file.errors.total()) == ({"1", "2", "3", "4"}, 1)
     assert [row["id"] for row in table("a.parquet")] == ["1", "2", "3", "4"]
 
 
@@ -244,7 +244,7 @@ def test_parquet_without_results_has_its_columns() -> None:
 def test_documents_that_failed_can_be_tried_again(name: str) -> None:
     fill(name, good(1), bad(2), bad(3))
     file = fill(name, good(2), bad(3), resume=True, retry_errors=True)
-    assert (file.done, file.failed) == ({"1", "2", "3"}, 1)
+    assert (file.done, file.errors.total()) == ({"1", "2", "3"}, 1)
     rows = table(name) if name.endswith("t") else lines(name)
     assert [(row["id"], row["error"] is None) for row in rows] == [("1", True), ("2", True), ("3", False)]
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -180,7 +181,7 @@ class ResultFile:
 
     Attributes:
         done: ids of the documents that have a result.
-        failed: how many of these results are errors.
+        errors: how many of these results are errors of each class, such as ``Truncated``.
     """
 
     def __init__(
@@ -222,7 +223,7 @@ class ResultFile:
             )
         self._run = open_run(f"{name}.run.json", settings, fresh=fresh, retry_errors=retry_errors)
         self.done: set[str] = set()
-        self.failed = 0
+        self.errors: Counter[str] = Counter()
         self._finished = False
         self._files: list[LineFile] = []
         try:
@@ -231,7 +232,7 @@ class ResultFile:
                 if retry_errors:
                     _drop_errors(path)
                 for row in read_lines(path):
-                    self._count(row["id"], failed=row["error"] is not None)
+                    self._count(row["id"], row["error_type"])
             if self._parquet and os.path.exists(name):
                 self._count_parquet(retry_errors=retry_errors)
             self._files = [LineFile(path) for path in names]
@@ -247,7 +248,7 @@ class ResultFile:
         """
         file = self._files[-1 if row.error is not None else 0]
         file.append(row.line(value_is_text=self._parquet))
-        self._count(row.id, failed=row.error is not None)
+        self._count(row.id, row.error_type)
 
     def finish(self) -> None:
         """Makes the results the whole file that was asked for.
@@ -287,18 +288,18 @@ class ResultFile:
     ) -> None:
         self.close()
 
-    def _count(self, id: str, *, failed: bool) -> None:
+    def _count(self, id: str, error_type: str | None) -> None:
         self.done.add(id)
-        self.failed += failed
+        if error_type is not None:
+            self.errors[error_type] += 1
 
     def _count_parquet(self, *, retry_errors: bool) -> None:
         from constrained.extraction.files.parquet_files import read_rows
 
-        for row in read_rows(self.name, ("id", "error")):
-            failed = row["error"] is not None
+        for row in read_rows(self.name, ("id", "error_type")):
             # Rows that stand in both: the process was killed between writing the one and removing the other.
-            if row["id"] not in self.done and not (failed and retry_errors):
-                self._count(row["id"], failed=failed)
+            if row["id"] not in self.done and not (row["error_type"] and retry_errors):
+                self._count(row["id"], row["error_type"])
 
     def _all_rows(self) -> Iterator[dict[str, Any]]:
         fresh = {row["id"] for row in read_lines(self._journal)}

@@ -191,6 +191,7 @@ font:15px/1.5 system-ui,sans-serif;color:var(--fg);background:var(--bg);max-widt
 .cx tr>:last-child{padding-right:0}
 .cx td:first-child{color:var(--soft);font-family:ui-monospace,monospace;font-size:.9em}
 .cx a{color:inherit;text-decoration:none;background:hsl(var(--h) var(--s) var(--l));border-radius:3px;padding:.05em .25em}
+.cx .cx-doc a{padding:0}
 .cx a:hover,.cx a:focus{text-decoration:underline}
 .cx .cx-bad{color:var(--bad);background:var(--badbg);border-radius:3px;padding:.05em .25em}
 .cx .cx-soft{color:var(--soft)}
@@ -248,7 +249,7 @@ def _block(document: str, views: Sequence[FieldView], title: str, error: str, nu
         seen.update(numbers)
         names = ", ".join(f"{views[i].pointer or 'value'} ({views[i].source})" for i in numbers)
         pieces.append(
-            f'{ids}<mark{own} style="--h:{_hue(numbers[0])}" title="{_escape(names)}">{_escape(piece)}</mark>'
+            f'{ids}<mark{own} style="{_colours(numbers)}" title="{_escape(names)}">{_escape(piece)}</mark>'
         )
     heading = f"<h2>{_escape(title)}</h2>" if title else ""
     side = f'<p class="cx-bad">{_escape(error)}</p>' if error else _table(views, key)
@@ -281,6 +282,15 @@ def _table(views: Sequence[FieldView], key: str) -> str:
         rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     last = "<th>probability</th>" if known else ""
     return f"<table><thead><tr><th>field</th><th>value</th><th>source</th>{last}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _colours(numbers: Sequence[int]) -> str:
+    """The colour of a place; with several values one stripe for each below the first."""
+    style = f"--h:{_hue(numbers[0])}"
+    stripes = [
+        f"inset 0 -{2 * i}px hsl({_hue(number)} var(--s) 45%)" for i, number in enumerate(numbers[1:], 1)
+    ]
+    return f"{style};box-shadow:{','.join(stripes)}" if stripes else style
 
 
 def _hue(number: int) -> int:
