@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from constrained.grammars.types import TypeSpec
 
 Dates = Literal["iso", "written"]
-"""Texts of dates: ISO 8601 alone, or what people write, too."""
+"""Texts of dates and times: ISO 8601 alone, or what people write, too."""
 
 MAX_DIGITS = 24
 """Digits of a number without bounds, of a Python type or of a schema in the place of a constraint: more than identifiers and
@@ -362,8 +362,9 @@ def python_type(
         max_digits: digits that a number without bounds may have before its point and after it; None: no limit.
         max_string_length: characters of a string without a bound; None: no limit.
         max_items: items of a list without a bound; None: no limit.
-        dates: ``"written"``: a `date` without bounds may also be written as people do (``8 September 2001``; see
-            `constrained.grammars.json_schema.text.python.times.written_dates`), and is of the years 1000 to 2999.
+        dates: ``"written"``: a `date`, `time` or `datetime` without bounds may also be written as people do (``8 September 2001``,
+            ``2:30 pm``; see `constrained.grammars.json_schema.text.python.times`), and is of the years 1000 to 2999. One that
+            needs an offset is of ISO 8601.
         repeats: False: a value has no list with a string twice, where the list may have one item. A list of enumerated texts
             cannot be written so; of other strings the first is kept.
 

@@ -94,6 +94,11 @@ _TIMES = re.compile(
 )
 
 
+_CLOCK = r"[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?(?:[Zz]|[+-][0-9]{2}:?[0-9]{2})?"
+_ISO_TIME, _ISO_DATETIME = re.compile(_CLOCK), re.compile(rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[Tt ]{_CLOCK}")
+_BEFORE_DAY, _BEHIND_DAY = re.compile("(?: on|,) $"), re.compile("^,? (?:at |um |\u00e0 )?")
+
+
 @lru_cache(maxsize=4)
 def find_quantities(text: str) -> Quantities:
     """All numbers, dates and times of a text; time is linear in its length."""
@@ -205,6 +210,25 @@ def _is_day(text: str, value: dt.date) -> bool:
     """Whether a date in figures begins with its day, or with its year; any other text does."""
     first = re.match("[0-9]+", text)
     return first is None or int(first[0]) in (value.day, value.year)
+
+
+def read_time(text: str) -> dt.time | None:
+    """The time of day that a text writes in one of the forms above; None if it is none, or stands there as ISO 8601 has it."""
+    found = [value for value, places in _times(text).items() if (0, len(text)) in places]
+    return None if _ISO_TIME.fullmatch(text) or len(found) != 1 else found[0]
+
+
+def read_datetime(text: str) -> dt.datetime | None:
+    """The day and time that a text writes in the forms above; None if it does not, or stands there as ISO 8601 has it."""
+    found = set()
+    for day, places in {} if _ISO_DATETIME.fullmatch(text) else _dates(text).items():
+        for start, end in places:
+            if read_date(text[start:end]) != day or (start and end < len(text)):
+                continue
+            clock = _BEFORE_DAY.sub("", text[:start]) if start else _BEHIND_DAY.sub("", text[end:])
+            times = [time for time, spans in _times(clock).items() if (0, len(clock)) in spans]
+            found |= {dt.datetime.combine(day, time) for time in times}
+    return found.pop() if len(found) == 1 else None
 
 
 def _times(text: str) -> dict[dt.time, list[Place]]:

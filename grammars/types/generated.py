@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import datetime as dt
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from constrained.grammars.content import CONTENT_KEYWORD
-from constrained.grammars.text.quantities import read_date
+from constrained.grammars.text.quantities import read_date, read_datetime, read_time
 from constrained.grammars.types.contents import copied
 
 
 def with_written_dates(schema: Any) -> Any:
-    """The enforced schema of a type, with dates also in the forms of `constrained.grammars.json_schema.text.python.times`."""
+    """The enforced schema of a type, with dates and times also in the forms of `constrained.grammars.json_schema.text.python.times`."""
     return copied(schema, _allow_written)
 
 
@@ -46,13 +47,21 @@ def _may_end(array: Mapping[str, Any]) -> bool:
 
 def _allow_written(part: dict[str, Any]) -> dict[str, Any]:
     content = part.get(CONTENT_KEYWORD)
-    if isinstance(content, dict) and "date" in content:
-        part[CONTENT_KEYWORD] = {"date": {**content["date"], "written": True}}
+    if isinstance(content, dict) and (kind := next(iter(content), None)) in _READERS:
+        part[CONTENT_KEYWORD] = {kind: {**content[kind], "written": True}}
     return part
 
 
+_READERS: Mapping[str, Callable[[str], dt.date | dt.time | None]] = {
+    "date": read_date,
+    "datetime": read_datetime,
+    "time": read_time,
+}
+"""Kind of a text -> what reads it as people write it; None for other texts and those of ISO 8601."""
+
+
 def standard_value(value: Any, schema: Any, root: Mapping[str, Any], *, repeats: bool) -> Any:
-    """A JSON value with its dates as ISO 8601 writes them, and its lists of strings without repeats.
+    """A JSON value with its dates and times as ISO 8601 writes them, and its lists of strings without repeats.
 
     A string that may be a date or any other text stays as it is.
 
@@ -76,8 +85,9 @@ def standard_value(value: Any, schema: Any, root: Mapping[str, Any], *, repeats:
             value = standard_value(value, part, root, repeats=repeats)
     if isinstance(value, str):
         content = schema.get(CONTENT_KEYWORD)
-        day = read_date(value) if isinstance(content, Mapping) and "date" in content else None
-        return value if day is None else day.isoformat()
+        kind = next(iter(content), "") if isinstance(content, Mapping) else ""
+        found = _READERS[kind](value) if kind in _READERS else None
+        return value if found is None else found.isoformat()
     if isinstance(value, dict):
         members, others = schema.get("properties", {}), schema.get("additionalProperties")
         return {

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import constrained
 from constrained.extraction.examples import accepts_text
 from constrained.grammars.text.quantities import MONTHS, read_date
+from tests.grammars.json_schema.test_contents import draws
 from tests.support.examples import examples
 from tests.support.finite import byte_vocabulary
 
@@ -122,3 +123,54 @@ def test_iso_alone_is_the_default() -> None:
     assert accepts_text(automaton(dt.date, dates="iso"), '"0999-01-01"')
     with pytest.raises(constrained.InvalidConstraint, match="'iso' or 'written'"):
         constrained.python_type(dt.date, dates="any")  # type: ignore[arg-type]
+
+
+TIME, MOMENT = automaton(dt.time), automaton(dt.datetime)
+
+
+def clocks(time: dt.time) -> list[str]:
+    hour, half = time.hour % 12 or 12, "pm" if time.hour >= 12 else "am"
+    found = [f"{time:%H:%M}", f"{time.hour}.{time:%M}", f"{hour}:{time:%M} {half}", f"{hour}.{time:%M}{half.upper()}"]
+    return found if time.minute else [*found, f"{hour} {half}", f"{hour} {half[0]}.m."]
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(DAYS, st.times().map(lambda time: time.replace(second=0, microsecond=0)), st.data())
+def test_times_and_moments_that_people_write_are_allowed_and_read(
+    day: dt.date, time: dt.time, data: st.DataObject
+) -> None:
+    names = [name for name in NAMES if MONTHS[name] == day.month]
+    written = data.draw(st.sampled_from(spellings(day, names[:2])))
+    constraints = {kind: constrained.python_type(kind, dates="written") for kind in (dt.time, dt.datetime)}
+    for clock in clocks(time):
+        assert accepts_text(TIME, json.dumps(clock)), clock
+        assert constraints[dt.time].parse(json.dumps(clock)) == time, clock
+        for text in (f"{written} {clock}", f"{written} at {clock}", f"{written}, {clock}", f"{clock} on {written}"):
+            assert accepts_text(MOMENT, json.dumps(text, ensure_ascii=False)), text
+            found = constraints[dt.datetime].parse(json.dumps(text, ensure_ascii=False))
+            assert found == dt.datetime.combine(day, time), text
+
+
+@pytest.mark.parametrize("hint", [dt.date, dt.time, dt.datetime])
+def test_every_text_that_may_be_written_is_read(hint: Any) -> None:
+    constraint = constrained.python_type(hint, dates="written")
+    for text in draws(constraint, 300):
+        assert isinstance(constraint.parse(text), hint)
+        assert isinstance(constraint.parse(constraint.standard_text(text)), hint)
+
+
+@pytest.mark.parametrize("text", ["25:00", "13 pm", "0 am", "9", "2:60 pm", "14:30 pm", "9:15 o'clock"])
+def test_what_is_no_time_is_not_allowed(text: str) -> None:
+    assert not accepts_text(TIME, json.dumps(text))
+    assert not accepts_text(MOMENT, json.dumps(f"8 September 2001 {text}"))
+
+
+def test_texts_of_iso_8601_stay_as_they_are() -> None:
+    for hint, text in ((dt.time, '"09:30:00.5Z"'), (dt.datetime, '"2024-11-30 22:00+01:00"')):
+        assert constrained.python_type(hint, dates="written").standard_text(text) == text
+
+
+def test_where_an_offset_is_needed_times_are_of_iso_8601() -> None:
+    moment = automaton(pydantic.AwareDatetime)
+    assert accepts_text(moment, '"2024-11-30T22:00:00Z"')
+    assert not accepts_text(moment, '"30 November 2024 at 10 pm"')

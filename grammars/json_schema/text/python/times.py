@@ -34,9 +34,10 @@ def _zone(zone: str) -> ir.Regex:
     return offset if zone == "aware" else ir.optional(offset)
 
 
-def times_of_day(zone: str = "any") -> ir.Regex:
-    """Texts of `datetime.time`."""
-    return ir.concat(_clock(), _zone(zone))
+def times_of_day(zone: str = "any", written: bool = False) -> ir.Regex:
+    """Texts of `datetime.time`; `written`: where it needs no offset, also as people write them."""
+    iso = ir.concat(_clock(), _zone(zone))
+    return ir.union(iso, written_times()) if written and zone != "aware" else iso
 
 
 def dates(low: str | None = None, high: str | None = None, written: bool = False) -> ir.Regex:
@@ -84,6 +85,24 @@ def written_dates() -> ir.Regex:
     return ir.union(*map(fragment_regex, parts))
 
 
+@cache
+def written_times() -> ir.Regex:
+    """Times of day as people write them and `constrained.grammars.text.quantities.read_time` reads: ``2:30 pm``, ``9 a.m.``, ``9.15``."""
+    half = r" ?(?:[ap]m|[AP]M|[ap]\.m\.)"
+    return fragment_regex(rf"(?:0?[1-9]|1[0-2])(?:[:.]{_MINUTE})?{half}|(?:[01]?[0-9]|2[0-3])[:.h]{_MINUTE}")
+
+
+@cache
+def written_datetimes() -> ir.Regex:
+    """A day and a time of day, of which one may be written as people do."""
+    day = dates(written=True)
+    clock = ir.union(fragment_regex(f"{_HOUR}:{_MINUTE}(?::{_MINUTE})?"), written_times())
+    return ir.union(
+        ir.concat(day, fragment_regex(",? (?:at |um |\u00e0 )?"), clock),
+        ir.concat(clock, fragment_regex(" on |, "), day),
+    )
+
+
 def _lexically(bound: str, *, above: bool) -> ir.Regex:
     """Texts of digits and hyphens from a bound on, or up to it, in lexical order."""
     rest = fragment_regex("[0-9-]*")
@@ -96,7 +115,9 @@ def _lexically(bound: str, *, above: bool) -> ir.Regex:
     return ir.union(*options)
 
 
-def datetimes(zone: str = "any", low: str | None = None, high: str | None = None) -> ir.Regex:
+def datetimes(
+    zone: str = "any", low: str | None = None, high: str | None = None, written: bool = False
+) -> ir.Regex:
     """Texts of `datetime.datetime`.
 
     Args:
@@ -104,11 +125,19 @@ def datetimes(zone: str = "any", low: str | None = None, high: str | None = None
         low: least value, as `datetime.isoformat` writes it. A bound with an offset compares instants with texts that
             have one: within a day and a half of the bound these are written with an offset in use.
         high: greatest value, likewise.
+        written: without bounds and where it needs no offset, also what people write, of the years 1000 to 2999.
     """
     zones = ["naive", "aware"] if zone == "any" else [zone]
     bounds = [
         (dt.datetime.fromisoformat(bound), above) for bound, above in ((low, True), (high, False)) if bound
     ]
+    if not bounds and written and zone != "aware":
+        return ir.union(
+            ir.concat(
+                ir.intersection(date(), fragment_regex("[12][0-9-]*")), _separator(), _clock(), _zone(zone)
+            ),
+            written_datetimes(),
+        )
     if not bounds:
         return ir.concat(date(), _separator(), _clock(), _zone(zone))
     return ir.union(
