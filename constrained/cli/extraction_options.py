@@ -35,7 +35,8 @@ class FilesOptions:
     )
     details: str | None = option(
         None,
-        "Further columns: spans (where each value stands), fields (its probability), or spans,fields.",
+        "Further columns, such as spans,fields: spans (where each value stands), fields (its probability), partial (the "
+        "text that the token limit cut).",
         metavar="NAMES",
     )
     resume: bool = option(False, "Go on with --out: documents that have a result are left out.")

@@ -210,7 +210,7 @@ def test_a_fault_of_standard_input_keeps_what_came_before(run: Run) -> None:
         (("x", "--text-column", "t"), "--text-column needs --out"),
         (
             ("docs.jsonl", "--details", "places", "--out", "r.jsonl"),
-            "details of results are spans and fields",
+            "details of results are spans, fields, partial",
         ),
         (("--out", "r.jsonl"), "no files were given"),
         (("docs.jsonl", "--out", "r.csv"), "r.csv: results are not written to such a file"),
@@ -413,3 +413,21 @@ def test_times_are_short(seconds: float, text: str) -> None:
     from constrained.cli.extract_files import _duration
 
     assert _duration(seconds) == text
+
+
+@pytest.mark.parametrize("out", ["r.jsonl", "r.parquet"])
+def test_a_row_keeps_the_text_that_the_limit_cut(run: Run, out: str) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet") if out.endswith("parquet") else None
+    Path("docs.jsonl").write_text(
+        '{"id": 1, "text": "From Rome"}\n{"id": 2, "text": "From Llanfairpwllgwyngyll"}\n'
+    )
+    ended = run("docs.jsonl", "--details", "partial", "--max-tokens", "18", "--out", out)
+    assert "2 of 2 documents have a result, 1 Truncated, in" in ended.err
+    rows = (
+        parquet.read_table(out).to_pylist()
+        if parquet
+        else [json.loads(line) for line in Path(out).read_text().splitlines()]
+    )
+    partial = {row["id"]: row["partial"] for row in rows}
+    assert partial["1"] is None
+    assert partial["2"].startswith('{"city": "Llanf')

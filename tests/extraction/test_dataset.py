@@ -238,7 +238,7 @@ def test_details_are_columns_of_the_dataset(cluster: Any, pids: Path, tmp_path: 
         for row in rows:
             assert json.loads(row["spans"]) == {"/city": {"start": 5, "end": 10, "how": "exact"}}
             assert json.loads(row["fields"])["/city"]["choice"] == "C"
-    with pytest.raises(InvalidArgument, match="details of results are spans and fields"):
+    with pytest.raises(InvalidArgument, match="details of results are spans, fields, partial"):
         run(cluster, 5, pids, details="spans")
 
 

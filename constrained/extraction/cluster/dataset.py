@@ -72,7 +72,7 @@ def extract_dataset(
         engine_options: for vLLM, the arguments of `vllm.LLM`, such as ``max_model_len`` or ``tensor_parallel_size``.
         device: of the models, for ``builtin``; None: the actor's GPU, if it has one.
         details: further columns, JSON text: ``spans`` (where each value stands), ``fields`` (how likely it was; one more pass
-            of the model for each document).
+            of the model for each document), ``partial`` (the text that the token limit cut).
         options: keyword arguments of `Extractor` and of `extract_many`.
 
     Returns:

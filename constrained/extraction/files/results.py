@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import constrained
 from constrained.constraint import Constraint
-from constrained.errors import DocumentError, InvalidArgument, Problem
+from constrained.errors import DocumentError, InvalidArgument, Problem, Truncated
 from constrained.extraction.extraction import Extraction
 from constrained.extraction.files.durable_files import (
     LineFile,
@@ -29,8 +29,8 @@ from constrained.extraction.files.durable_files import (
 from constrained.extraction.values.fields import FieldProbability
 from constrained.extraction.values.grounding import SpanMatch
 
-DETAILS = ("spans", "fields")
-"""Further columns that results can have: attributes of `Extraction`."""
+DETAILS = ("spans", "fields", "partial")
+"""Further columns that results can have: attributes of `Extraction`, and the text that a document has which the limit cut."""
 
 SUFFIXES = (".jsonl", ".ndjson", ".parquet")
 """Names of files of results end with one of these."""
@@ -132,12 +132,16 @@ def result_row(extraction: Extraction[Any], *, is_json: bool, details: Sequence[
     """
     id, error = str(extraction.id), extraction.error
     if error is not None:
-        nothing = dict.fromkeys(details)
-        return ResultRow(id, None, str(error), type(error).__name__, extraction.attempts, nothing)
+        more = dict.fromkeys(details)
+        if isinstance(error, Truncated) and "partial" in details:
+            more["partial"] = error.text
+        return ResultRow(id, None, str(error), type(error).__name__, extraction.attempts, more)
     text = extraction.text
     value = text if is_json else json.dumps(text, ensure_ascii=False)
     more = {
-        name: {pointer: _detail(one) for pointer, one in getattr(extraction, name).items()}
+        name: None
+        if name == "partial"
+        else {pointer: _detail(one) for pointer, one in getattr(extraction, name).items()}
         for name in details
     }
     return ResultRow(id, value, attempts=extraction.attempts, more=more)
@@ -166,7 +170,7 @@ def check_details(names: Sequence[str]) -> tuple[str, ...]:
     """
     if isinstance(names, str) or not all(name in DETAILS for name in names):
         raise InvalidArgument(
-            f"details is {names!r}", action=f"the details of results are {' and '.join(DETAILS)}"
+            f"details is {names!r}", action=f"the details of results are {', '.join(DETAILS)}"
         )
     return tuple(dict.fromkeys(names))
 
