@@ -66,7 +66,7 @@ def lower_schema(schema: Any, options: SchemaOptions = _DEFAULTS) -> LoweredSche
     or format with the escapes that `json.dumps` uses (``\uXXXX`` for non-ASCII allowed), all other strings in any
     spelling; integers without fraction and exponent, numbers with an exponent only where no bound but zero
     limits them; whitespace between tokens by the policy, none around the value. Keys that are not declared may
-    come twice (readers keep the last), unless items are compared somewhere.
+    come twice (readers keep the last), unless ``distinct_names`` is set or items are compared somewhere.
 
     Args:
         schema: an object or a boolean, as `json.loads` gives it.
