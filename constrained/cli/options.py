@@ -168,7 +168,7 @@ class DecodingOptions:
     min_p: float | None = option(
         None, "Sample from tokens at least P times as likely as the best.", metavar="P"
     )
-    seed: int | None = option(None, "Same seed, same result.")
+    seed: int | None = option(None, "Same seed, same result; in bfloat16 rounding can change near ties.")
     sampler: str | None = option(
         None, "local (the default), awrs, rejection, asap, cars, mcmc or smc.", metavar="NAME"
     )

@@ -71,9 +71,10 @@ class GenerationSettings(TypedDict, total=False):
 class Generator(Generic[ValueT]):
     """Generates completions that satisfy a constraint, and parses each into its value.
 
-    A call is a function of its arguments: equal prompts, settings and seeds give equal tokens in `__call__`, `stream`
-    and `batch`. (Logits of a batch differ in their last bits from those of a single sequence. This can change a token
-    only if two tokens nearly tie; `load(..., isolate=True)` rules it out.)
+    A call is a function of its arguments and of the model's logits: equal prompts, settings and seeds give equal tokens in
+    `__call__`, `stream` and `batch`, with and without speculation, where the logits are equal. Those of a batch or a draft
+    tree are rounded otherwise than those of a single sequence, which changes a token where two nearly tie: hardly ever in
+    float32, once in some dozens of tokens in bfloat16. `load(..., isolate=True)` without speculation rules it out.
     Safe to share between threads; can be pickled if its model can.
 
     Attributes:
@@ -136,7 +137,7 @@ class Generator(Generic[ValueT]):
             sampler: a name in `constrained.sampling.SAMPLERS`, or a configured sampler. By default ``"local"``; for a
                 `predicate` ``"awrs"``, which draws equal tokens and checks few of them.
             speculation: ``"auto"`` or a configured `Speculation`: one forward pass can then give several tokens.
-                The tokens do not change. ``"auto"`` drafts where the measured time of forward passes shows a gain,
+                With equal logits the tokens do not change. ``"auto"`` drafts where the measured time of forward passes shows a gain,
                 and never for a model that is loaded with ``isolate=True``. By default there is no speculation,
                 because measured time would decide which passes read a draft tree, and a draft tree changes the
                 last bits of `Output.logprob`.

@@ -1,7 +1,7 @@
 """Speculation in the decoding loop: creates drafters for sequences, and sets the draft budget of a forward pass.
 
-Draft tokens never change a completion. The sampler draws the token of each position with the noise of that position,
-from the logits after the prefix; draft tokens only decide how many positions one forward pass covers.
+With equal logits draft tokens never change a completion. The sampler draws the token of each position with the noise of that
+position, from the logits after the prefix; draft tokens only decide how many positions one forward pass covers.
 """
 
 from __future__ import annotations

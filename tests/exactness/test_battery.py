@@ -137,14 +137,14 @@ def test_cars_and_rejection_draw_from_the_conditional_distribution(case):
 
 @pytest.mark.parametrize("case", FEW, ids=str)
 def test_bounds_hold_and_the_estimate_is_inside_of_them(case):
-    for sampler in (CARS(), ASAp()):
+    for sampler in (CARS(), ASAp(), Local(), AWRS(), SMC(threshold=0.9), CHAINS[0]):
         gen = generator(case, sampler)
         for n in (1, 10, 60):
             outputs = gen.sample("", n, seed=n, **settings_of(case))
             lower, upper = outputs.bounds
             assert lower <= case.exact.mass * (1 + 1e-9)
             assert case.exact.mass * (1 - 1e-9) <= upper
-            if isinstance(sampler, CARS):
+            if isinstance(sampler, CARS) and n > 1:
                 assert lower * (1 - 1e-9) <= math.exp(outputs.log_evidence) <= upper * (1 + 1e-9)
 
 
