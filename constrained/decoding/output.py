@@ -169,6 +169,14 @@ class Output(Generic[ValueT]):
         repairs = f", repairs={list(self.repairs)}" if self.repairs else ""
         return f"Output({said} in {self.stats.forwards} forward passes{repairs})"
 
+    @property
+    def canonical(self) -> bool | None:
+        """Whether the tokens are those that the tokenizer writes for the text; None where the vocabulary is not known any more."""
+        if self.automaton is None:
+            return None
+        vocabulary = self.automaton.vocabulary
+        return vocabulary.encode(vocabulary.decode(self.tokens)) == list(self.tokens)
+
     def raise_if_cut(self, on_limit: OnLimit = "raise") -> None:
         """Raises `Truncated` if the token limit changed or ended the completion, unless `on_limit` is ``"close"``."""
         if on_limit == "raise" and self.cut is not None:

@@ -11,12 +11,18 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
+from constrained.automaton.closed_texts import closed_language
 from constrained.decoding.known_logits import MAX_BYTES, KnownLogits
 from constrained.decoding.sequence import DecodingCost, DecodingParams, TokenSequence
 from constrained.decoding.speculation import DraftScheduler
 from constrained.decoding.step import DecodingStep
+from constrained.decoding.tree_scores import score_tree
 from constrained.models import Cache, LanguageModel
-from constrained.sampling import Distribution, Draw, Position, Randomness, TokenSampler
+from constrained.sampling import Distribution, Draw, LogitsWarper, Position, Randomness, TokenSampler
+from constrained.sampling.base import ClosedLaw
+from constrained.sampling.token_tree import TokenTree
 
 _NO_ROW = -1
 """`TokenSequence.cache_row` of a sequence that no row of the cache has read."""
@@ -100,6 +106,39 @@ class CachedParticleBatch:
             texts.append(text)
         self.cost.attempts += len(texts)
         return texts
+
+    @property
+    def warper(self) -> LogitsWarper:
+        """Temperature and truncations."""
+        return self.params.warp
+
+    def closed_law(self, *, certain_ends: bool) -> ClosedLaw | None:
+        """See `ParticleBatch.closed_law`."""
+        texts = closed_language(self.params.automaton)
+        if texts is None:
+            return None
+        warp = self.params.warp
+        ends = list(self.params.automaton.vocabulary.eos_ids)
+        counted = [None if certain_ends and text.only_end else np.array(ends, np.intp) for text in texts]
+        scores = score_tree(
+            self.model,
+            self.prompt,
+            TokenTree.of([text.tokens for text in texts]),
+            counted,
+            lambda row, before: warp.scale(warp.adjust(row, self.prompt, before) if warp.adjusts else row),
+        )
+        self.cost.passes += scores.passes
+        self.cost.forwards += scores.passes
+        draws = [
+            [
+                Draw(token, float(logprob), 0.0, checks=0)
+                for token, logprob in zip(
+                    (*text.tokens, ends[0]), (*scores.path(index), scores.ends[index]), strict=True
+                )
+            ]
+            for index, text in enumerate(texts)
+        ]
+        return ClosedLaw(draws, scores.totals, np.array([len(text.tokens) <= self.limit for text in texts]))
 
     def reuse_logits(self, max_bytes: int = MAX_BYTES) -> None:
         """Reads each prefix once from now on, also after another `start`, as far as its logits fit into memory.

@@ -11,6 +11,7 @@ x), and a use of W:
     rejection p                                 f        a sequence without f = 1 throughout is rejected: exact
     asap      p f theta / s                     s/theta  reported; the trie learns from it, and theta falls
     cars      p f theta / s                     s/theta  the attempt continues with this probability: exact
+    exact     the whole text, by its P          P(L)    the texts of a closed set are weighed, not proposed: exact
     mcmc      p f / Z from a cut on             any      accept or reject a whole sequence (Metropolis-Hastings)
     smc       any of the first three            any      particles are resampled
 
@@ -38,6 +39,7 @@ from constrained.sampling.base import (
     TokenSampler,
 )
 from constrained.sampling.cars import CARS
+from constrained.sampling.exact import Exact
 from constrained.sampling.local import Local
 from constrained.sampling.mcmc import MCMC
 from constrained.sampling.randomness import PhiloxRandomness, Randomness
@@ -48,6 +50,7 @@ from constrained.sampling.warpers import LogitsWarper
 
 SAMPLERS: dict[str, type[Sampler]] = {
     "local": Local,
+    "exact": Exact,
     "awrs": AWRS,
     "rejection": Rejection,
     "asap": ASAp,
@@ -86,6 +89,7 @@ __all__ = [
     "ChainMoves",
     "Distribution",
     "Draw",
+    "Exact",
     "Local",
     "LogitsWarper",
     "Particle",

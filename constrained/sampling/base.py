@@ -310,6 +310,21 @@ class Particle(Protocol):
         """An independent sequence with this prefix."""
 
 
+@dataclass(frozen=True)
+class ClosedLaw:
+    """The model's law over a closed set of texts.
+
+    Attributes:
+        draws: of each text: its tokens, and its end.
+        totals: log-probability of each text with its end, in nats, float64 [texts].
+        fits: whether each text is within the token limit, bool [texts].
+    """
+
+    draws: Sequence[Sequence[Draw]]
+    totals: NDArray[np.float64]
+    fits: NDArray[np.bool_]
+
+
 class ParticleBatch(Protocol):
     """Sequences of one prompt that are extended together; the model reads equal prefixes once."""
 
@@ -328,8 +343,15 @@ class ParticleBatch(Protocol):
                 rows are needed.
         """
 
+    def closed_law(self, *, certain_ends: bool) -> ClosedLaw | None:
+        """The model's law over the texts of a constraint that has few of them, in one pass; None for another constraint."""
+
     def reuse_logits(self) -> None:
         """Reads each prefix once from now on, as far as memory allows: for samplers that start sequences repeatedly."""
+
+    @property
+    def warper(self) -> LogitsWarper:
+        """Temperature and truncations."""
 
     @property
     def forwards(self) -> int:

@@ -64,7 +64,7 @@ MODELS: dict[str, Callable[[], LanguageModel]] = {
 @pytest.mark.parametrize("kind", MODELS)
 def test_texts_that_come_and_go_are_what_they_are_alone(kind: str) -> None:
     model = MODELS[kind]()
-    generators = [Generator(model, wanted, chat=False) for wanted, _, _ in WISHES]
+    generators = [Generator(model, wanted, chat=False, sampler="local") for wanted, _, _ in WISHES]
     alone = [
         generator(prompt, seed=7, max_tokens=limit, temperature=1.0).tokens
         for generator, (_, prompt, limit) in zip(generators, WISHES, strict=True)
@@ -89,13 +89,15 @@ def test_speculation_changes_the_speed_and_not_the_completions(kind: str) -> Non
     """Trees of different shapes side by side, texts that join between them, end within them, or are given up."""
     model = MODELS[kind]()
     alone = [
-        Generator(model, wanted, chat=False, speculation=None)(
+        Generator(model, wanted, chat=False, sampler="local", speculation=None)(
             prompt, seed=7, max_tokens=limit, temperature=1.0
         )
         for wanted, prompt, limit in WISHES
     ]
     draft = Speculation(nodes=12, adapts=False, memory=DraftMemory())
-    generators = [Generator(model, wanted, chat=False, speculation=draft) for wanted, _, _ in WISHES]
+    generators = [
+        Generator(model, wanted, chat=False, sampler="local", speculation=draft) for wanted, _, _ in WISHES
+    ]
     drafting = generators[0]._drafting
     passes = []
     for _ in range(2):  # the second time it has seen the texts

@@ -55,7 +55,9 @@ def words() -> Generator:
 def test_an_output_has_the_value_the_text_and_what_it_cost():
     vocabulary = byte_vocabulary('{"', '":', "true")
     model = ScriptedModel(vocabulary, '{"ok":true}')
-    out = Generator(model, json_automaton([{"ok": True}, {"ok": False}, {"no": None}], vocabulary))("prompt")
+    out = Generator(
+        model, json_automaton([{"ok": True}, {"ok": False}, {"no": None}], vocabulary), sampler="local"
+    )("prompt")
     assert out.value == {"ok": True}
     assert out.text == '{"ok":true}'
     assert vocabulary.decode(out.tokens).decode() == out.text
@@ -85,7 +87,7 @@ def test_with_weights_the_model_is_asked_for_the_probability_of_an_end_that_must
     vocabulary = byte_vocabulary()
     model = ScriptedModel(vocabulary, "yes")
     end = -math.log1p((vocabulary.size - 1) * math.exp(-30))  # the margin of a script
-    for sampler in (None, Local(weights=False, ends="model")):
+    for sampler in ("local", Local(weights=False, ends="model")):
         out = Generator(model, FiniteAutomaton(["yes", "no"], vocabulary), sampler=sampler)("sure?")
         assert (out.text, out.finish, out.stats.forwards) == ("yes", "complete", 4)
         assert out.logprob == pytest.approx(4 * end, abs=1e-12)
@@ -97,9 +99,9 @@ def test_with_weights_the_model_is_asked_for_the_probability_of_an_end_that_must
 def test_where_the_text_may_go_on_the_model_decides_whether_it_ends():
     vocabulary = byte_vocabulary()
     language = FiniteAutomaton(["a", "ab", "abc"], vocabulary)
-    short = Generator(ScriptedModel(vocabulary, "ab"), language)("p")
+    short = Generator(ScriptedModel(vocabulary, "ab"), language, sampler="local")("p")
     assert (short.text, short.finish, short.stats.forwards) == ("ab", "end", 3)
-    long = Generator(ScriptedModel(vocabulary, "abc"), language)("p")
+    long = Generator(ScriptedModel(vocabulary, "abc"), language, sampler="local")("p")
     assert (long.text, long.finish, long.stats.forwards) == ("abc", "complete", 4)
 
 
@@ -261,7 +263,7 @@ def test_the_models_context_is_a_limit_too():
     language = FiniteAutomaton(["a" * n for n in (2, 5, 9)], vocabulary)
     model = EagerTalker(vocabulary)
     model.context = 10
-    gen = Generator(model, language)
+    gen = Generator(model, language, sampler="local")
     assert gen("p").text == "a" * 9
     assert gen("12345").text == "a" * 5
     assert gen("12345678", max_tokens=100).text == "aa"
@@ -293,7 +295,7 @@ def test_a_stream_is_the_text_in_pieces_with_the_value_so_far():
     vocabulary = byte_vocabulary('{"', "name", '":"', '"}', "Zo")
     value = {"name": "Zoë 😀", "tags": ["x", "yy"], "n": 12}
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    gen = Generator(ScriptedModel(vocabulary, text), json_automaton([value], vocabulary))
+    gen = Generator(ScriptedModel(vocabulary, text), json_automaton([value], vocabulary), sampler="local")
     chunks = list(gen.stream("p"))
     assert "".join(chunk.delta for chunk in chunks) == chunks[-1].text == text
     assert [chunk.text for chunk in chunks] == [text[: len(chunk.text)] for chunk in chunks]
@@ -310,7 +312,7 @@ def test_a_stream_is_the_text_in_pieces_with_the_value_so_far():
 
 def test_a_stream_of_bare_text_has_the_text_as_its_value():
     vocabulary = byte_vocabulary()
-    gen = Generator(ScriptedModel(vocabulary, "yes"), FiniteAutomaton(["yes"], vocabulary))
+    gen = Generator(ScriptedModel(vocabulary, "yes"), FiniteAutomaton(["yes"], vocabulary), sampler="local")
     assert [chunk.value for chunk in gen.stream("p")] == ["y", "ye", "yes", "yes"]  # and the end
     gen = Generator(gen.model, gen.automaton, sampler=Local(weights=False))
     assert [chunk.value for chunk in gen.stream("p")] == ["y", "ye", "yes"]
@@ -318,7 +320,7 @@ def test_a_stream_of_bare_text_has_the_text_as_its_value():
 
 def test_a_text_without_tokens_streams_one_chunk():
     vocabulary = byte_vocabulary()
-    gen = Generator(ScriptedModel(vocabulary, ""), FiniteAutomaton(["", "a"], vocabulary))
+    gen = Generator(ScriptedModel(vocabulary, ""), FiniteAutomaton(["", "a"], vocabulary), sampler="local")
     (chunk,) = gen.stream("p")
     assert (chunk.delta, chunk.tokens, chunk.output.text) == ("", (), "")
 
@@ -329,7 +331,7 @@ def test_a_stream_checks_its_arguments_at_once_and_can_be_left():
     with pytest.raises(PromptError):
         words().stream("")
     model = EagerTalker(byte_vocabulary())
-    stream = Generator(model, FiniteAutomaton(["a" * 50], model.vocabulary)).stream("p")
+    stream = Generator(model, FiniteAutomaton(["a" * 50], model.vocabulary), sampler="local").stream("p")
     next(stream)
     stream.close()
     assert model.calls == 1
@@ -444,7 +446,9 @@ def test_logits_that_are_no_distribution_are_reported():
             return np.full(self.vocabulary.size, np.nan)
 
     with pytest.raises(ModelError, match="not a distribution"):
-        Generator(Broken(byte_vocabulary()), FiniteAutomaton(["ab", "b"], byte_vocabulary()))("p")
+        Generator(
+            Broken(byte_vocabulary()), FiniteAutomaton(["ab", "b"], byte_vocabulary()), sampler="local"
+        )("p")
 
 
 def test_ctrl_c_in_the_middle_passes_through_and_leaves_everything_usable():
@@ -456,7 +460,7 @@ def test_ctrl_c_in_the_middle_passes_through_and_leaves_everything_usable():
             return super().logits(prompt, tokens)
 
     model = Interrupted(byte_vocabulary())
-    gen = Generator(model, FiniteAutomaton(["abcdef"], model.vocabulary))
+    gen = Generator(model, FiniteAutomaton(["abcdef"], model.vocabulary), sampler="local")
     with pytest.raises(KeyboardInterrupt):
         gen.batch(["p", "q"])
     assert gen("p").text == "abcdef"

@@ -99,8 +99,10 @@ def replayed(generator: Generator, output: Any, prompt: str, settings: dict[str,
 def test_a_completion_is_drawn_from_the_adjusted_distribution(settings, temperature):
     wanted = {**settings, "temperature": temperature}
     plain = Generator(llama(), WORDS, chat=False, sampler=constrained.Local(ends="certain"))
-    drafted = Generator(llama(), WORDS, chat=False, speculation=Speculation(nodes=8, adapts=False))
-    settled = Generator(llama(), WORDS, chat=False)
+    drafted = Generator(
+        llama(), WORDS, chat=False, sampler="local", speculation=Speculation(nodes=8, adapts=False)
+    )
+    settled = Generator(llama(), WORDS, chat=False, sampler="local")
     prompt = "the abba cab"
     output = plain(prompt, seed=5, max_tokens=32, **wanted)
     quick = drafted(prompt, seed=5, max_tokens=32, **wanted)

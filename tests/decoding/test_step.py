@@ -94,7 +94,7 @@ def a_request_to_the_server(model: CountingModel) -> None:
 
 
 def a_set(model: CountingModel) -> None:
-    generator = Generator(model, WORDS, chat=False)
+    generator = Generator(model, WORDS, chat=False, sampler="local")
     (request,) = generator._tasks(["Say:"], None, 1, generator.sampler, temperature=1.0)
     batch = request.particle_batch(model)
     (sequence,) = batch.start([batch.randomness(0)])
@@ -166,7 +166,7 @@ def test_the_budget_times_a_pass_on_the_cpu_without_its_interruptions(monkeypatc
         if here:
             model.device = SimpleNamespace(type="cpu")
         seconds.clear()
-        out = Generator(model, WORDS, speculation="auto")("a")
+        out = Generator(model, WORDS, sampler="local", speculation="auto")("a")
         assert out.text == '"red"'
         assert len(seconds) > 2
         assert (max(seconds) < 0.02) is here

@@ -240,5 +240,5 @@ def test_small_settings_say_what_is_wrong_with_them():
         assert gen("", seed=1, top_k=everything).distribution == "conditional"
     with pytest.raises(InvalidArgument, match="top_k, top_p and min_p cannot be used"):
         gen("", seed=1, top_k=len(LETTERS))
-    local = constrained.Generator(model, constrained.choice(["a", "b"]))
+    local = constrained.Generator(model, constrained.choice(["a", "b"]), sampler="local")
     assert local("", seed=1, temperature=1.0, top_p=1.0).distribution == "local"
