@@ -3,6 +3,7 @@
     model = constrained.load()                              the bundled tiny model, or a name, or a loaded model
     person = constrained.extract(model, text, Person)       text and type in, instance out
     city = constrained.generate(model, prompt, City)        prompt and type in, instance out
+    found = constrained.decide(model, text, Literal["yes", "no"])    found.value, and the probability of each option
 
     gen = constrained.Generator(model, constrained.json_schema(schema))
     out = gen(prompt, max_tokens=256, seed=0)               out.value, out.text, out.logprob, out.stats, ...
@@ -62,6 +63,10 @@ _HOMES = {
     "DocumentError": "errors",
     "DoesNotFit": "errors",
     "Extraction": "extraction",
+    "Decided": "extraction",
+    "Decider": "extraction",
+    "Decision": "decisions",
+    "Exact": "sampling",
     "Extractor": "extraction",
     "Span": "constraint",
     "Speculation": "decoding",
@@ -102,6 +107,7 @@ _HOMES = {
     "decode": "integrations.transformers",
     "ebnf": "constraint",
     "aextract": "extraction",
+    "decide": "extraction",
     "extract": "extraction",
     "extract_dataset": "extraction.cluster.dataset",
     "extract_many": "extraction",
@@ -153,6 +159,7 @@ if TYPE_CHECKING:
     from constrained.constraint import substring_of as substring_of
     from constrained.constraint import tag as tag
     from constrained.constraint import tags as tags
+    from constrained.decisions import Decision as Decision
     from constrained.decoding import Chunk as Chunk
     from constrained.decoding import Cut as Cut
     from constrained.decoding import Generator as Generator
@@ -179,11 +186,14 @@ if TYPE_CHECKING:
     from constrained.errors import UnsupportedConstraint as UnsupportedConstraint
     from constrained.errors import VocabularyError as VocabularyError
     from constrained.errors import WorkerError as WorkerError
+    from constrained.extraction import Decided as Decided
+    from constrained.extraction import Decider as Decider
     from constrained.extraction import Document as Document
     from constrained.extraction import Extraction as Extraction
     from constrained.extraction import Extractor as Extractor
     from constrained.extraction import Partial as Partial
     from constrained.extraction import aextract as aextract
+    from constrained.extraction import decide as decide
     from constrained.extraction import extract as extract
     from constrained.extraction import extract_many as extract_many
     from constrained.extraction import read_documents as read_documents
@@ -199,6 +209,7 @@ if TYPE_CHECKING:
     from constrained.sampling import MCMC as MCMC
     from constrained.sampling import SMC as SMC
     from constrained.sampling import ASAp as ASAp
+    from constrained.sampling import Exact as Exact
     from constrained.sampling import Local as Local
     from constrained.sampling import Rejection as Rejection
     from constrained.sampling import Tries as Tries

@@ -170,6 +170,15 @@ class DrafterFactory:
             automaton.automaton_table, retokenizer(automaton.vocabulary)
         )
 
+    def narrowed(self, automaton: DraftAutomaton) -> DrafterFactory:
+        """A factory for an automaton of a part of the language, which shares what was learned."""
+        twin = copy(self)
+        twin._automaton = automaton
+        twin._automaton_view = _core.AutomatonView(
+            automaton.automaton_table, retokenizer(automaton.vocabulary)
+        )
+        return twin
+
     def new_drafter(self, prompt: Sequence[int]) -> DrafterProtocol:
         """A drafter for the sequence after a prompt."""
         return self._new_drafter(prompt)

@@ -22,7 +22,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"automaton"},
         {"models", "sampling", "sandbox"},
         {"decoding"},
-        {"chat"},
+        {"chat", "decisions"},
         {"extraction"},
         {"api"},
         {"testing"},
@@ -35,7 +35,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"masks"},
         {"fidelity", "hostile", "jsonschemabench", "speed"},
         {"device", "replay", "values"},
-        {"prior", "quality"},
+        {"decisions", "prior", "quality"},
         {"commands"},
     ),
     "constrained.grammars": (

@@ -136,9 +136,28 @@ class _JsonConstraint(Constraint):
 
         return validation_errors(self.schema, self._lowered.draft, self.options.registry, value)
 
-    def optional_members(self, names: Sequence[str] | None = None) -> Constraint:
-        schema = optional_members(self.local_schema, names)
+    @property
+    def separators(self) -> tuple[str, str]:
+        """The text between two members, and behind a name, as a model mostly writes them."""
+        between, behind_name = self.options.separators or (
+            (",", ":") if self.options.whitespace == "none" else ONE_LINE
+        )
+        return between, behind_name
+
+    @cached_property
+    def enforced_schema(self) -> Any:
+        """As `local_schema`, with what is enforced beyond what a type declares, such as texts of dates."""
+        from constrained.grammars.json_schema.view import local_view
+
+        schema = json.loads(self._text)
+        return local_view(schema, registry=self.options.registry, draft=self.options.draft)
+
+    def with_schema(self, schema: Any) -> Constraint:
+        """JSON of a schema made from `enforced_schema`, written in the same way; its value is the JSON value."""
         return _JsonConstraint(write_schema(schema), self.options, self.embedded)
+
+    def optional_members(self, names: Sequence[str] | None = None) -> Constraint:
+        return self.with_schema(optional_members(self.enforced_schema, names))
 
     def _check(self, text: str, value: Any) -> None:
         """Validates the keywords that the grammar does not enforce.

@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable, Sequence
 
 from constrained.decoding.planned_draws import plan_draws
+from constrained.decoding.prompt_questions import PromptQuestions
 from constrained.decoding.sequence import TokenSequence
 from constrained.decoding.speculation import DraftScheduler
 from constrained.decoding.tree_logits import TreeLogits
+from constrained.decoding.tree_scores import LONGEST_PROMPT, ScoreReader, TreeScores
 from constrained.models import Cache, LanguageModel
+from constrained.sampling.token_tree import ROOT
 from constrained.spec.budget import DraftBudget
 from constrained.spec.drafts import DraftTreeProtocol
-
-_LONGEST_PROMPT = 1024
-"""Unread tokens of a sequence that are still read together with a draft tree, whose attention mask grows as the square."""
 
 _PROBE_NODES = 64
 """Nodes of a probe."""
@@ -48,7 +48,7 @@ def forward_pass(
     sizes = [0] * count
     draft_seconds = 0.0
     longest = max(map(len, unread))
-    draft_size = budget.draft_size() if budget is not None and longest <= _LONGEST_PROMPT else 0
+    draft_size = budget.draft_size() if budget is not None and longest <= LONGEST_PROMPT else 0
     for sequence in sequences:
         if sequence.drafter is not None and not draft_size:
             sequence.drafter.pause()
@@ -107,6 +107,37 @@ def forward_pass(
     for one in rows:
         one.logits = logits
     return rows
+
+
+def ask_forward(
+    model: LanguageModel, cache: Cache, sequence: TokenSequence, questions: PromptQuestions
+) -> tuple[TreeLogits, TreeScores]:
+    """One forward pass over a prompt and the options of its questions.
+
+    Args:
+        model: reads trees.
+        cache: one row; to be settled afterwards.
+        sequence: with its unread tokens, and no completion yet.
+        questions: what is asked.
+    """
+    began = time.perf_counter()
+    unread, tree = sequence.unread, questions.tree
+    if len(unread) > LONGEST_PROMPT:
+        model.forward([unread[:-1]], cache)
+        unread = unread[-1:]
+        sequence.stats.forwards += 1
+    last = len(unread) - 1
+    tokens = [*unread, *tree.tokens]
+    parents = [*range(-1, last), *(last + 1 + parent for parent in tree.parents)]
+    logits = model.forward_logits([tokens], ([parents], [last]), cache)
+    reader = ScoreReader(tree, questions.ends)
+    for node in range(ROOT, len(tree.tokens)):
+        if reader.wants(node):
+            reader.read(node, logits.row(node + 1))
+    sequence.stats.forward_seconds += time.perf_counter() - began
+    row = TreeLogits(None, 0, 0, len(unread), asks=True)
+    row.logits = logits
+    return row, reader.scores(1)
 
 
 def _probe(sequence: TokenSequence, budget: DraftBudget | None, nodes: int) -> DraftTreeProtocol | None:

@@ -13,11 +13,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, overload
 
 from constrained.automaton.cache import compile_cached
+from constrained.automaton.closed_texts import closed_language
 from constrained.decoding import limits
 from constrained.decoding.backtrack import backtrack_decode
 from constrained.decoding.cut import locate_cut
 from constrained.decoding.output import Chunk, Output, ValueT
 from constrained.decoding.partial_json import partial_json
+from constrained.decoding.prompt_questions import PromptQuestions
 from constrained.decoding.reasoning import reasoning_budget
 from constrained.decoding.repetition import (
     OnRepeat,
@@ -45,6 +47,10 @@ if TYPE_CHECKING:
 
     from constrained.automaton import Automaton
     from constrained.constraint import Constraint
+
+
+_SHORT_TEXT = 32
+"""Tokens of a text that is an option among others; longer ones are written, and streamed, token by token."""
 
 
 class GenerationSettings(TypedDict, total=False):
@@ -135,7 +141,8 @@ class Generator(Generic[ValueT]):
             model: a `LanguageModel`, or anything that `constrained.load` accepts.
             constraint: a `Constraint`, a Python type, a JSON Schema, or a compiled automaton.
             sampler: a name in `constrained.sampling.SAMPLERS`, or a configured sampler. By default ``"local"``; for a
-                `predicate` ``"awrs"``, which draws equal tokens and checks few of them.
+                `predicate` ``"awrs"``, which draws equal tokens and checks few of them; for a closed set of 2 to 512 short texts, such
+                as a `choice`, ``"exact"``, which weighs each of them in one pass, where the model reads trees.
             speculation: ``"auto"`` or a configured `Speculation`: one forward pass can then give several tokens.
                 With equal logits the tokens do not change. ``"auto"`` drafts where the measured time of forward passes shows a gain,
                 and never for a model that is loaded with ``isolate=True``. By default there is no speculation,
@@ -167,7 +174,7 @@ class Generator(Generic[ValueT]):
         # Two types can share an automaton and parse its completions into different values: keep the constraint.
         self.constraint, self.automaton = compile_cached(constraint, self.model.vocabulary)
         if sampler is None:
-            self.sampler = resolve_sampler("awrs" if self.automaton.expensive_membership else "local")
+            self.sampler = resolve_sampler(_default_sampler(self.model, self.automaton))
         self.thinking: int | None = thinking
         self._reasoning = None if thinking is None else reasoning_budget(self.constraint, thinking)
         if thinking is not None and not isinstance(self.sampler, Local):
@@ -374,10 +381,19 @@ class Generator(Generic[ValueT]):
         *,
         sequence: int = 0,
         seed: int | None = None,
+        questions: PromptQuestions | None = None,
         **settings: Unpack[GenerationSettings],
     ) -> DecodingRequest:
-        """The request of a call, checked and encoded, for a `RequestBatch`; arguments and errors as in `__call__`."""
-        return self._tasks([prompt], [sequence], seed, self.sampler, **settings)[0]
+        """The request of a call, checked and encoded, for a `RequestBatch`; arguments and errors as in `__call__`.
+
+        `questions` are asked when the prompt is read.
+        """
+        (request,) = self._tasks([prompt], [sequence], seed, self.sampler, **settings)
+        return (
+            request
+            if questions is None
+            else replace(request, params=replace(request.params, questions=questions))
+        )
 
     def _decode(self, request: DecodingRequest, began: float) -> Output[ValueT]:
         """Decodes one request; `began` (of `time.perf_counter`) is when the call began."""
@@ -511,6 +527,18 @@ class Generator(Generic[ValueT]):
 
     def __repr__(self) -> str:
         return f"Generator({self.model!r}, {self.constraint!r}, sampler={self.sampler!r})"
+
+
+def _default_sampler(model: LanguageModel, automaton: Automaton) -> str:
+    """The name of the sampler for a constraint: a few short texts are weighed in one pass where the model reads trees."""
+    if automaton.expensive_membership:
+        return "awrs"
+    texts = (
+        closed_language(automaton) if isinstance(model, LanguageModel) and model.no_trees is None else None
+    )
+    if texts is None or len(texts) < 2:
+        return "local"
+    return "exact" if max(len(text.tokens) for text in texts) <= _SHORT_TEXT else "local"
 
 
 def _copies(prompts: Sequence[Sequence[int]]) -> list[int]:

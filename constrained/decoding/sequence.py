@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.output import Finish, Stats
+from constrained.decoding.prompt_questions import PromptQuestions
 from constrained.decoding.reasoning import ReasoningBudget
 from constrained.decoding.repetition import Guard
 from constrained.decoding.tree_logits import TreeLogits
+from constrained.decoding.tree_scores import TreeScores
 from constrained.sampling import (
     CandidateList,
     Candidates,
@@ -41,6 +43,7 @@ class DecodingParams:
             drawn, and counts, everywhere. See `constrained.sampling.ends`.
         reasoning: limits the reasoning before a reply; None: there is none, or it has no limit.
         guard: makes what ends a completion that repeats itself, for a prompt; None: nothing does.
+        questions: are asked when the prompt is read, and narrow the automaton; None: nothing is asked.
     """
 
     automaton: Automaton
@@ -48,6 +51,7 @@ class DecodingParams:
     certain_ends: bool
     reasoning: ReasoningBudget | None = None
     guard: Callable[[Sequence[int]], Guard] | None = None
+    questions: PromptQuestions | None = None
 
 
 @dataclass(slots=True)
@@ -193,6 +197,17 @@ class TokenSequence:
             if self.guard is not None:
                 self.guard.commit(self.tokens)
             self._look()
+
+    def answer(self, scores: TreeScores) -> None:
+        """Narrows the automaton by the answers to the questions of the prompt."""
+        questions = self.params.questions
+        assert questions is not None
+        temperature = self.params.warp.temperature or 0.0
+        automaton = questions.narrowed(scores, temperature, self.randomness, self.limit)
+        self.params = replace(self.params, automaton=automaton, questions=None)
+        self.drafter = questions.drafter(self.prompt, automaton)
+        self.state = automaton.start
+        self._look()
 
     @property
     def unlimited_path(self) -> list[int]:

@@ -140,9 +140,19 @@ class DraftScheduler:
         """A drafter for a completion of a prompt."""
         return self.drafts.new_drafter(prompt)
 
-    def lazy_drafter(self, prompt: Sequence[int]) -> LazyDrafter:
-        """A drafter that is built when its first draft token is needed."""
-        return LazyDrafter(lambda: self.drafter(prompt), lambda: self.drafts.acceptance_table(prompt))
+    def lazy_drafter(self, prompt: Sequence[int], narrowed: Automaton | None = None) -> LazyDrafter:
+        """A drafter that is built when its first draft token is needed.
+
+        Args:
+            prompt: token ids.
+            narrowed: the automaton of a part of the language, which it follows.
+        """
+
+        def made() -> DrafterProtocol:
+            drafts = self.drafts if narrowed is None else self.drafts.narrowed(narrowed.relaxed_automaton)
+            return drafts.new_drafter(prompt)
+
+        return LazyDrafter(made, lambda: self.drafts.acceptance_table(prompt))
 
     def budget(self, model: LanguageModel, texts: int) -> DraftBudget:
         """The draft budget for batches of about `texts` sequences; all generators of a model share it."""

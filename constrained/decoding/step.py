@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from constrained.decoding.forward import forward_pass
+from constrained.decoding.forward import ask_forward, forward_pass
 from constrained.decoding.sequence import TokenSequence
 from constrained.decoding.speculation import DraftScheduler
 from constrained.decoding.tree_logits import TreeLogits
@@ -55,11 +55,24 @@ class DecodingStep:
         assert self.cache is not None
         firsts = [sequences[0] for sequences in rows]
         speculation = self._speculation if speculate else None
-        self._rows = forward_pass(self._model, self.cache, firsts, speculation, top_counts)
+        if len(rows) == 1 and firsts[0].params.questions is not None:
+            self._rows = [self._ask(rows[0])]
+        else:
+            self._rows = forward_pass(self._model, self.cache, firsts, speculation, top_counts)
         for row, (sequences, logits) in enumerate(zip(rows, self._rows, strict=True)):
             for sequence in sequences:
                 sequence.cache_row, sequence.node, sequence.tree_logits = row, 0, logits
                 sequence.stats.forwards += 1
+
+    def _ask(self, sequences: Sequence[TokenSequence]) -> TreeLogits:
+        """Reads a prompt with the options of its questions, which narrow the constraint of its sequences."""
+        questions = sequences[0].params.questions
+        assert self.cache is not None
+        assert questions is not None
+        row, scores = ask_forward(self._model, self.cache, sequences[0], questions)
+        for sequence in sequences:
+            sequence.answer(scores)
+        return row
 
     def distribution(self, sequence: TokenSequence) -> Distribution:
         """The model's distribution of a sequence's next token; the drafter learns the likely tokens."""
@@ -91,7 +104,7 @@ class DecodingStep:
         for sequence in sequences if self._rows else ():  # none: rows leave between two passes
             if sequence.drafter is not None and sequence.drafter.active:
                 self._rows[sequence.cache_row].teach(sequence.drafter)
-        if any(logits.tree is not None for logits in self._rows):
+        if any(logits.tree is not None or logits.asks for logits in self._rows):
             self.cache.keep_paths(rows, [self._rows[one.cache_row].path(one.node) for one in sequences])
         elif rows != list(range(len(self.cache.lengths))):
             self.cache.keep(rows)

@@ -26,6 +26,7 @@ class TreeLogits:
         nodes: number of draft tokens of the tree that the pass verifies.
         chain: number of tokens that the pass reads before the tree begins.
         probe: openings of slots, which the pass reads behind the draft tokens; None where nothing is asked.
+        asks: whether the pass reads options of questions behind the row, which are not kept.
         logits: of all rows of the pass; set when it is done.
     """
 
@@ -34,6 +35,7 @@ class TreeLogits:
     nodes: int
     chain: int
     probe: DraftTreeProtocol | None = None
+    asks: bool = False
     logits: Logits = field(init=False)
 
     def distribution(self, node: int, warp: LogitsWarper) -> Distribution:

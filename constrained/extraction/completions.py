@@ -15,6 +15,7 @@ from constrained.models import Prompt
 
 if TYPE_CHECKING:
     from constrained.decoding import Generator as Decoder
+    from constrained.extraction.closed_members import MemberQuestions
     from constrained.extraction.plan import ExtractionPlan
 
 RETRY_TEMPERATURE = 0.7
@@ -36,11 +37,13 @@ def completions(
     plan: ExtractionPlan[Any],
     prompts: Sequence[tuple[Decoder[Any], Prompt]],
     settings: Mapping[str, Any],
+    questions: MemberQuestions | None = None,
 ) -> Generator[list[BatchedRequest], None, list[Completion]]:
     """Completes prompts side by side, each by its generator.
 
     What code of the type refuses is generated again, `plan.retries` times. A retry shows the model the refused completion and the reason, and draws with other random numbers (the number of the
-    attempt is the request's `sequence`); greedy decoding draws at `RETRY_TEMPERATURE`. A first pass comes before each attempt.
+    attempt is the request's `sequence`); greedy decoding draws at `RETRY_TEMPERATURE`. A first pass comes before each attempt. `questions` are asked
+    in the first attempt: what was decided may be the reason of a refusal.
 
     Returns:
         For each prompt, its `Completion`.
@@ -56,7 +59,10 @@ def completions(
                 if isinstance(first, ConstrainedError):
                     raise first
                 members[i] = BatchedRequest(
-                    generator, generator._request(first.prompt, sequence=attempt, **wanted)
+                    generator,
+                    generator._request(
+                        first.prompt, sequence=attempt, questions=None if attempt else questions, **wanted
+                    ),
                 )
             except ConstrainedError as error:
                 if not attempt or not isinstance(error, PromptTooLong):  # then the refusal remains the reason

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Generic
 
+from constrained.decisions import Decision
 from constrained.decoding.output import Output, ValueT
 from constrained.errors import ConstrainedError, InvalidArgument
 from constrained.extraction.completion_scores import ScoredRequest, completion_tax, output_fields
@@ -83,6 +84,7 @@ class Extraction(Generic[ValueT]):
             pointer in that part's value.
         merged: JSON text and value of a document that was read in parts.
         failed: the parts without a value, in whose place the others were merged.
+        decisions: the closed members that were decided, with the probability of each option, by JSON Pointer.
         first_pass: what the model wrote before the value: the draft (``draft_first=True``), or the reasoning (``thinking=``); None
             without these, and for a document that was read in parts.
     """
@@ -99,6 +101,7 @@ class Extraction(Generic[ValueT]):
     merged: tuple[str, ValueT] | None = None
     failed: tuple[FailedPart, ...] = ()
     first_pass: str | None = None
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
     _requests: tuple[ScoredRequest, ...] = field(default=(), repr=False)
 
     @property

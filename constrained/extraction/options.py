@@ -41,6 +41,7 @@ class ExtractorOptions(TypedDict, total=False):
     on_repeat: OnRepeat
     thinking: int | None
     draft_first: bool
+    decisions: bool
 
 
 class CallOptions(GenerationSettings, total=False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, get_args
@@ -16,6 +17,7 @@ from constrained.extraction.extraction import Extraction
 from constrained.extraction.values.exact_json import resolve
 
 if TYPE_CHECKING:
+    from constrained.extraction.closed_members import MemberQuestions
     from constrained.extraction.first_pass import FirstText
 
 
@@ -53,9 +55,11 @@ def stream_partials(
     document: str,
     settings: Mapping[str, Any],
     on_limit: OnLimit,
+    questions: MemberQuestions | None,
 ) -> Iterator[Partial[ValueT]]:
     """The value so far, for each step of a stream."""
-    chunks = generator.stream(first.prompt, **settings)
+    request = generator._request(first.prompt, questions=questions, **settings)
+    chunks = generator._chunks(request, time.perf_counter())
 
     def partials() -> Iterator[Partial[ValueT]]:
         with truncation_first(on_limit):
@@ -73,6 +77,7 @@ def stream_partials(
                         document,
                         chunk.output,
                         first_pass=first.text,
+                        decisions={} if questions is None else questions.decisions,
                         _requests=((generator, first.prompt),),
                     ),
                 )

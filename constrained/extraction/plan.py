@@ -16,13 +16,14 @@ from constrained.decoding.output import ValueT
 from constrained.decoding.repetition import OnRepeat
 from constrained.errors import InvalidArgument, UnsupportedConstraint
 from constrained.extraction.binding import bound_generator
+from constrained.extraction.closed_members import ClosedMembers, MemberQuestions
 from constrained.extraction.examples import check_examples
 from constrained.extraction.first_pass import FirstPass
 from constrained.extraction.options import check_call_names
 from constrained.extraction.prompt import CHAT_TEMPLATE, PromptParts, PromptTemplate, extraction_prompt
 from constrained.extraction.template_prompt import find_form, template_prompt
 from constrained.models import Prompt
-from constrained.sampling import AWRS, Local
+from constrained.sampling import AWRS, Exact, Local
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -40,6 +41,7 @@ class ExtractionPlan(Generic[ValueT]):
         generator: generates the completions.
         parts: what makes the prompt of a document.
         first_pass: writes what comes before a value; None: nothing does.
+        closed_members: what is decided in the pass over the prompt; None: the model writes it.
         retries, on_limit, long, chunk_tokens, overlap_tokens, passes, require_grounding: as passed to `__init__`.
     """
 
@@ -79,6 +81,7 @@ class ExtractionPlan(Generic[ValueT]):
         on_repeat: OnRepeat = "close",
         thinking: int | None = None,
         draft_first: bool = False,
+        decisions: bool = True,
         **settings: Unpack[CallOptions],
     ) -> None:
         """Loads the model, compiles the constraint, and checks the examples.
@@ -121,6 +124,9 @@ class ExtractionPlan(Generic[ValueT]):
             thinking: the model reasons first, in at most so many tokens, for models whose chat template has reasoning.
             draft_first: the model answers first without the constraint, and reads this answer when it writes the value: twice
                 the passes.
+            decisions: closed members (enumerated values, booleans, few numbers), and choices, are decided in the pass over the
+                prompt, with the model's prior taken off, see `constrained.extraction.closed_members`; False: the model writes
+                them. For the default sampler, and models that read trees.
             settings: of all calls that do not say otherwise, such as ``max_tokens=200``; see `GenerationSettings`.
 
         Raises:
@@ -184,6 +190,8 @@ class ExtractionPlan(Generic[ValueT]):
         has_first = thinking is not None or draft_first
         self.first_pass: FirstPass | None = FirstPass(self.generator, thinking) if has_first else None
         self._form = find_form(self.generator.model, constraint) if prompt == CHAT_TEMPLATE else None
+        decides = decisions and sampler is None and not has_first
+        self.closed_members = ClosedMembers(self.generator) if decides else None
         checked = check_examples(examples, constraint, self.generator.automaton)
         self.parts = replace(self.parts, examples=checked)
 
@@ -209,6 +217,21 @@ class ExtractionPlan(Generic[ValueT]):
             ConstrainedError: no value of the document satisfies the constraint.
         """
         return bound_generator(generator, text, require_grounding=self.require_grounding, name=name)
+
+    def questions(self, generator: Generator[Any]) -> MemberQuestions | None:
+        """The questions about a document whose value the generator writes; None: there are none.
+
+        Those of a whole constraint are the generator's: its sampler weighs the texts.
+        """
+        members = self.closed_members
+        if members is None or not members.questions:
+            return None
+        weighings = members.weighings(self.prompt)
+        if not members.is_whole:
+            return MemberQuestions(generator, weighings)
+        if generator.sampler == Exact():
+            generator.sampler = Exact(prior=tuple(weighings[0].prior.tolist()))
+        return None
 
     @property
     def part_generator(self) -> Generator[Any]:

@@ -23,10 +23,13 @@ def document_steps(
         if len(chunks) > 1 or (chunks and plan.passes > 1):
             return (yield from part_steps(plan, document, chunks, settings))
         generator = plan.bound(plan.generator, document.text, document.id)
+        questions = plan.questions(generator)
     except ConstrainedError as error:
         text = document.text if isinstance(document.text, str) else ""
         return Extraction[Any](document.id, text, error=error, attempts=0)
-    ((outcome, attempts, last, first),) = yield from completions(plan, [(generator, messages)], settings)
+    ((outcome, attempts, last, first),) = yield from completions(
+        plan, [(generator, messages)], settings, questions
+    )
     if isinstance(outcome, PromptTooLong) and plan.long != "split":
         outcome.reword(action='pass long="split" to read it in parts, or use a model with a longer context')
     if isinstance(outcome, ConstrainedError):
@@ -37,5 +40,6 @@ def document_steps(
         outcome,
         attempts=attempts,
         first_pass=first,
+        decisions={} if questions is None else questions.decisions,
         _requests=((generator, last),),
     )

@@ -143,7 +143,7 @@ def test_a_generator_without_a_budget_reasons_on() -> None:
 def test_the_projection_tax_is_the_log_weight(script: str, taxed: bool) -> None:
     """Of a model that wants to write something else, and of one that is asked for what it writes."""
     model = ScriptedModel(byte_vocabulary(), script, margin=8.0)
-    result: Any = Extractor(model, choice(["yes", "no"]))(TEXT)
+    result: Any = Extractor(model, choice(["yes", "no"]), sampler=Local(weights=False))(TEXT)
     ((generator, prompt),) = result._requests
     output: Any = Generator(model, generator.constraint, sampler=Local(ends="certain"))(prompt)
     assert output.tokens == result.output.tokens

@@ -222,7 +222,9 @@ def test_what_a_run_holds_does_not_grow_with_the_documents() -> None:
         own = sum(type(one).__module__.split(".")[0] == "constrained" for one in fresh)
         return sum(one.untyped_storage().nbytes() for one in tensors.values()), own
 
-    extractor = Extractor(model, constraint, speculation=None)  # more draft tokens in a pass have more logits
+    extractor = Extractor(
+        model, constraint, sampler="local", speculation=None
+    )  # more draft tokens in a pass have more logits
     seen = []
     for i, result in enumerate(extractor.many(TEXTS * 4, batch_size=4, max_tokens=30)):
         assert result.error is None
@@ -323,7 +325,7 @@ def test_a_document_whose_pass_fails_alone_is_an_error() -> None:
 
     model = Poisoned(byte_vocabulary(), last_word)
     texts = ["to a", "to b", "poison", "to c", "to d"]
-    results = list(extract_many(model, texts, Word, ordered=True, speculation=None))
+    results = list(extract_many(model, texts, Word, ordered=True, speculation=None, decisions=False))
     assert [result.error is None for result in results] == [True, True, False, True, True]
     assert isinstance(results[2].error, constrained.ModelError)
     assert isinstance(results[2].error.__cause__, RuntimeError)
@@ -331,7 +333,9 @@ def test_a_document_whose_pass_fails_alone_is_an_error() -> None:
 
 def test_free_rows_are_filled_before_the_next_pass() -> None:
     model = CountingModel(byte_vocabulary(), last_word)
-    assert len(list(extract_many(model, TEXTS, Word, batch_size=4, speculation=None))) == len(TEXTS)
+    assert len(
+        list(extract_many(model, TEXTS, Word, batch_size=4, speculation=None, decisions=False))
+    ) == len(TEXTS)
     later = [rows for rows in model.rows if rows > 1]
     assert model.rows[:4] == [1] * 4
     assert later[0] == 4

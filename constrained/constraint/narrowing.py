@@ -1,0 +1,43 @@
+"""Schemas in which some members have a value that is known already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from constrained.grammars.json_pointer import unescape
+from constrained.grammars.json_schema.view import target_of
+
+
+def with_known_members(schema: Any, known: Mapping[str, Any], absent: Sequence[str]) -> Any:
+    """A copy of a schema in which members of objects have one value, or are left out.
+
+    Args:
+        schema: a JSON Schema whose references are pointers, see `constrained.grammars.json_schema.view`.
+        known: values by the JSON Pointer of the member; the members are required then.
+        absent: pointers of optional members.
+    """
+    changed = schema
+    for pointer, member in [
+        *((pointer, {"const": value}) for pointer, value in known.items()),
+        *((pointer, False) for pointer in absent),
+    ]:
+        changed = _with_member(changed, schema, [unescape(token) for token in pointer.split("/")[1:]], member)
+    return changed
+
+
+def _with_member(schema: Any, root: Any, path: Sequence[str], member: Any) -> Any:
+    if isinstance(schema.get("$ref"), str) and "properties" not in schema:
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        schema = {**target_of(root, schema["$ref"]), **beside}
+    name, *inside = path
+    members = dict(schema["properties"])
+    members[name] = _with_member(members[name], root, inside, member) if inside else member
+    required = list(schema.get("required", ()))
+    if member is not False and name not in required:
+        required.append(name)
+    return (
+        {**schema, "properties": members, "required": required}
+        if required
+        else {**schema, "properties": members}
+    )

@@ -1,0 +1,62 @@
+"""What a model says to closed questions: one pass over the prompt and the tree of all options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.decisions.questions import Question
+from constrained.decoding.tree_scores import TreeScores, score_tree
+from constrained.models import LanguageModel
+from constrained.sampling.token_tree import TokenTree
+from constrained.spec.scores import log_sum_exp
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The model's law over the options of a question.
+
+    Attributes:
+        logprobs: of each option given that it is one of them, in nats, float64 [options].
+        mass: probability that the model writes one of them where the question is asked.
+    """
+
+    logprobs: NDArray[np.float64]
+    mass: float
+
+
+def option_tree(questions: Sequence[Question]) -> TokenTree:
+    """The tree of all options, question after question."""
+    return TokenTree.of([option.tokens for question in questions for option in question.options])
+
+
+def option_ends(questions: Sequence[Question]) -> list[NDArray[np.intp] | None]:
+    """What has to follow each of them."""
+    return [option.ends for question in questions for option in question.options]
+
+
+def ask(model: LanguageModel, prompt: Sequence[int], questions: Sequence[Question]) -> list[Evidence]:
+    """Asks the questions behind a prompt, side by side in one pass.
+
+    Args:
+        model: reads prompt and options.
+        prompt: token ids.
+        questions: at least one.
+    """
+    return read_evidence(score_tree(model, prompt, option_tree(questions), option_ends(questions)), questions)
+
+
+def read_evidence(scores: TreeScores, questions: Sequence[Question]) -> list[Evidence]:
+    """The evidence for each question, of the scores of `option_tree`."""
+    found, begin = [], 0
+    for question in questions:
+        end = begin + len(question.options)
+        totals = scores.totals[begin:end]
+        lead = float(scores.path(begin)[: question.lead].sum())
+        whole = log_sum_exp(totals)
+        found.append(Evidence(totals - whole, float(np.exp(min(0.0, whole - lead)))))
+        begin = end
+    return found

@@ -1,0 +1,212 @@
+"""Closed questions: the members of an object that have few values, and constraints that have few texts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.automaton.cache import compile_cached
+from constrained.automaton.closed_texts import closed_language
+from constrained.errors import ConstrainedError
+from constrained.grammars.json_pointer import escape
+from constrained.grammars.json_schema.view import target_of
+
+if TYPE_CHECKING:
+    from constrained.automaton import Automaton
+    from constrained.constraint import Constraint
+    from constrained.vocabulary import Vocabulary
+
+MOST_OPTIONS = 255
+"""Options of a member that is asked about."""
+ABSENT = "(absent)"
+"""The text of the option to leave a member out."""
+_DEEPEST = 4
+"""Objects around a member."""
+
+
+@dataclass(frozen=True)
+class ClosedAnswer:
+    """A value that may be the answer.
+
+    Attributes:
+        text: as it is written, in JSON for a member; `ABSENT`: the member is left out.
+        tokens: that write it, behind the prompt.
+        ends: the tokens of which one has to follow; None: anything may.
+    """
+
+    text: str
+    tokens: tuple[int, ...]
+    ends: NDArray[np.intp] | None
+
+
+@dataclass(frozen=True)
+class Question:
+    """A closed question.
+
+    Attributes:
+        pointer: JSON Pointer of the member; "": the whole value.
+        options: at least two.
+        lead: number of first tokens that all options share, and that are no part of them.
+        is_json: whether the texts of the options are JSON.
+    """
+
+    pointer: str
+    options: tuple[ClosedAnswer, ...]
+    lead: int = 0
+    is_json: bool = True
+
+    def value(self, index: int) -> Any:
+        """The value of an option; None for `ABSENT`."""
+        text = self.options[index].text
+        if text == ABSENT:
+            return None
+        return json.loads(text) if self.is_json else text
+
+
+def whole_question(automaton: Automaton, *, is_json: bool) -> Question | None:
+    """The question for the whole text of a constraint; None if it has too many texts, or a single one."""
+    texts = closed_language(automaton)
+    if texts is None or len(texts) < 2:
+        return None
+    ends = np.array(sorted(automaton.vocabulary.eos_ids), dtype=np.intp)
+    options = tuple(
+        ClosedAnswer(text.text.decode("utf-8", "replace"), text.tokens, None if text.only_end else ends)
+        for text in texts
+    )
+    return Question("", options, is_json=is_json)
+
+
+def closed_questions(
+    constraint: Constraint, vocabulary: Vocabulary, most: int = MOST_OPTIONS
+) -> tuple[Question, ...]:
+    """The members of a constraint's JSON object that have few values, also those of objects inside, in their order.
+
+    Members of items of arrays, and those of alternatives, are no questions: whether they are there depends on others.
+
+    Args:
+        constraint: of JSON with a schema; others have no questions.
+        vocabulary: of the model.
+        most: options of a question.
+    """
+    schema = getattr(constraint, "enforced_schema", None)
+    if not constraint.is_json or not isinstance(schema, Mapping):
+        return ()
+    return tuple(_questions(constraint, schema, schema, vocabulary, most, ()))
+
+
+def _questions(
+    constraint: Any, schema: Any, root: Any, vocabulary: Vocabulary, most: int, path: Sequence[str]
+) -> Iterator[Question]:
+    schema = _followed(schema, root)
+    if not isinstance(schema, Mapping) or len(path) > _DEEPEST:
+        return
+    members, required = schema.get("properties"), schema.get("required", ())
+    if not isinstance(members, Mapping):
+        return
+    for name, member in members.items():
+        inside = (*path, name)
+        if _is_object(member, root):
+            if name in required:
+                yield from _questions(constraint, member, root, vocabulary, most, inside)
+            continue
+        texts = _member_texts(constraint, member, root, vocabulary, most)
+        if texts:
+            question = _member_question(constraint, texts, vocabulary, inside, name not in required)
+            if question is not None:
+                yield question
+
+
+def _is_object(schema: Any, root: Any) -> bool:
+    schema = _followed(schema, root)
+    return isinstance(schema, Mapping) and isinstance(schema.get("properties"), Mapping)
+
+
+def _followed(schema: Any, root: Any) -> Any:
+    """The schema that a reference leads to, if there is nothing beside it."""
+    for _ in range(_DEEPEST):
+        if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
+            return schema
+        if set(schema) & {"properties", "enum", "const", "type", "anyOf", "allOf", "oneOf"}:
+            return schema
+        schema = target_of(root, schema["$ref"])
+    return None
+
+
+def _member_texts(
+    constraint: Any, member: Any, root: Any, vocabulary: Vocabulary, most: int
+) -> list[str] | None:
+    """The JSON texts of a member's values; None if there are too many."""
+    if not isinstance(member, Mapping):
+        return None
+    shared = {key: root[key] for key in ("$schema", "$defs", "definitions") if key in root}
+    try:
+        _, automaton = compile_cached(constraint.with_schema({**shared, **member}), vocabulary)
+    except ConstrainedError:  # the whole constraint says what is wrong with it
+        return None
+    texts = closed_language(automaton)
+    if texts is None or not 2 <= len(texts) <= most:
+        return None
+    return [text.text.decode("utf-8", "replace") for text in texts]
+
+
+def _member_question(
+    constraint: Any, texts: Sequence[str], vocabulary: Vocabulary, path: Sequence[str], optional: bool
+) -> Question | None:
+    between, behind_name = constraint.separators
+    lead = "".join(f"{{{json.dumps(name, ensure_ascii=False)}{behind_name}" for name in path)
+    spelled: dict[str, ClosedAnswer] = {}
+    for text in texts:
+        spelled[text] = _option(vocabulary, lead, text, between)
+    if optional:
+        # Where null is a value it says the same, and else it is how a model would write that there is none.
+        absent = spelled.pop("null", None) or _option(vocabulary, lead, "null", between)
+        spelled[ABSENT] = ClosedAnswer(ABSENT, absent.tokens, absent.ends)
+    options = tuple(spelled.values())
+    if len(options) < 2:
+        return None
+    pointer = "".join(f"/{escape(name)}" for name in path)
+    return Question(pointer, options, _lead_tokens(vocabulary, options, len(lead.encode())))
+
+
+def _lead_tokens(vocabulary: Vocabulary, options: Sequence[ClosedAnswer], size: int) -> int:
+    """How many first tokens all options share within the first `size` bytes."""
+    count, read = 0, 0
+    for column in zip(*(option.tokens for option in options)):  # noqa: B905 - of any lengths
+        read += len(vocabulary.tokens[column[0]])
+        if len(set(column)) > 1 or read > size:
+            break
+        count += 1
+    return count
+
+
+def _option(vocabulary: Vocabulary, lead: str, text: str, between: str) -> ClosedAnswer:
+    """An option as the tokenizer writes it where another member follows.
+
+    A string ends before its quote, which mostly is a token with what follows it.
+    """
+    last = text[-1:].encode() if text.startswith('"') else b""
+    size = len((lead + text).encode()) - len(last)
+    tokens, read = [], 0
+    for token in vocabulary.encode(lead + text + between):
+        if read >= size:
+            break
+        tokens.append(token)
+        read += len(vocabulary.tokens[token])
+    if read > size:  # the last token is also a part of what follows
+        return ClosedAnswer(text, tuple(tokens), None)
+    return ClosedAnswer(text, tuple(tokens), _beginning_with(vocabulary, last or between[:1].encode() + b"}"))
+
+
+@lru_cache(maxsize=64)
+def _beginning_with(vocabulary: Vocabulary, first: bytes) -> NDArray[np.intp]:
+    """The tokens that begin with one of some bytes."""
+    table = vocabulary.tokens
+    blob = np.frombuffer(table.blob, dtype=np.uint8)
+    filled = np.flatnonzero(np.diff(table.offsets) > 0)
+    return filled[np.isin(blob[table.offsets[filled]], list(first))]

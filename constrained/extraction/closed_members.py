@@ -1,0 +1,145 @@
+"""The closed members of a type are decided when the document is read; the model writes the others.
+
+Each is a question (`constrained.decisions`) whose options stand in the pass over the prompt. What the model says to texts that say
+nothing is taken off its answers, so that the document decides and not what the model likes. A member that may be left out is left
+out where the document speaks for none of its values. The decided members are constants of the constraint then.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from constrained.automaton.cache import compile_cached
+from constrained.constraint.narrowing import with_known_members
+from constrained.decisions import ABSENT, Decision, Question, closed_questions, whole_question
+from constrained.decisions.decision import decided
+from constrained.decisions.evidence import option_ends, option_tree, read_evidence
+from constrained.decisions.prior import NEUTRAL_TEXTS, Weighing, neutral_prior
+from constrained.errors import ConstrainedError
+from constrained.models import LanguageModel
+from constrained.sampling import Exact
+
+if TYPE_CHECKING:
+    from constrained.automaton import Automaton
+    from constrained.decoding import Generator
+    from constrained.decoding.tree_scores import TreeScores
+    from constrained.models import Prompt
+    from constrained.sampling import Randomness
+    from constrained.spec.drafts import LazyDrafter
+
+MOST_OPTIONS = 64
+"""Options of a member that is decided; others are written."""
+MOST_NODES = 256
+"""Tokens of all options in the pass over a prompt."""
+MOST_NUMBERS = 11
+"""Numbers among the options: of more numbers a document mostly states the right one, which the model copies."""
+
+
+class ClosedMembers:
+    """The closed members of the values of a generator. Safe to share between threads.
+
+    Attributes:
+        questions: what is asked of each document; of a constraint that is a closed set of texts, which of them it is.
+        is_whole: whether that is so.
+    """
+
+    def __init__(self, generator: Generator[Any]) -> None:
+        """Finds them.
+
+        Args:
+            generator: writes the values.
+        """
+        self._model = generator.model
+        self.is_whole = isinstance(generator.sampler, Exact)
+        whole = None
+        if self.is_whole:
+            whole = whole_question(generator.automaton, is_json=generator.constraint.is_json)
+        if whole is not None:
+            self.questions: tuple[Question, ...] = (whole,)
+        elif isinstance(self._model, LanguageModel) and self._model.no_trees is None:
+            self.questions = _affordable(
+                closed_questions(generator.constraint, self._model.vocabulary, MOST_OPTIONS)
+            )
+        else:
+            self.questions = ()
+        self._weighings: list[Weighing] | None = None
+        self._lock = threading.Lock()
+
+    def weighings(self, prompt: Callable[[str], Prompt]) -> list[Weighing]:
+        """How answers are weighed; reads the prompts for `NEUTRAL_TEXTS` when it is first called."""
+        with self._lock:
+            if self._weighings is None:
+                prompts = [self._model.encode(prompt(text)) for text in NEUTRAL_TEXTS]
+                self._weighings = neutral_prior(self._model, prompts, self.questions)
+            return self._weighings
+
+
+class MemberQuestions:
+    """The questions about one document: see `constrained.decoding.prompt_questions`.
+
+    Attributes:
+        tree, ends: the options.
+        decisions: the answers by JSON Pointer, once the prompt was read.
+    """
+
+    def __init__(self, generator: Generator[Any], weighings: Sequence[Weighing]) -> None:
+        """Nothing is asked yet.
+
+        Args:
+            generator: writes the value of the document.
+            weighings: how answers are weighed.
+        """
+        self._generator = generator
+        self._weighings = weighings
+        self._questions = [weighing.question for weighing in weighings]
+        self.tree, self.ends = option_tree(self._questions), option_ends(self._questions)
+        self.decisions: dict[str, Decision] = {}
+
+    def narrowed(
+        self, scores: TreeScores, temperature: float, randomness: Randomness, limit: int
+    ) -> Automaton:
+        """Decides, and makes the decided members constants."""
+        self.decisions = {
+            weighing.question.pointer: decided(
+                weighing.question,
+                evidence,
+                weighing.scores(evidence),
+                temperature,
+                randomness,
+            )
+            for weighing, evidence in zip(
+                self._weighings, read_evidence(scores, self._questions), strict=True
+            )
+        }
+        constraint: Any = self._generator.constraint
+        known = {pointer: one.value for pointer, one in self.decisions.items() if one.text != ABSENT}
+        absent = [pointer for pointer, one in self.decisions.items() if one.text == ABSENT]
+        schema = with_known_members(constraint.enforced_schema, known, absent)
+        try:
+            _, automaton = compile_cached(constraint.with_schema(schema), self._generator.model.vocabulary)
+        except ConstrainedError:  # members depend on each other: the model writes them
+            automaton = None
+        if automaton is None or not 0 <= automaton.shortest_completion(automaton.start) <= limit:
+            self.decisions = {}
+            return self._generator.automaton
+        return automaton
+
+    def drafter(self, prompt: Sequence[int], automaton: Automaton) -> LazyDrafter | None:
+        """Drafts the value with its decided members."""
+        drafting = self._generator._drafting
+        return None if drafting is None else drafting.lazy_drafter(prompt, automaton)
+
+
+def _affordable(questions: Sequence[Question]) -> tuple[Question, ...]:
+    """The first questions whose options are few enough together, without lists and ranges of numbers."""
+    kept: list[Question] = []
+    for question in questions:
+        values = [question.value(index) for index in range(len(question.options))]
+        if any(isinstance(value, list | dict) for value in values):
+            continue
+        numbers = sum(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+        if numbers <= MOST_NUMBERS and len(option_tree([*kept, question]).tokens) <= MOST_NODES:
+            kept.append(question)
+    return tuple(kept)
