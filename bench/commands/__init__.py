@@ -14,6 +14,7 @@ __all__ = ["bench"]
 
 for _name in (
     "values",
+    "decisions",
     "schemas",
     "quality",
     "masks",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -63,9 +63,24 @@ def public(data: Path) -> Iterator[ValueItem]:
     Raises:
         InvalidArgument: it cannot be read, or holds something else.
     """
+    return read_public(data, _item)
+
+
+def read_public(data: Path, item: Callable[[dict[str, Any]], ValueItem | None]) -> Iterator[ValueItem]:
+    """The rows of a file of JSON lines, plain or gzipped, as items.
+
+    Args:
+        data: the file.
+        item: of a row; None: the row is left out.
+
+    Raises:
+        InvalidArgument: it cannot be read, or holds something else.
+    """
     try:
         for row in _lines(data):
-            yield _item(row)
+            made = item(row)
+            if made is not None:
+                yield made
     except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
         raise InvalidArgument(
             f"{str(data)!r} cannot be read: {type(error).__name__}: {error}",

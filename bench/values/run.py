@@ -122,7 +122,7 @@ def run(
     unavailable: dict[str, str] = {}
     if left:
         with ExitStack() as stack:
-            model = _loaded(settings, stack)
+            model = loaded(settings.model, settings.threads, stack)
             engines: dict[str, ValueEngine] = {}
             for name in settings.engines:
                 try:
@@ -139,16 +139,20 @@ def run(
     return ValueResults(rows, unavailable, facts, {(item.task, item.id): item for item in known})
 
 
-def _loaded(settings: ValueSettings, stack: ExitStack) -> HuggingFaceModel:
-    """The model, with the threads of the settings as long as the stack is not closed."""
+def loaded(name: str, threads: int, stack: ExitStack) -> HuggingFaceModel:
+    """A model of transformers, with so many threads of torch as long as the stack is not closed.
+
+    Raises:
+        InvalidArgument: the name is that of another model.
+    """
     import torch
 
     stack.callback(torch.set_num_threads, torch.get_num_threads())
-    torch.set_num_threads(settings.threads)
-    model = load(settings.model)
+    torch.set_num_threads(threads)
+    model = load(name)
     if not isinstance(model, HuggingFaceModel):
         raise InvalidArgument(
-            f"{settings.model!r} is no model of transformers", action="name one that transformers loads"
+            f"{name!r} is no model of transformers", action="name one that transformers loads"
         )
     _ = model.capabilities, model.no_engine  # trials are no passes of an answer
     return model

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from constrained.cli import inputs
+from constrained.cli.decision import DECIDE_EPILOG, decide
 from constrained.cli.evaluation import EVAL_EPILOG, evaluate
 from constrained.cli.exit_status import EXIT_CODES, emit, report_errors
 from constrained.cli.extraction import EXTRACT_EPILOG, extract
@@ -48,6 +49,7 @@ Examples:
   constrained extract --file letter.txt --type models.py:Letter --indent 2
   cat letter.txt | constrained extract --type mypackage.models:Letter > letter.json
   constrained extract docs.jsonl 'letters/*.txt' --type models.py:Letter --out letters.jsonl --resume
+  constrained decide "The parcel came late." --choice positive,negative
   constrained eval labelled.jsonl --type models.py:Letter
   constrained generate "A colour:" --choice red,green,blue
   constrained generate "A UK postcode:" --regex "[A-Z]{{1,2}}[0-9]{{1,2}} [0-9][A-Z]{{2}}"
@@ -91,6 +93,7 @@ def _options(
 
 
 app.command(cls=PanelCommand, epilog=EXTRACT_EPILOG)(extract)
+app.command(cls=PanelCommand, epilog=DECIDE_EPILOG)(decide)
 app.command("eval", cls=PanelCommand, epilog=EVAL_EPILOG)(evaluate)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -70,9 +70,7 @@ def extract(
     if files.out is not None:
         _extract_files(texts or [], constraint, file, files, extraction, decoding, output)
         return
-    _check_one_text(texts or [])
-    files.check_no_files()
-    source = inputs.read_text(texts[0] if texts else None, file, what="text")
+    source = files.read_one_text(texts or [], file)
     from constrained.cli.generation import Verbosity, format_text, run_extraction, run_generation
 
     verbosity = Verbosity.of(stats=output.stats, quiet=output.quiet, stream=output.stream)
@@ -92,44 +90,18 @@ def extract(
     emit(format_text(constraint.standard_text(result.text), constraint, output.indent))
 
 
-def _check_one_text(texts: list[str]) -> None:
-    """Refuses arguments that are names of files: a value would be extracted from the name."""
-    if len(texts) > 1:
-        raise BadInput(
-            f"{len(texts)} texts were given",
-            action="for files of documents, say where results go: --out results.jsonl",
-        )
-    if texts and _is_file(texts[0]):
-        raise BadInput(
-            f"{texts[0]!r} is the name of a file, and TEXT is the text itself",
-            action=f"--file {texts[0]} reads its text; --out results.jsonl reads its documents",
-        )
-
-
-def _is_file(text: str) -> bool:
-    try:
-        return os.path.isfile(text)
-    except ValueError:  # a zero character
-        return False
-
-
 def _extract_files(
     names: list[str],
     constraint: Constraint,
-    file: object,
+    file: Path | None,
     files: FilesOptions,
     extraction: ExtractionOptions,
     decoding: DecodingOptions,
     output: OutputOptions,
 ) -> None:
-    if file is not None:
-        raise BadInput("--file is for one text", action="with --out, name files of documents without --file")
+    files.check_names(names, file)
     if output.indent is not None or output.stream:
         raise BadInput("--indent and --stream are for one text", action="leave them out with --out")
-    if not names:
-        raise BadInput(
-            "no files were given", action="name files of documents; - is standard input, as JSON Lines"
-        )
     from constrained.cli.extract_files import FilesRun
     from constrained.cli.generation import Verbosity
 

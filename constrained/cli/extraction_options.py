@@ -1,8 +1,10 @@
-"""The options of `extract`: what the model is told, and runs over files of documents."""
+"""The options of `extract` and `decide`: what the model is told, and runs over files of documents."""
 
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -15,8 +17,8 @@ _CLUSTER = "Cluster and engine"
 
 
 @dataclass(frozen=True)
-class FilesOptions:
-    """Options of a run over files of documents; they need `--out`."""
+class ResultOptions:
+    """Where documents are read from, and results go; they need `--out`."""
 
     panel: ClassVar = "Files of documents (with --out)"
     out: str | None = option(
@@ -33,14 +35,74 @@ class FilesOptions:
     errors: Path | None = option(
         None, "JSON Lines for documents that fail [default: rows of --out].", metavar="FILE"
     )
+    resume: bool = option(False, "Go on with --out: documents that have a result are left out.")
+    retry_errors: bool = option(False, "With --resume: documents that failed are read again.")
+
+    def read_one_text(self, texts: Sequence[str], file: Path | None) -> str:
+        """The text of a command without `--out`.
+
+        Raises:
+            BadInput: an option is given that is about files of documents; there are several texts, or the name of a file,
+                which would be read as the text; as `constrained.cli.inputs.read_text`.
+        """
+        from constrained.cli.inputs import read_text
+
+        for one in fields(self):
+            if getattr(self, one.name) != one.default:
+                name = one.name.replace("_", "-")
+                raise BadInput(
+                    f"--{name} needs --out", action="name files of documents, and --out results.jsonl"
+                )
+        if len(texts) > 1:
+            raise BadInput(
+                f"{len(texts)} texts were given",
+                action="for files of documents, say where results go: --out results.jsonl",
+            )
+        if texts and _is_file(texts[0]):
+            raise BadInput(
+                f"{texts[0]!r} is the name of a file, and TEXT is the text itself",
+                action=f"--file {texts[0]} reads its text; --out results.jsonl reads its documents",
+            )
+        return read_text(texts[0] if texts else None, file, what="text")
+
+    @staticmethod
+    def check_names(names: Sequence[str], file: Path | None) -> None:
+        """Checks the arguments of a command with `--out`.
+
+        Raises:
+            BadInput: these are no names of files of documents.
+        """
+        if file is not None:
+            raise BadInput(
+                "--file is for one text", action="with --out, name files of documents without --file"
+            )
+        if not names:
+            raise BadInput(
+                "no files were given", action="name files of documents; - is standard input, as JSON Lines"
+            )
+
+    def check(self) -> None:
+        """For a run.
+
+        Raises:
+            BadInput: options contradict each other.
+        """
+        if self.out == "-" and (self.resume or self.errors):
+            raise BadInput("--resume and --errors need a file for --out", action="write --out results.jsonl")
+        if self.retry_errors and not self.resume:
+            raise BadInput("--retry-errors needs --resume")
+
+
+@dataclass(frozen=True)
+class FilesOptions(ResultOptions):
+    """Options of an extraction from files of documents; they need `--out`."""
+
     details: str | None = option(
         None,
         "Further columns, such as spans,fields: spans (where each value stands), fields (its probability), partial (the "
         "text that the token limit cut).",
         metavar="NAMES",
     )
-    resume: bool = option(False, "Go on with --out: documents that have a result are left out.")
-    retry_errors: bool = option(False, "With --resume: documents that failed are read again.")
     batch_size: int = option(32, "Documents in one forward pass.", least=1)
     backend: Literal["local", "ray"] = option(
         "local", "This process, or actors of a Ray cluster.", panel=_CLUSTER
@@ -91,19 +153,6 @@ class FilesOptions:
 
         return check_details([] if self.details is None else self.details.replace(" ", "").split(","))
 
-    def check_no_files(self) -> None:
-        """For the extraction of one text.
-
-        Raises:
-            BadInput: an option is given that is about files of documents.
-        """
-        for one in fields(self):
-            if getattr(self, one.name) != one.default:
-                name = one.name.replace("_", "-")
-                raise BadInput(
-                    f"--{name} needs --out", action="name files of documents, and --out results.jsonl"
-                )
-
     def check(self) -> None:
         """For a run.
 
@@ -115,10 +164,7 @@ class FilesOptions:
             for name in ("actors", "cpus_per_actor", "gpus_per_actor", "address"):
                 if getattr(self, name) is not None:
                     raise BadInput(f"--{name.replace('_', '-')} is an option of --backend ray")
-        if self.out == "-" and (self.resume or self.errors):
-            raise BadInput("--resume and --errors need a file for --out", action="write --out results.jsonl")
-        if self.retry_errors and not self.resume:
-            raise BadInput("--retry-errors needs --resume")
+        super().check()
 
 
 @dataclass(frozen=True)
@@ -144,6 +190,9 @@ class ExtractionOptions:
     draft_first: bool = option(
         False, "The model answers first without the constraint, and reads its answer then."
     )
+    no_decisions: bool = option(
+        False, "The model writes closed members and choices, which are else decided with its prior taken off."
+    )
     require_grounding: bool = option(False, "Only values that stand in the document.")
     split: bool = option(False, "Read documents that do not fit into the model's context in parts.")
     chunk_tokens: int | None = option(None, "With --split: tokens of a part, at most.", least=1)
@@ -165,11 +214,19 @@ class ExtractionOptions:
             "retries": self.retries,
             "thinking": self.thinking,
             "draft_first": self.draft_first or None,
+            "decisions": False if self.no_decisions else None,
             "require_grounding": self.require_grounding or None,
             "long": "split" if self.split else None,
             "chunk_tokens": self.chunk_tokens,
         }
         return {name: value for name, value in values.items() if value is not None}
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return os.path.isfile(text)
+    except ValueError:  # a zero character
+        return False
 
 
 def read_examples(path: Path) -> list[tuple[str, Any]]:

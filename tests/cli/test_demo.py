@@ -15,7 +15,6 @@ from constrained.constraint import as_constraint
 from constrained.decoding.output import Output, Stats
 from constrained.extraction import Extraction
 from constrained.extraction.examples import answer_texts, to_json
-from tests.tools.cli_driver import replace_models
 
 EVERY = [*TEXTS, *BUNDLED_TEXTS]
 PERSON = next(asked for asked in TEXTS if asked.title == "a person")
@@ -89,8 +88,6 @@ def test_without_the_real_model_the_bundled_one_reads_and_the_demo_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(demo, "find_spec", lambda name: None)
-    said = {asked.text[:12]: json.dumps(to_json(asked.answer), ensure_ascii=False) for asked in BUNDLED_TEXTS}
-    replace_models(said, put=monkeypatch.setattr)
     output = []
     for arguments in (["demo"], ["demo", "--quiet"]):
         with pytest.raises(SystemExit) as ended:

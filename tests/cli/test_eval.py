@@ -74,7 +74,10 @@ def test_a_document_without_a_value_counts_as_missing_and_says_why(run: Run) -> 
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.startswith("2 documents, gold values by id; 2 without a value: 2 Truncated\n")
     assert table(ended.out)["/city"] == ["2", "0 (0.0 %, 0.0–65.8)", "0", "2", "0"]
-    assert "Rome: 0 of 1 right\n  Truncated: the token limit of 14 cut the completion: the string /city goes on\n" in ended.out
+    assert (
+        "Rome: 0 of 1 right\n  Truncated: the token limit of 14 cut the completion: the string /city goes on\n"
+        in ended.out
+    )
 
 
 @pytest.mark.parametrize("out", ["r.jsonl", "r.parquet"])

@@ -1,0 +1,90 @@
+"""`constrained bench decisions`: closed questions by `decide`, by masks, by letters, and option by option."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from constrained.bench.commands.common import (
+    DATA_VARIABLE,
+    Out,
+    ProgressBar,
+    Quiet,
+    Resume,
+    Seed,
+    bench,
+    data_file,
+    report_results,
+    split_names,
+)
+from constrained.bench.commands.values import VALUES_FILE
+
+
+@bench.command(
+    epilog="""\b
+Examples:
+  constrained bench decisions --model smollm2 --limit 25 --out runs/decisions
+  constrained bench decisions --model smollm2 --limit 50 --out runs/decisions --resume
+  constrained bench decisions --model smollm2 --tasks snips-intents --ways decide,letters --limit 0
+"""
+)
+def decisions(
+    model: Annotated[
+        str, typer.Option("--model", "-m", metavar="NAME", help="A name or folder of a chat model.")
+    ] = "bundled",
+    tasks: Annotated[
+        str | None,
+        typer.Option(
+            "--tasks",
+            metavar="A,B,C",
+            help="banking77, snips-intents, bfcl-multiple, e2e-closed [default: all].",
+        ),
+    ] = None,
+    ways: Annotated[
+        str | None,
+        typer.Option(
+            "--ways",
+            metavar="A,B,C",
+            help="decide, decide-none, masks, letters, one-by-one [default: all].",
+        ),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=0, help="Items to draw from each task; 0: all.")
+    ] = 25,
+    seed: Seed = 0,
+    threads: Annotated[int, typer.Option("--threads", metavar="N", min=1, help="Threads of torch.")] = 1,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            metavar="FILE",
+            help=f"Public rows, .jsonl or .jsonl.gz [default: ${DATA_VARIABLE}/{VALUES_FILE}].",
+        ),
+    ] = None,
+    out: Out = Path("bench-decisions"),
+    resume: Resume = False,
+    quiet: Quiet = False,
+) -> None:
+    """Ask a real model closed questions in five ways: answers right, log loss, calibration, passes and seconds.
+
+    Rows of one folder are shown together, whichever call wrote them.
+    """
+    from constrained.bench.decisions import DecisionSettings, run, write
+    from constrained.bench.decisions.items import TASKS
+    from constrained.bench.decisions.report import differences
+    from constrained.bench.decisions.ways import WAYS
+
+    settings = DecisionSettings(
+        data_file(data, VALUES_FILE),
+        model,
+        split_names(tasks, ",") or TASKS,
+        split_names(ways, ",") or WAYS,
+        limit,
+        seed,
+        threads,
+    )
+    with ProgressBar(quiet) as bar:
+        results = run(settings, out, bar, resume=resume)
+    report_results(write(results, out), out, notes=differences(results.rows), measured=bool(results.rows))

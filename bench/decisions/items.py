@@ -1,0 +1,63 @@
+"""Public rows as closed questions, each with the answer that is right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from constrained.bench.values.items import ValueItem, read_public
+from constrained.constraint import choice
+
+BANKING, INTENTS, TOOLS, FIELDS = "banking77", "snips-intents", "bfcl-multiple", "e2e-closed"
+TASKS = (BANKING, INTENTS, TOOLS, FIELDS)
+
+
+def questions(data: Path) -> Iterator[ValueItem]:
+    """The rows of a file of JSON lines that have closed questions.
+
+    The gold of a choice is one of its options; of `e2e-closed` an object of the members that the text gives.
+
+    Raises:
+        InvalidArgument: as `read_public`.
+    """
+    return read_public(data, _item)
+
+
+def _item(row: dict[str, Any]) -> ValueItem | None:
+    match row["task"]:
+        case "banking77":
+            options, asked = row["options"], row["instructions"]
+            return ValueItem(BANKING, row["id"], row["gold"], row["text"], choice(options), asked)
+        case "snips":
+            asked = "What does the command ask for?"
+            return ValueItem(INTENTS, row["id"], row["intent"], row["text"], choice(row["intents"]), asked)
+        case "bfcl-multiple":
+            return _tool_item(row)
+        case "e2e":
+            return _field_item(row)
+    return None
+
+
+def _tool_item(row: dict[str, Any]) -> ValueItem | None:
+    tools = [tool["function"] for tool in row["tools"]]
+    said = "\n".join(message["content"] for message in row["messages"])
+    right = next(iter(row["gold"][0]))
+    names = [tool["name"] for tool in tools]
+    if len(set(names)) < 2 or right not in names:
+        return None
+    described = "\n".join(f"{tool['name']}: {tool.get('description', '')}" for tool in tools)
+    asked = f"Which of these tools does the user need?\n{described}"
+    return ValueItem(TOOLS, row["id"], right, said, choice(names), asked)
+
+
+def _field_item(row: dict[str, Any]) -> ValueItem:
+    """The members that have few values; all of them may be left out."""
+    closed = {
+        name: member
+        for name, member in row["schema"]["properties"].items()
+        if "enum" in member or member.get("type") == "boolean"
+    }
+    schema = {**row["schema"], "properties": closed, "required": []}
+    gold = {name: value for name, value in row["gold"].items() if name in closed}
+    return ValueItem(FIELDS, row["id"], gold, row["text"], schema, row["instructions"])

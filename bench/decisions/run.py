@@ -1,0 +1,123 @@
+"""A whole run: an item is answered in all ways before the next one comes; rows are written as they come."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from constrained.bench.decisions.items import TASKS, questions
+from constrained.bench.decisions.rows import DecisionRow, read_rows
+from constrained.bench.decisions.ways import WAYS, prepare
+from constrained.bench.harness.results import RowWriter, settle_folder
+from constrained.bench.harness.settings import (
+    Progress,
+    check_distinct,
+    check_minimum,
+    check_names,
+    no_progress,
+)
+from constrained.bench.harness.worker_io import error_text
+from constrained.bench.speed.forward_counter import ForwardCounter
+from constrained.bench.values.items import ValueItem, draw
+from constrained.bench.values.run import loaded
+from constrained.models.hugging_face import HuggingFaceModel
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionSettings:
+    """What to measure.
+
+    Attributes:
+        data: the public rows.
+        model: ``bundled``, or a name or folder that `constrained.load` takes.
+        tasks: out of `items.TASKS`.
+        ways: out of `ways.WAYS`.
+        limit: items of each task; 0: all.
+        seed: of the draw of items.
+        threads: of torch.
+
+    Raises:
+        InvalidArgument: a value is out of range, or a task or a way is unknown.
+    """
+
+    data: Path
+    model: str = "bundled"
+    tasks: tuple[str, ...] = TASKS
+    ways: tuple[str, ...] = WAYS
+    limit: int = 25
+    seed: int = 0
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        check_distinct(self.tasks, "task")
+        check_distinct(self.ways, "way")
+        check_names(self.tasks, TASKS)
+        check_names(self.ways, WAYS)
+        check_minimum(self, limit=0, threads=1)
+
+    @property
+    def measured(self) -> dict[str, Any]:
+        """The settings that rows depend on; the others may change when a run is resumed."""
+        return {"model": Path(self.model).name, "seed": self.seed, "threads": self.threads}
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionResults:
+    """What a run found.
+
+    Attributes:
+        rows: all of the folder, those of earlier runs too.
+        facts: settings and machine.
+    """
+
+    rows: list[DecisionRow]
+    facts: dict[str, Any]
+
+
+def run(
+    settings: DecisionSettings, out: Path, progress: Progress = no_progress, *, resume: bool = False
+) -> DecisionResults:
+    """Measures; writes each row as soon as it is known.
+
+    Args:
+        settings: what to measure.
+        out: folder of the rows.
+        progress: shows progress.
+        resume: go on in a folder that holds rows: measures what is not there yet.
+
+    Raises:
+        InvalidArgument: the data cannot be read, or the folder holds rows and is not to be resumed, or holds rows of
+            other settings.
+    """
+    drawn = draw(list(questions(settings.data)), settings.tasks, settings.limit, settings.seed)
+    facts = settle_folder(out, settings.measured, resume=resume)
+    rows = read_rows(out)
+    done = {(row.task, row.id, row.way) for row in rows}
+    left = [(item, way) for item in drawn for way in settings.ways if (item.task, item.id, way) not in done]
+    if left:
+        with ExitStack() as stack:
+            model = loaded(settings.model, settings.threads, stack)
+            writer = stack.enter_context(RowWriter(out))
+            for count, (item, way) in enumerate(left):
+                progress(f"{item.task}, {way}", count, len(left))
+                rows.append(_row(item, way, model))
+                writer.write(rows[-1])
+    return DecisionResults(rows, facts)
+
+
+def _row(item: ValueItem, way: str, model: HuggingFaceModel) -> DecisionRow:
+    row = DecisionRow(item.task, item.id, way)
+    watch = ForwardCounter(model.model)
+    try:
+        answer = prepare(way, model, item)
+        began = time.process_time()
+        with watch:
+            row.answers = answer()
+    except Exception as error:  # the other ways go on
+        row.error = error_text(error, with_type=True)
+    else:
+        row.seconds, row.passes = time.process_time() - began, watch.passes
+    return row
