@@ -175,7 +175,7 @@ class Output(Generic[ValueT]):
         if self.automaton is None:
             return None
         vocabulary = self.automaton.vocabulary
-        return vocabulary.encode(vocabulary.decode(self.tokens)) == list(self.tokens)
+        return bool(vocabulary.encode(vocabulary.decode(self.tokens)) == list(self.tokens))
 
     def raise_if_cut(self, on_limit: OnLimit = "raise") -> None:
         """Raises `Truncated` if the token limit changed or ended the completion, unless `on_limit` is ``"close"``."""

@@ -130,7 +130,12 @@ TIME, MOMENT = automaton(dt.time), automaton(dt.datetime)
 
 def clocks(time: dt.time) -> list[str]:
     hour, half = time.hour % 12 or 12, "pm" if time.hour >= 12 else "am"
-    found = [f"{time:%H:%M}", f"{time.hour}.{time:%M}", f"{hour}:{time:%M} {half}", f"{hour}.{time:%M}{half.upper()}"]
+    found = [
+        f"{time:%H:%M}",
+        f"{time.hour}.{time:%M}",
+        f"{hour}:{time:%M} {half}",
+        f"{hour}.{time:%M}{half.upper()}",
+    ]
     return found if time.minute else [*found, f"{hour} {half}", f"{hour} {half[0]}.m."]
 
 
@@ -145,7 +150,12 @@ def test_times_and_moments_that_people_write_are_allowed_and_read(
     for clock in clocks(time):
         assert accepts_text(TIME, json.dumps(clock)), clock
         assert constraints[dt.time].parse(json.dumps(clock)) == time, clock
-        for text in (f"{written} {clock}", f"{written} at {clock}", f"{written}, {clock}", f"{clock} on {written}"):
+        for text in (
+            f"{written} {clock}",
+            f"{written} at {clock}",
+            f"{written}, {clock}",
+            f"{clock} on {written}",
+        ):
             assert accepts_text(MOMENT, json.dumps(text, ensure_ascii=False)), text
             found = constraints[dt.datetime].parse(json.dumps(text, ensure_ascii=False))
             assert found == dt.datetime.combine(day, time), text
