@@ -9,6 +9,7 @@
     other_servers.py     parameters of vLLM, SGLang, llama.cpp and Ollama
     reasoning.py         the fields about reasoning
     tokenization.py      ``/tokenize`` and ``/detokenize``
+    decisions.py         ``/v1/decisions`` and ``/v1/systemone``
     request_constraint.py which field has the constraint, and how it is compiled
     prepare.py           from a request to prompts and sequences
     compiler.py          compiles constraints with a deadline
@@ -16,6 +17,7 @@
     round_robin.py       queues and threads that serve clients in turn
     served_model.py      the models by name
     scheduler.py         the thread that owns the model; requests join the batch between two steps
+    jobs.py              what that thread is asked to do
     sequence_stream.py   one sequence while it is decoded
     stop_strings.py      stop strings where a constraint permits the end
     captures.py          captures of completions

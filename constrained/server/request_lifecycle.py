@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from constrained.server.admission import Admission
 from constrained.server.errors import ApiError, stopping_error
+from constrained.server.jobs import QueuedRequest
 from constrained.server.metrics import Metrics
-from constrained.server.scheduler import QueuedRequest
 from constrained.server.sequence_stream import SequenceDelta, SequenceStream
 from constrained.server.served_model import ServedModel
 from constrained.server.settings import ServerSettings

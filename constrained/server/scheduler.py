@@ -8,78 +8,23 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from constrained.decoding.continuous_batch import ContinuousBatch
 from constrained.decoding.speculation import DraftScheduler
 from constrained.models import LanguageModel
 from constrained.server.errors import ApiError, stopping_error
+from constrained.server.jobs import Job, QueuedRequest
 from constrained.server.round_robin import RoundRobin
-from constrained.server.sequence_stream import SequenceDelta, SequenceStream
+from constrained.server.sequence_stream import SequenceStream
 
 _log = logging.getLogger(__name__)
-
-DeltaCallback = Callable[[list[SequenceDelta]], None]
-"""Receives the new deltas of a request; called in the scheduler's thread, and must not block."""
 
 MAX_PREFILL_TOKENS = 512
 """Prompt tokens read between two steps (at least one prompt), to bound the delay of running sequences."""
 
 MAX_PREFILL_PROMPTS = 8
 """Prompts read between two steps, which matters where they are short: each of them is a forward pass."""
-
-
-class QueuedRequest:
-    """The sequences for one prompt of a request.
-
-    Attributes:
-        sequences: in the order of their indices.
-        client: whose turn they take.
-
-    Args:
-        sequences: see above.
-        send: receives their deltas.
-        client: see above.
-        streams: send each new delta; False: of each sequence the first one, and when it ends the rest, which is
-            less work for the event loop.
-    """
-
-    def __init__(
-        self,
-        sequences: Sequence[SequenceStream],
-        send: DeltaCallback,
-        client: str = "",
-        *,
-        streams: bool = True,
-    ) -> None:
-        self.sequences = list(sequences)
-        self.client = client
-        self.cancelled = False
-        self._send = send
-        self._streams = streams
-        self._begun: set[int] = set()  # indices of sequences whose first delta has been sent
-
-    @property
-    def finished(self) -> bool:
-        """Whether all sequences are finished."""
-        return all(text.finished for text in self.sequences)
-
-    def deliver(self) -> None:
-        """Passes the new deltas to the callback."""
-        ready = self.sequences
-        if not self._streams:
-            ready = [text for text in ready if text.finished or text.index not in self._begun]
-        pieces = [piece for text in ready if (piece := text.pop_delta()) is not None]
-        self._begun.update(piece.index for piece in pieces)
-        if pieces and not self.cancelled:
-            self._send(pieces)
-
-    def fail(self, error: Exception) -> None:
-        """Ends all unfinished sequences with an error."""
-        for text in self.sequences:
-            if not text.finished:
-                text.fail(error)
-        self.deliver()
 
 
 class Scheduler:
@@ -113,8 +58,8 @@ class Scheduler:
         self._drafting = speculation
         self._rows = max_sequences
         self._changed = threading.Condition()  # guards what follows
-        self._waiting: RoundRobin[QueuedRequest] = RoundRobin()
-        self._running: list[QueuedRequest] = []
+        self._waiting: RoundRobin[Job] = RoundRobin()
+        self._running: list[Job] = []
         self._stopping = self._shedding = False
         self._thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
         self._began = False
@@ -132,7 +77,7 @@ class Scheduler:
         self._began = True
         self._thread.start()
 
-    def submit(self, job: QueuedRequest) -> None:
+    def submit(self, job: Job) -> None:
         """Puts a job at the end of the queue.
 
         Raises:
@@ -248,13 +193,13 @@ class Scheduler:
             read < MAX_PREFILL_TOKENS and prompts < MAX_PREFILL_PROMPTS and (job := self._next()) is not None
         ):
             self._running.append(job)
-            prompts, read = prompts + 1, read + len(job.sequences[0].sequence.unread)
+            prompts, read = prompts + 1, read + job.unread
             try:
-                batch.add(job.sequences)
+                job.begin(batch)
             except Exception as error:
                 job.fail(error)
 
-    def _next(self) -> QueuedRequest | None:
+    def _next(self) -> Job | None:
         """Takes the next job out of the queue, in turns of clients; None if nobody waits, or it does not fit yet.
 
         No smaller job is taken in its place: a large one would wait forever.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,7 +19,9 @@ from constrained.errors import ConstraintTooLarge
 from constrained.models import LanguageModel
 from constrained.server.admission import Admission
 from constrained.server.captures import answer_captures, emitted_pieces
+from constrained.server.decisions import Decisions, DecisionsRequest, SystemOneRequest, prepare_decision
 from constrained.server.errors import ApiError, stopping_error, to_api_error
+from constrained.server.jobs import QueuedReading, QueuedRequest
 from constrained.server.memory import MemoryWatch
 from constrained.server.metrics import Metrics
 from constrained.server.read_request import (
@@ -33,7 +37,6 @@ from constrained.server.request_lifecycle import CLIENT_GONE, RequestLifecycle, 
 from constrained.server.requests import ApiRequest, ChatRequest, CompletionRequest
 from constrained.server.responses import ResponseBuilder
 from constrained.server.responses_api import ResponsesBuilder, ResponsesRequest, in_responses
-from constrained.server.scheduler import QueuedRequest
 from constrained.server.sequence_stream import SequenceDelta, SequenceStream
 from constrained.server.served_model import ServedModel, ServedModels
 from constrained.server.settings import ServerSettings
@@ -65,6 +68,10 @@ def _log_failure(what: str, error: Exception, refusal: ApiError) -> None:
         _log.exception(what, exc_info=error)
     elif refusal.code == "internal_error":
         _log.error(what, extra={"request": {"error": refusal.message, "frames": refusal.frames}})
+
+
+async def _waited(future: Future[_Result]) -> _Result:
+    return await asyncio.wrap_future(future)
 
 
 class Service:
@@ -144,6 +151,14 @@ class Service:
         """``POST /v1/responses``."""
         return await self._answer(request, partial(self._generate, ResponsesRequest), in_responses)
 
+    async def decisions(self, request: Request) -> Response:
+        """``POST /v1/decisions``."""
+        return await self._answer(request, partial(self._decide, DecisionsRequest))
+
+    async def system_one(self, request: Request) -> Response:
+        """``POST /v1/systemone``."""
+        return await self._answer(request, partial(self._decide, SystemOneRequest))
+
     async def tokenize(self, request: Request) -> Response:
         """``POST /tokenize``."""
         return await self._answer(request, partial(self._tokens, TokenizeRequest, tokenize))
@@ -218,12 +233,28 @@ class Service:
         work = self._workers.prepare_threads.run(client, answer, read, model)
         return JSONResponse(await cancel_on_disconnect(request.receive, work))
 
+    async def _decide(self, kind: type[Decisions], lifecycle: RequestLifecycle, request: Request) -> Response:
+        """The answers to closed questions, which the thread of the model reads between two steps."""
+        client = lifecycle.client
+        body: Decisions = await self._read(request, client, kind.model_validate_json, None)
+        lifecycle.model = model = self.models.named(body.model)
+        preparing = self._workers.prepare_threads.run(
+            client, prepare_decision, body, model.language_model, self.settings
+        )
+        ready = await cancel_on_disconnect(request.receive, preparing)
+        tokens = len(ready.ids)
+        self.metrics.prompt_tokens.labels(model.name).inc(tokens)
+        reading = QueuedReading(ready.read, tokens, client)
+        model.scheduler.submit(reading)
+        answers = await cancel_on_disconnect(request.receive, _waited(reading.answer))
+        return JSONResponse(body.body(model.name, answers, tokens))
+
     async def _read(
         self,
         request: Request,
         client: str,
         here: Callable[[bytes], _Result],
-        task: Task,
+        task: Task | None,
         *arguments: Any,
     ) -> _Result:
         """Receives a body and reads it: a small one at once, a larger one in a thread or in a worker process.
@@ -232,7 +263,7 @@ class Service:
             request: whose body has not been received.
             client: whose turn it takes.
             here: reads a body in this process.
-            task: does it in a worker.
+            task: does it in a worker; None: a thread does.
             arguments: of the task, before the body.
 
         Raises:
@@ -244,7 +275,7 @@ class Service:
         size = sum(map(len, parts))
         if size <= SMALL:
             return here(b"".join(parts))
-        if size > LARGE and self._workers.prepares:
+        if size > LARGE and self._workers.prepares and task is not None:
             work = self._workers.run(client, task, *arguments, buffers(parts))
         else:
             work = self._workers.prepare_threads.run(client, self._counted, parts, here)
