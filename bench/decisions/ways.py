@@ -26,7 +26,7 @@ from constrained.models import LanguageModel
 from constrained.spec.scores import log_sum_exp
 
 SUBTRACT, NONE = "decide", "decide-none"
-"""`decide` with its defaults, and with the model's own law."""
+"""`decide` with its defaults, and with the model's own distribution."""
 MASKS = "masks"
 """The text that `Generator` writes by masks, one likely token after the other: an answer without probabilities."""
 LETTERS = "letters"

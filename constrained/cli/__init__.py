@@ -1,4 +1,4 @@
-"""The command line: `constrained extract | generate | check | demo`.
+"""The command line: `constrained extract | decide | generate | check | demo`.
 
 Results go to standard output, whole or not at all; progress, statistics and errors go to standard error.
 Exit codes are the table in `constrained.cli.exit_status`.
@@ -7,6 +7,7 @@ Exit codes are the table in `constrained.cli.exit_status`.
     options.py         the options of several commands
     inputs.py          the arguments of a command: a text, a constraint
     generation.py      one generation, with its progress and statistics
+    decision.py        decisions about a text or the documents of files
     stream_display.py  the progress of a generation in a terminal
     checking.py        the report of `check` on a constraint
     token_check.py     the report of `check --token` on one token of a mask

@@ -53,7 +53,8 @@ class DecisionOptions:
         None, "What to decide and how, in the prompt.", metavar="TEXT", panel=FIRST
     )
     prior: Literal["subtract", "none"] = option(
-        "subtract", "Take off what the model says to texts that say nothing, or keep the model's own law."
+        "subtract",
+        "Take off what the model says to texts that say nothing, or keep the model's own distribution.",
     )
     joint: bool = option(False, "Weigh whole values in the place of single members.")
     model: str | None = option(

@@ -13,6 +13,7 @@ from __future__ import annotations
 from constrained.decisions.decision import Decision
 from constrained.decisions.evidence import Evidence, ask
 from constrained.decisions.questions import ABSENT, ClosedAnswer, Question, closed_questions, whole_question
+from constrained.decisions.score import Score
 
 __all__ = [
     "ABSENT",
@@ -20,6 +21,7 @@ __all__ = [
     "Decision",
     "Evidence",
     "Question",
+    "Score",
     "ask",
     "closed_questions",
     "whole_question",

@@ -24,14 +24,14 @@ class Decision:
         text: as it is written; `ABSENT` for a member that is left out.
         probabilities: of each option, by its value (by its JSON text where values are no keys of a dict); with
             ``prior="subtract"`` the prior is taken off, and with a calibration they are calibrated.
-        law: the model's own probability of each option, given that the answer is one of them.
+        unadjusted: the model's own probability of each option, given that the answer is one of them.
         mass: probability that the model writes one of the options at all.
     """
 
     value: Any
     text: str
     probabilities: Mapping[Any, float]
-    law: Mapping[Any, float]
+    unadjusted: Mapping[Any, float]
     mass: float
 
     @property

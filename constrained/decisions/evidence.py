@@ -17,7 +17,7 @@ from constrained.spec.scores import log_sum_exp
 
 @dataclass(frozen=True)
 class Evidence:
-    """The model's law over the options of a question.
+    """The model's distribution over the options of a question.
 
     Attributes:
         logprobs: of each option given that it is one of them, in nats, float64 [options].

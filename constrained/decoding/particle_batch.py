@@ -21,7 +21,7 @@ from constrained.decoding.step import DecodingStep
 from constrained.decoding.tree_scores import score_tree
 from constrained.models import Cache, LanguageModel
 from constrained.sampling import Distribution, Draw, LogitsWarper, Position, Randomness, TokenSampler
-from constrained.sampling.base import ClosedLaw
+from constrained.sampling.base import ClosedDistribution
 from constrained.sampling.token_tree import TokenTree
 
 _NO_ROW = -1
@@ -112,8 +112,8 @@ class CachedParticleBatch:
         """Temperature and truncations."""
         return self.params.warp
 
-    def closed_law(self, *, certain_ends: bool) -> ClosedLaw | None:
-        """See `ParticleBatch.closed_law`."""
+    def closed_distribution(self, *, certain_ends: bool) -> ClosedDistribution | None:
+        """See `ParticleBatch.closed_distribution`."""
         texts = closed_language(self.params.automaton)
         if texts is None:
             return None
@@ -138,7 +138,9 @@ class CachedParticleBatch:
             ]
             for index, text in enumerate(texts)
         ]
-        return ClosedLaw(draws, scores.totals, np.array([len(text.tokens) <= self.limit for text in texts]))
+        return ClosedDistribution(
+            draws, scores.totals, np.array([len(text.tokens) <= self.limit for text in texts])
+        )
 
     def reuse_logits(self, max_bytes: int = MAX_BYTES) -> None:
         """Reads each prefix once from now on, also after another `start`, as far as its logits fit into memory.

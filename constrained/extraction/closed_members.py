@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from constrained.automaton import compile
 from constrained.automaton.cache import compile_cached
 from constrained.constraint.narrowing import with_known_members
 from constrained.decisions import ABSENT, Decision, Question, closed_questions, whole_question
@@ -113,18 +114,25 @@ class MemberQuestions:
                 self._weighings, read_evidence(scores, self._questions), strict=True
             )
         }
-        constraint: Any = self._generator.constraint
-        known = {pointer: one.value for pointer, one in self.decisions.items() if one.text != ABSENT}
-        absent = [pointer for pointer, one in self.decisions.items() if one.text == ABSENT]
-        schema = with_known_members(constraint.enforced_schema, known, absent)
-        try:
-            _, automaton = compile_cached(constraint.with_schema(schema), self._generator.model.vocabulary)
-        except ConstrainedError:  # members depend on each other: the model writes them
-            automaton = None
+        automaton = self._narrowed_automaton()
         if automaton is None or not 0 <= automaton.shortest_completion(automaton.start) <= limit:
             self.decisions = {}
             return self._generator.automaton
         return automaton
+
+    def _narrowed_automaton(self) -> Automaton | None:
+        """Of the constraint with the decided members as constants; None where they contradict what it says of others."""
+        constraint: Any = self._generator.constraint
+        vocabulary = self._generator.model.vocabulary
+        known = {pointer: one.value for pointer, one in self.decisions.items() if one.text != ABSENT}
+        absent = [pointer for pointer, one in self.decisions.items() if one.text == ABSENT]
+        narrowed = constraint.with_schema(with_known_members(constraint.enforced_schema, known, absent))
+        try:
+            # What is bound to one document is not kept, see `bound_generator`.
+            once = constraint.json_options.source_text is not None
+            return compile(narrowed, vocabulary) if once else compile_cached(narrowed, vocabulary)[1]
+        except ConstrainedError:
+            return None
 
     def drafter(self, prompt: Sequence[int], automaton: Automaton) -> LazyDrafter | None:
         """Drafts the value with its decided members."""

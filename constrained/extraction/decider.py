@@ -98,10 +98,10 @@ class Decider(Generic[T]):
             system: the system message.
             prompt: a prompt of your own, as for `Extractor`.
             prior: ``"subtract"``: what the model says to `neutral_texts` is taken off, so that the text decides and not what the
-                model likes; ``"none"``: the model's own law.
+                model likes; ``"none"``: the model's own distribution.
             strength: how much of it is taken off.
             neutral_texts: texts that say nothing.
-            joint: one question for the whole value, whose law has the dependencies of its members; for types with few values.
+            joint: one question for the whole value, whose distribution has the dependencies of its members; for types with few values.
 
         Raises:
             UnsupportedConstraint: a member is no closed question; names it.

@@ -311,8 +311,8 @@ class Particle(Protocol):
 
 
 @dataclass(frozen=True)
-class ClosedLaw:
-    """The model's law over a closed set of texts.
+class ClosedDistribution:
+    """The model's distribution over a closed set of texts.
 
     Attributes:
         draws: of each text: its tokens, and its end.
@@ -343,8 +343,8 @@ class ParticleBatch(Protocol):
                 rows are needed.
         """
 
-    def closed_law(self, *, certain_ends: bool) -> ClosedLaw | None:
-        """The model's law over the texts of a constraint that has few of them, in one pass; None for another constraint."""
+    def closed_distribution(self, *, certain_ends: bool) -> ClosedDistribution | None:
+        """The model's distribution over the texts of a constraint that has few of them, in one pass; None for another constraint."""
 
     def reuse_logits(self) -> None:
         """Reads each prefix once from now on, as far as memory allows: for samplers that start sequences repeatedly."""

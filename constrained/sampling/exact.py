@@ -22,7 +22,7 @@ from constrained.spec.scores import log_sum_exp
 
 @dataclass(frozen=True, slots=True)
 class Exact(Sampler):
-    """The sampler ``"exact"``: the most likely text of a closed set, or exact draws from the model's law over it.
+    """The sampler ``"exact"``: the most likely text of a closed set, or exact draws from the model's distribution over it.
 
     A closed set is a `choice`, an enumeration, a boolean, an integer between two bounds, or any other constraint with up to
     `constrained.automaton.closed_texts.MOST_TEXTS` texts. Greedy, it is the text of the greatest probability,
@@ -31,7 +31,7 @@ class Exact(Sampler):
     Attributes:
         ends: see `constrained.sampling.ends`.
         prior: what is taken off the log-probability of each text, in nats, in the order of their bytes; None: nothing. Then texts do
-            not follow the model's law, see `constrained.decisions.prior`.
+            not follow the model's distribution, see `constrained.decisions.prior`.
     """
 
     ends: Ends = "certain"
@@ -57,24 +57,24 @@ class Exact(Sampler):
         Raises:
             UnsupportedConstraint: the constraint is no closed set of texts.
         """
-        law = batch.closed_law(certain_ends=self.certain_ends)
-        if law is None:
+        known = batch.closed_distribution(certain_ends=self.certain_ends)
+        if known is None:
             raise UnsupportedConstraint(
                 "the sampler exact needs a closed set of texts, and this constraint has too many, or a predicate",
                 action='use sampler="cars" for exact draws, or sampler="local"',
             )
         texts = batch.start([batch.randomness(i) for i in range(count)])
-        scores = law.totals if self.prior is None else law.totals - np.array(self.prior)
-        within = np.where(law.fits, scores, -np.inf)
+        scores = known.totals if self.prior is None else known.totals - np.array(self.prior)
+        within = np.where(known.fits, scores, -np.inf)
         for text in texts:
             wanted = _pick(scores, batch.warper, text.randomness)
-            index = wanted if law.fits[wanted] else _pick(within, batch.warper, text.randomness)
-            for drawn in law.draws[index]:
+            index = wanted if known.fits[wanted] else _pick(within, batch.warper, text.randomness)
+            for drawn in known.draws[index]:
                 if not text.finish:  # an end that is certain ends it by itself
                     text.commit(drawn)
             if index != wanted:
-                text.mark_divergence([draw.token for draw in law.draws[wanted][:-1]])
-        evidence = log_sum_exp(law.totals)
+                text.mark_divergence([draw.token for draw in known.draws[wanted][:-1]])
+        evidence = log_sum_exp(known.totals)
         return SampleBatch(texts, evidence, 0.0, attempts=count, accepted=count)
 
 

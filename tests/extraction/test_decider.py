@@ -64,7 +64,7 @@ def test_a_decision_has_the_probability_of_each_option_and_what_the_model_says()
     found = decide(reader, "it is good", OPINION, prior="none")
     assert (found.value, set(found.probabilities)) == ("bad", {"good", "bad"})
     assert sum(found.probabilities.values()) == pytest.approx(1.0)
-    assert found.decision.law == found.probabilities
+    assert found.decision.unadjusted == found.probabilities
     assert 0 < found.decision.mass < 1
     assert 0 < found.decision.entropy < np.log(2)
 
@@ -74,7 +74,7 @@ def test_the_prior_of_the_model_is_taken_off() -> None:
     reader = Reader({}, {"b": 2.0, "g": 0.0})
     assert decide(reader, "it is good", OPINION, prior="none").value == "bad"
     law = decide(reader, "it is good", OPINION)
-    assert law.probabilities["good"] > law.decision.law["good"]
+    assert law.probabilities["good"] > law.decision.unadjusted["good"]
     assert law.probabilities["good"] > 0.9
 
 
