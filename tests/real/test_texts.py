@@ -65,7 +65,7 @@ def test_an_answer_is_this_text(model: HuggingFaceModel, name: str) -> None:
 def test_draft_tokens_change_no_text(model: HuggingFaceModel, asked: tuple[Any, Any]) -> None:
     prompt, constraint = asked
     outputs = [
-        Generator(model, constraint, speculation=how)(prompt, max_tokens=40, temperature=0)
+        Generator(model, constraint, sampler="local", speculation=how)(prompt, max_tokens=40, temperature=0)
         for how in (None, "auto", Speculation(nodes=12))
     ]
     alone, _, drafted = outputs
