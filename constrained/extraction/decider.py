@@ -14,7 +14,7 @@ from constrained.decisions import ABSENT, Decision, Question, ask, closed_questi
 from constrained.decisions.decision import decided
 from constrained.decisions.prior import NEUTRAL_TEXTS, Weighing, fitted, mean_prior, neutral_prior, plain
 from constrained.decoding import limits
-from constrained.errors import InvalidArgument, UnsupportedConstraint
+from constrained.errors import InvalidArgument, PromptTooLong, UnsupportedConstraint
 from constrained.extraction.examples import check_examples, to_json
 from constrained.extraction.prompt import PromptParts, PromptTemplate, extraction_prompt
 from constrained.grammars.json_pointer import escape, unescape
@@ -152,8 +152,21 @@ class Decider(Generic[T]):
         return neutral_prior(self.model, prompts, self.questions, self._strength)
 
     def ids(self, text: str) -> list[int]:
-        """The prompt for a text, as token ids."""
-        return self.model.encode(extraction_prompt(text, self.constraint, self._parts))
+        """The prompt for a text, as token ids.
+
+        Raises:
+            PromptError: the text is empty.
+            PromptTooLong: the model reads fewer tokens than the prompt and an option have.
+        """
+        ids = self.model.encode(extraction_prompt(text, self.constraint, self._parts))
+        longest = max(len(option.tokens) for question in self.questions for option in question.options)
+        if self.model.context is not None and len(ids) + longest > self.model.context:
+            raise PromptTooLong(
+                f"the prompt has {len(ids)} tokens and the longest option {longest}: "
+                f"the model reads {self.model.context} in all",
+                action="shorten the text, or use a model with a longer context",
+            )
+        return ids
 
     def __call__(self, text: str, *, temperature: float = 0.0, seed: int | None = None) -> Decided[T]:
         """Decides about one text.

@@ -149,6 +149,15 @@ def test_what_cannot_be_decided_is_refused(
         Decider(Reader({}, {}), wanted, **options)
 
 
+def test_texts_that_are_empty_or_too_long_are_refused() -> None:
+    reader = Reader({}, {})
+    with pytest.raises(constrained.PromptError, match="empty"):
+        decide(reader, " ", OPINION)
+    reader.context = 200
+    with pytest.raises(constrained.PromptTooLong, match="the longest option"):
+        decide(reader, "x" * 300, OPINION)
+
+
 def test_a_score_needs_two_whole_numbers() -> None:
     for bounds in ((3, 1), ("a", 2), (1,), 5):
         with pytest.raises(InvalidArgument, match="Score"):
