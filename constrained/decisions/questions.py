@@ -150,9 +150,13 @@ def _member_texts(
     except ConstrainedError:  # the whole constraint says what is wrong with it
         return None
     texts = closed_language(automaton)
-    if texts is None or not 2 <= len(texts) <= most:
+    if texts is None:
         return None
-    return [text.text.decode("utf-8", "replace") for text in texts]
+    spelled: dict[str, str] = {}  # by value: one text of it, without escapes if it has one
+    for text in (one.text.decode("utf-8", "replace") for one in texts):
+        plain = json.dumps(json.loads(text), ensure_ascii=False)
+        spelled[plain] = text if text == plain else spelled.get(plain, text)
+    return list(spelled.values()) if 2 <= len(spelled) <= most else None
 
 
 def _member_question(

@@ -61,6 +61,8 @@ def test_members_with_few_values_are_asked_about_also_inside_and_null_is_absence
         ({"anyOf": [{"const": "a"}, {"const": "b"}]}, ['"a"', '"b"']),
         ({"type": "integer", "minimum": 3, "maximum": 5}, ["3", "4", "5"]),
         ({"type": "integer", "minimum": 3}, None),
+        ({"type": "integer", "minimum": 0, "maximum": 1}, ["0", "1"]),
+        ({"enum": ["£20-25", "cheap"]}, ['"£20-25"', '"cheap"']),
         ({"type": "string", "pattern": "^[ab]$"}, ['"a"', '"b"']),
         ({"$ref": "#/$defs/one"}, ["false", "true"]),
         ({"type": "array", "items": {"type": "boolean"}}, None),
