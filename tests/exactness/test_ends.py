@@ -68,7 +68,7 @@ def test_certain_ends_have_no_probability_and_no_pass(sampler):
 def test_without_weights_an_end_that_must_come_is_not_in_logprob():
     model = TwoLayerModel(2)
     exact, saved = Enumeration(model), 0
-    with_ends = constrained.Generator(model, constrained.regex(PATTERN))
+    with_ends = constrained.Generator(model, constrained.regex(PATTERN), sampler="local")
     without = constrained.Generator(model, constrained.regex(PATTERN), sampler=Local(weights=False))
     for seed in range(12):
         one, other = (gen("", seed=seed, temperature=1.0) for gen in (with_ends, without))
@@ -85,7 +85,7 @@ def test_the_weight_of_local_masking_is_p_over_q(limit, temperature):
     model = TwoLayerModel(3)
     exact = Enumeration(model, limit=limit, temperature=temperature)
     assert math.fsum(exact.q.values()) == pytest.approx(1.0)
-    gen = constrained.Generator(model, constrained.regex(PATTERN))
+    gen = constrained.Generator(model, constrained.regex(PATTERN), sampler="local")
     for seed in range(20):
         out = gen("", seed=seed, temperature=temperature, max_tokens=limit)
         assert out.log_weight == pytest.approx(math.log(exact.p[out.tokens] / exact.q[out.tokens]), abs=1e-9)
@@ -196,7 +196,7 @@ def test_an_end_that_must_come_resamples_no_particle(threshold, potential):
 
 def test_without_weights_the_server_and_batches_spend_no_pass_on_an_end_that_must_come():
     model = TwoLayerModel(2, [bytes([i]) for i in range(256)])
-    with_ends = constrained.Generator(model, constrained.regex(PATTERN))
+    with_ends = constrained.Generator(model, constrained.regex(PATTERN), sampler="local")
     without = constrained.Generator(model, constrained.regex(PATTERN), sampler=Local(weights=False))
     saved = 0
     for one, other in zip(

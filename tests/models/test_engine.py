@@ -434,7 +434,7 @@ def test_passes_of_batches_are_ready_before_they_are_used(
 )
 def test_families_that_read_no_trees_are_read_eagerly_and_say_why(name: str, part: str) -> None:
     model = HuggingFaceModel(FAMILIES[name].make(), families.vocabulary(), engine="static")
-    out = Generator(model, constrained.regex("[ab]{3}"))([5, 6], seed=1, max_tokens=8)
+    out = Generator(model, constrained.regex("[ab]{3}"), sampler="local")([5, 6], seed=1, max_tokens=8)
     assert part in (out.stats.no_engine or "")
 
 
@@ -454,11 +454,14 @@ def test_a_compiler_that_fails_is_named_once(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(torch, "compile", lambda *args, **kwargs: broken)
     model = constrained.load(random_llama(), small_bpe_tokenizer(), engine="compiled")
-    make = Generator(model, constrained.regex("[ab]{3}"))
+    make = Generator(model, constrained.regex("[ab]{3}"), sampler="local")
     with pytest.warns(UserWarning, match="no compiler here"):
         make("someone", seed=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         out = make("someone", seed=1)
     assert "no compiler here" in (out.stats.no_engine or "")
-    assert out.tokens == Generator(llama(), constrained.regex("[ab]{3}"))("someone", seed=1).tokens
+    assert (
+        out.tokens
+        == Generator(llama(), constrained.regex("[ab]{3}"), sampler="local")("someone", seed=1).tokens
+    )

@@ -72,8 +72,10 @@ def test_a_checkpoint_is_loaded_by_name_and_read_as_its_text_model(kind: str, tm
         warnings.filterwarnings("ignore", message=".*slower.*")
         assert model.capabilities.mode is TYPES[kind][2], model.capabilities
     letters = constrained.regex("[ab]{8}")
-    plain = constrained.Generator(model, letters)("The", temperature=0, max_tokens=20)
-    drafted = constrained.Generator(model, letters, speculation=constrained.Speculation(nodes=6))
+    plain = constrained.Generator(model, letters, sampler="local")("The", temperature=0, max_tokens=20)
+    drafted = constrained.Generator(
+        model, letters, sampler="local", speculation=constrained.Speculation(nodes=6)
+    )
     assert drafted("The", temperature=0, max_tokens=20).tokens == plain.tokens
     used = constrained.ConstraintLogitsProcessor(letters, model.vocabulary, max_tokens=20)
     ids = small_bpe_tokenizer()("The", return_tensors="pt")
