@@ -82,7 +82,9 @@ def test_threads_take_turns(folders: tuple[Path, Path]) -> None:
 
     def say(model: LanguageModel) -> list[Any]:
         return [
-            constrained.generate(model, "colours", SCHEMA, max_tokens=60, seed=seed, speculation=drafts)
+            constrained.generate(
+                model, "colours", SCHEMA, max_tokens=60, seed=seed, speculation=drafts, sampler="local"
+            )
             for seed in range(4)
             for drafts in (None, "auto")
         ]
