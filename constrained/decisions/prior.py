@@ -52,7 +52,7 @@ _WEAK, _STRONG = 0.01, 0.5
 """What holds the biases of options, and the temperature, where a fit begins: nats squared, for all texts together."""
 _CACHED = 256
 """Types whose priors are kept."""
-_known: LRUCache[Any, list[Weighing]] = LRUCache(_CACHED)
+_known: LRUCache[Any, list[NDArray[np.float64]]] = LRUCache(_CACHED)
 
 
 def neutral_prior(
@@ -69,13 +69,20 @@ def neutral_prior(
         questions: what is asked.
         strength: how much is taken off.
     """
-    options = tuple(option.tokens for question in questions for option in question.options)
+    options = tuple(
+        tuple(
+            (option.tokens, None if option.ends is None else option.ends.tobytes())
+            for option in question.options
+        )
+        for question in questions
+    )
     key = (model.fingerprint, tuple(map(tuple, prompts)), options, strength)
-    found = _known.get(key)
-    if found is None:
-        found = mean_prior(questions, [ask(model, prompt, questions) for prompt in prompts], strength)
-        _known.put(key, found)
-    return found
+    priors = _known.get(key)
+    if priors is None:
+        made = mean_prior(questions, [ask(model, prompt, questions) for prompt in prompts], strength)
+        priors = [weighing.prior for weighing in made]
+        _known.put(key, priors)
+    return [Weighing(question, prior) for question, prior in zip(questions, priors, strict=True)]
 
 
 def mean_prior(

@@ -149,6 +149,16 @@ def test_what_cannot_be_decided_is_refused(
         Decider(Reader({}, {}), wanted, **options)
 
 
+def test_types_whose_options_have_the_same_tokens_keep_their_values() -> None:
+    """What was read for one of them is known for the other."""
+    reader = Reader({}, {"t": 1.0})
+    found = [
+        set(decide(reader, "true", wanted, prompt="Text:\n{text}").probabilities)
+        for wanted in (constrained.choice(["false", "true"]), bool)
+    ]
+    assert found == [{"false", "true"}, {False, True}]
+
+
 def test_texts_that_are_empty_or_too_long_are_refused() -> None:
     reader = Reader({}, {})
     with pytest.raises(constrained.PromptError, match="empty"):
