@@ -29,6 +29,24 @@ Data = Annotated[
 ]
 """The MaskBench data; see `data_file`."""
 
+VALUES_FILE = "values-dev.jsonl.gz"
+ValuesData = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="FILE",
+        help=f"Public rows, .jsonl or .jsonl.gz [default: ${DATA_VARIABLE}/{VALUES_FILE}].",
+    ),
+]
+"""Public texts with known answers; see `data_file`."""
+
+ChatModel = Annotated[
+    str, typer.Option("--model", "-m", metavar="NAME", help="A name or folder of a chat model.")
+]
+Threads = Annotated[int, typer.Option("--threads", metavar="N", min=1, help="Threads of torch.")]
+Limit = Annotated[
+    int, typer.Option("--limit", metavar="N", min=0, help="Items to draw from each task; 0: all.")
+]
 Seed = Annotated[
     int, typer.Option("--seed", metavar="N", min=0, help="Same seed, same sample.", show_default=True)
 ]

@@ -8,18 +8,21 @@ from typing import Annotated
 import typer
 
 from constrained.bench.commands.common import (
-    DATA_VARIABLE,
+    VALUES_FILE,
+    ChatModel,
+    Limit,
     Out,
     ProgressBar,
     Quiet,
     Resume,
     Seed,
+    Threads,
+    ValuesData,
     bench,
     data_file,
     report_results,
     split_names,
 )
-from constrained.bench.commands.values import VALUES_FILE
 
 
 @bench.command(
@@ -31,9 +34,7 @@ Examples:
 """
 )
 def decisions(
-    model: Annotated[
-        str, typer.Option("--model", "-m", metavar="NAME", help="A name or folder of a chat model.")
-    ] = "bundled",
+    model: ChatModel = "bundled",
     tasks: Annotated[
         str | None,
         typer.Option(
@@ -50,19 +51,10 @@ def decisions(
             help="decide, decide-none, masks, letters, one-by-one [default: all].",
         ),
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=0, help="Items to draw from each task; 0: all.")
-    ] = 25,
+    limit: Limit = 25,
     seed: Seed = 0,
-    threads: Annotated[int, typer.Option("--threads", metavar="N", min=1, help="Threads of torch.")] = 1,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            metavar="FILE",
-            help=f"Public rows, .jsonl or .jsonl.gz [default: ${DATA_VARIABLE}/{VALUES_FILE}].",
-        ),
-    ] = None,
+    threads: Threads = 1,
+    data: ValuesData = None,
     out: Out = Path("bench-decisions"),
     resume: Resume = False,
     quiet: Quiet = False,

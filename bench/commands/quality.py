@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from constrained.bench.commands.common import (
+    ChatModel,
     Out,
     ProgressBar,
     Quiet,
@@ -27,9 +28,7 @@ Examples:
 """
 )
 def quality(
-    model: Annotated[
-        str, typer.Option("--model", "-m", metavar="NAME", help="A name or folder of a chat model.")
-    ] = "bundled",
+    model: ChatModel = "bundled",
     tasks: Annotated[
         str, typer.Option("--tasks", metavar="A,B", help="In this order.")
     ] = "last_letters,shuffled_objects",

@@ -8,19 +8,21 @@ from typing import Annotated
 import typer
 
 from constrained.bench.commands.common import (
-    DATA_VARIABLE,
+    VALUES_FILE,
+    ChatModel,
+    Limit,
     Out,
     ProgressBar,
     Quiet,
     Resume,
     Seed,
+    Threads,
+    ValuesData,
     bench,
     data_file,
     report_results,
     split_names,
 )
-
-VALUES_FILE = "values-dev.jsonl.gz"
 
 
 @bench.command(
@@ -32,9 +34,7 @@ Examples:
 """
 )
 def values(
-    model: Annotated[
-        str, typer.Option("--model", "-m", metavar="NAME", help="A name or folder of a chat model.")
-    ] = "bundled",
+    model: ChatModel = "bundled",
     tasks: Annotated[
         str | None,
         typer.Option(
@@ -46,23 +46,14 @@ def values(
     engines: Annotated[
         str, typer.Option("--engines", metavar="A,B,C", help="In this order.")
     ] = "constrained,xgrammar,llguidance,outlines,unconstrained",
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=0, help="Items to draw from each task; 0: all.")
-    ] = 20,
+    limit: Limit = 20,
     seed: Seed = 0,
     max_tokens: Annotated[int, typer.Option("--max-tokens", metavar="N", min=1, help="Token limit.")] = 192,
     temperature: Annotated[
         float, typer.Option("--temperature", metavar="T", min=0, help="Of all engines; 0: greedy.")
     ] = 0.0,
-    threads: Annotated[int, typer.Option("--threads", metavar="N", min=1, help="Threads of torch.")] = 1,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            metavar="FILE",
-            help=f"Public rows, .jsonl or .jsonl.gz [default: ${DATA_VARIABLE}/{VALUES_FILE}].",
-        ),
-    ] = None,
+    threads: Threads = 1,
+    data: ValuesData = None,
     out: Out = Path("bench-values"),
     resume: Resume = False,
     quiet: Quiet = False,

@@ -20,9 +20,9 @@ from constrained.cli.options import (
     FIRST,
     ConstraintOptions,
     DecodingOptions,
-    Device,
     File,
     JsonOptions,
+    ModelOptions,
     with_option_groups,
 )
 from constrained.errors import ConstrainedError
@@ -45,8 +45,8 @@ _COLUMNS = ("probabilities", "mass")
 
 
 @dataclass(frozen=True)
-class DecisionOptions:
-    """How it is decided."""
+class DecisionOptions(ModelOptions):
+    """The model, and how it decides."""
 
     panel: ClassVar = "Decision"
     instructions: str | None = option(
@@ -57,14 +57,6 @@ class DecisionOptions:
         "Take off what the model says to texts that say nothing, or keep the model's own distribution.",
     )
     joint: bool = option(False, "Weigh whole values in the place of single members.")
-    model: str | None = option(
-        None,
-        "A Hugging Face causal model [default: the bundled one].",
-        flag="--model -m",
-        metavar="NAME_OR_FOLDER",
-        panel=FIRST,
-    )
-    device: Device = None
 
     def decider(self, constraint: Constraint, *, watched: bool) -> Decider[Any]:
         """The decider; its model is loaded here.

@@ -135,10 +135,9 @@ class JsonOptions:
 
 
 @dataclass(frozen=True)
-class DecodingOptions:
-    """The model, and how it is sampled."""
+class ModelOptions:
+    """The model."""
 
-    panel: ClassVar = "Model, limits and sampling"
     model: str | None = option(
         None,
         "A Hugging Face causal model [default: the bundled one].",
@@ -147,6 +146,13 @@ class DecodingOptions:
         panel=FIRST,
     )
     device: Device = None
+
+
+@dataclass(frozen=True)
+class DecodingOptions(ModelOptions):
+    """The model, and how it is sampled."""
+
+    panel: ClassVar = "Model, limits and sampling"
     max_tokens: int | None = option(
         None,
         "Token limit of a result [default: 512, more if the shortest one is longer].",
@@ -243,7 +249,10 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
         groups[name] = group, there
         # Types of fields that are no options may be unknown here.
         typed = types.SimpleNamespace(__annotations__={one.name: one.type for one in there})
-        hints = typing.get_type_hints(typed, vars(sys.modules[group.__module__]), include_extras=True)
+        known: dict[str, Any] = {}
+        for base in reversed(group.__mro__):  # options are inherited across modules
+            known |= vars(sys.modules[base.__module__])
+        hints = typing.get_type_hints(typed, known, include_extras=True)
         parameters += [_parameter(one, hints[one.name], panel) for one in there]
 
     @functools.wraps(command)
