@@ -412,18 +412,13 @@ class Terminal(Expr):
 
 
 class Mark(Terminal):
-    """A point in the texts that stands for no text: the constants `OPEN_DISTINCT` to `AGAIN`.
+    """A point in the texts that stands for no text: the constants `OPEN_DISTINCT`, `NEXT_DISTINCT`, `CLOSE_DISTINCT`.
 
     The items of an array with marks differ as JSON values, as `uniqueItems` has it. The marks stand right after the bracket
     that opens it, each comma between its items, and the bracket that closes it; an empty array needs none. Behind a
     lexer there are no marks.
 
-    Where the shortest text of an array has a further item, no earlier item may be equal to it, or it begins with `PADDING`, which
-    counts as a byte: the shortest text of the array must be as long as one whose items differ.
-
-    An array in which two items are equal begins with `SEEK_EQUAL`. `NEXT_DISTINCT` can follow a comma where all items so far differ;
-    where the item that ended equals an earlier one, `AGAIN` follows the comma or the bracket, and nothing is compared any more. Its
-    shortest text must be one that exists whatever the items were.
+    Where the shortest text of an array has a further item, no earlier item may be equal to it.
 
     The regular expression is a byte that no text has; it is the core's business.
     """
@@ -532,9 +527,6 @@ EPSILON = Sequence(())
 OPEN_DISTINCT = Mark(Literal(b"\xf8"))
 NEXT_DISTINCT = Mark(Literal(b"\xf9"))
 CLOSE_DISTINCT = Mark(Literal(b"\xfa"))
-PADDING = Mark(Literal(b"\xfb"))
-SEEK_EQUAL = Mark(Literal(b"\xfc"))
-AGAIN = Mark(Literal(b"\xfd"))
 
 
 def terminal(regex: Regex | str | bytes) -> Expr:

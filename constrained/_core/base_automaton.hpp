@@ -338,7 +338,6 @@ protected:
     bool needs_trial_ = true;
     bool contents_stay_ = true;       // of states that were given out
     bool lengths_are_least_ = false;  // no completion has fewer bytes than the length of its state: a bound in bytes may show that it takes too many tokens
-    bool padded_ = false;             // lengths are upper bounds (padding); counts are those of canonical completions then
 };
 
 template <class OnSymbol>

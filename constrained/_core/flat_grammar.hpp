@@ -29,7 +29,6 @@ struct FlatGrammar {
     std::vector<RegexId> terminals;  // of every node of the regular expressions
     std::vector<int32_t> rules;
     uint32_t start = 0;
-    bool padded = false;  // some mark is `Mark::Padding`
 };
 
 /// Steps of work that reading the regular expressions of a grammar may take, and reading its rules up to the first state.

@@ -346,10 +346,7 @@ void IrReader::emit_expr(PyObject* node, Op op) {
     switch (op) {
         case Op::Terminal:
             if (Py_TYPE(node) == names.mark) {
-                const char* const data = PyBytes_AsString(attribute(attribute(node, names.regex), names.data));
-                if (!data) throw nb::python_error();
                 marked_ = true;
-                grammar.padded |= data[0] == static_cast<char>(Mark::Padding);
             }
             a = add(attribute(node, names.regex), regex_nodes_, regex_stack_);
             break;

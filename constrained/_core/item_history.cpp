@@ -9,8 +9,7 @@ uint32_t ItemHistories::level(const Level& wanted) {
         hash_of(wanted),
         [&](uint32_t id) {
             const Level& one = levels_[id];
-            return one.around == wanted.around && one.items == wanted.items && one.possible == wanted.possible && one.depth == wanted.depth &&
-                   one.differs == wanted.differs && one.seeks == wanted.seeks;
+            return one.around == wanted.around && one.items == wanted.items && one.possible == wanted.possible && one.depth == wanted.depth && one.differs == wanted.differs;
         },
         [&] {
             const Level& outer = levels_[wanted.around];
@@ -92,28 +91,24 @@ bool ItemHistories::zeros_say_nothing(HistoryId id, bool exponents) const {
 }
 
 std::optional<HistoryId> ItemHistories::pass(HistoryId id, Mark mark) {
-    if (mark == Mark::Padding) return id;
     const History history = histories_[id.value];
     const bool any = history.text == ValueTexts::kAnyText;
-    if (mark == Mark::Open || mark == Mark::Seek) {
+    if (mark == Mark::Open) {
         const JsonTextId text = history.level == 0 ? texts_.in_array(history.text) : history.text;
-        return intern(text, level({.around = history.level, .depth = any ? 0 : texts_.depth(text), .seeks = mark == Mark::Seek}));
+        return intern(text, level({.around = history.level, .depth = any ? 0 : texts_.depth(text)}));
     }
     if (history.level == 0) return std::nullopt;
     Level open = levels_[history.level];
     std::optional<JsonValueId> value;
-    bool again = false;
     if (!any) {
         value = texts_.last_item(history.text);
-        if (!value) return std::nullopt;
-        again = (open.seeks || !open.differs) && values_.contains(open.items, *value);
+        if (!value || (!open.differs && values_.contains(open.items, *value))) return std::nullopt;
     }
-    if (again != (mark == Mark::Again)) return std::nullopt;
     if (mark != Mark::Next) return open.around == 0 ? kNothing : intern(history.text, open.around);
     if (any) return id;
     open.items = values_.add(open.items, *value);
-    open.differs = open.seeks;
-    open.possible = open.seeks ? UniqueValues::kEmpty : UniqueValues::kWhole;
+    open.differs = false;
+    open.possible = UniqueValues::kWhole;
     return intern(open.around == 0 ? texts_.without_items(history.text) : history.text, level(open));
 }
 

@@ -1,5 +1,4 @@
-// What was written of arrays whose items are compared: for each one that is open its items so far, and the text of the next.
-// They must differ, or two must be equal (`Mark::Seek`): then the array is left when there are two.
+// What was written of arrays whose items must differ: for each one that is open its items so far, and the text of the next.
 //
 // The grammar says by marks where such arrays begin and end. An item that has begun is compared with the earlier items that it may still become,
 // fewer with each byte.
@@ -28,7 +27,7 @@ public:
     }
 
     HistoryId read(HistoryId id, uint8_t byte);
-    /// None if the item that ends here is equal to an earlier one (for `Mark::Again`: to none), or no array is open.
+    /// None if the item that ends here is equal to an earlier one, or no array is open.
     std::optional<HistoryId> pass(HistoryId id, Mark mark);
     /// Whether the items that have begun differ from all earlier ones, however they go on.
     bool differs(HistoryId id) const { return levels_[histories_[id.value].level].all_differ; }
@@ -60,7 +59,6 @@ private:
         JsonListId possible = UniqueValues::kEmpty;  // of the items: what the next one may become, as far as it has been written
         uint32_t depth = 0;      // containers that are open around its items in the text
         bool differs = true;     // nothing is possible, or nothing is compared before the item ends
-        bool seeks = false;      // two equal items
         bool all_differ = true;  // here and around
         uint32_t height = 0;     // such arrays
     };
@@ -70,7 +68,7 @@ private:
     };
 
     static uint64_t hash_of(const Level& level) {
-        return combine(combine(combine(combine(level.around, level.items.value), level.possible.value), level.depth), 2 * level.seeks + level.differs);
+        return combine(combine(combine(combine(level.around, level.items.value), level.possible.value), level.depth), level.differs);
     }
     uint32_t level(const Level& wanted);
     HistoryId intern(JsonTextId text, uint32_t level);

@@ -9,13 +9,11 @@
 
 namespace core {
 
-/// In an array whose items must differ: it has begun, its next item begins, it has ended. In one with two equal items: it has begun
-/// (Seek), its next item begins and all so far differ (Next), the item that ended equals an earlier one (Again, which ends the
-/// comparison). Padding says nothing and counts as a byte of the text after it.
-enum class Mark : uint8_t { Open = 0xF8, Next = 0xF9, Close = 0xFA, Padding = 0xFB, Seek = 0xFC, Again = 0xFD };
-constexpr std::array kMarks{Mark::Open, Mark::Next, Mark::Close, Mark::Padding, Mark::Seek, Mark::Again};
+/// An array whose items must differ has begun, its next item begins, it has ended.
+enum class Mark : uint8_t { Open = 0xF8, Next = 0xF9, Close = 0xFA };
+constexpr std::array kMarks{Mark::Open, Mark::Next, Mark::Close};
 
-constexpr bool is_mark(uint8_t byte) { return byte >= static_cast<uint8_t>(Mark::Open) && byte <= static_cast<uint8_t>(Mark::Again); }
+constexpr bool is_mark(uint8_t byte) { return byte >= static_cast<uint8_t>(Mark::Open) && byte <= static_cast<uint8_t>(Mark::Close); }
 
 /// Whether a mark can follow this byte.
 constexpr bool separates(uint8_t byte) { return byte == '[' || byte == ',' || byte == ']'; }

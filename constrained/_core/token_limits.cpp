@@ -112,7 +112,6 @@ bool BaseAutomaton::few_texts_follow(uint32_t id) {
 }
 
 bool BaseAutomaton::count_exactly(uint32_t id) {
-    if (padded_) return false;
     const Trie& trie = shard_->trie;
     const CountingBounds most = thorough_ ? kThorough : kFewTexts;
     constexpr uint32_t kNone = UINT32_MAX, kChildrenInStep = 32;  // most lead nowhere

@@ -24,8 +24,7 @@ UniqueAutomaton::UniqueAutomaton(std::shared_ptr<Shard> shard, const FlatGrammar
     states_.push();  // kDead
     states_.push();  // kFinished
     push_fixed_states();
-    padded_ = grammar.padded;
-    needs_trial_ = padded_ || inner_->needs_trial();  // a search may have to read what is listed
+    needs_trial_ = inner_->needs_trial();
     left_recursive_ = inner_->left_recursive();
     if (left_recursive_ != UINT32_MAX || inner_->start() == kDead) return;
     std::vector<uint32_t> readings{reading(inner_->start(), ItemHistories::kNothing)};
@@ -348,23 +347,12 @@ void UniqueAutomaton::keep_within(uint32_t state, uint32_t budget, std::span<con
         shard_->work.spend(1 + shard_->tokens[token].size() / kBytesInStep);
         if (completes_within(token_next(state, token), budget - 1)) out[token / 32] |= 1u << (token % 32);
     }
-    if (padded_ && sure.size() > kMostApart) {
-        const std::span<const uint32_t> order = shard_->trie.in_order();
-        std::vector<std::pair<size_t, uint32_t>> shortest;  // bytes and place
-        shortest.reserve(sure.size());
-        for (const uint32_t place : sure) shortest.emplace_back(shard_->tokens[order[place]].size(), place);
-        std::ranges::nth_element(shortest, shortest.begin() + kMostApart);
-        sure.clear();
-        for (const auto& [length, place] : std::span(shortest).first(kMostApart)) sure.push_back(place);
-        std::ranges::sort(sure);
-    }
     if (!sure.empty()) BaseAutomaton::keep_within(equivalent_state(state, 0), budget, sure, out);
 }
 
-/// Where items are padded, what was written of them is not forgotten: it says which of the listed values are left.
 bool UniqueAutomaton::reads_heads(uint32_t state) const {
     const auto all = held(state);
-    return std::ranges::any_of(all, [&](uint32_t id) { return (tracked(id) && !padded_) || inner_->reads_heads(readings_[id].inner); }) &&
+    return std::ranges::any_of(all, [&](uint32_t id) { return tracked(id) || inner_->reads_heads(readings_[id].inner); }) &&
            std::ranges::all_of(all, [&](uint32_t id) { return differs(id); });
 }
 
@@ -391,7 +379,7 @@ uint32_t UniqueAutomaton::equivalent_state(uint32_t state, uint32_t reach) {
         const uint32_t id = held(state)[i];
         const auto [inner, history] = std::pair{readings_[id].inner, readings_[id].history};
         const bool heads = differs(id) && inner_->reads_heads(inner);
-        readings.push_back(reading(heads ? inner_->equivalent_state(inner, reach) : inner, reach == 0 && !padded_ ? histories_.without_values(history) : history));
+        readings.push_back(reading(heads ? inner_->equivalent_state(inner, reach) : inner, reach == 0 ? histories_.without_values(history) : history));
     }
     const uint32_t other = intern(readings);
     if (reach == 0) state_of(state).without_values = other;

@@ -1,4 +1,4 @@
-// The token automaton of a grammar with arrays whose items must differ as JSON values, or of which two must be equal
+// The token automaton of a grammar with arrays whose items must differ as JSON values
 // (`constrained.grammars.ir.Mark`).
 //
 // An automaton of the grammar with its marks runs inside (`inner_`), in a shard whose alphabet has the marks. A *reading* is a
@@ -6,11 +6,9 @@
 // that can follow is passed at once; a reading in which an item equals an earlier one ends there.
 // An item that differs from all earlier ones already can be completed in any way, so the inner state says all about it: its
 // length, its mask. One that may still become equal needs a search (`prove`).
-// Where two items must be equal nothing is searched: the grammar shows a completion that exists whatever the items were.
 // Invariants
 //  * Every reading of a state has a completion, which is as long as its length says. Where the shortest completion of the inner automaton
-//    begins a further item, it is one that an earlier item cannot equal, or more values are listed for it than there are earlier items,
-//    and padding makes each of them, and the item, as long as the longest. So one of them is left (`constrained.grammars.json_schema.emit.unique_items`).
+//    begins a further item, it is one that an earlier item cannot equal (`constrained.grammars.json_schema.emit.unique_items`).
 //  * A search that runs out of fuel counts as a proof that there is no completion, so an allowed text can always be completed.
 //  * A state id that `next` gave out is valid for the lifetime of the automaton; contents are collected as those of
 //    `Automaton`. A state whose completion needed a search is kept, with the readings on the way, so that the text it belongs to
@@ -40,8 +38,6 @@ private:
     static constexpr uint32_t kSearchStep = 4;              // work of one byte, besides what it makes
     static constexpr uint64_t kSpaceCost = uint64_t{1} << 32;  // of white space, as bytes: more than all else
     static constexpr size_t kBytesInStep = 4;               // of a token that is read, besides the states that it makes
-    static constexpr size_t kMostApart = 256;               // tokens that are tried where each leads to a text of its own
-    static constexpr uint32_t kSearchedCost = 32;           // see `step_cost`
     static constexpr size_t kSearchRoom = size_t{64} << 20;  // bytes of states beyond four times the limit
 
     enum class Verdict : uint8_t { Open, Live, Dead };
@@ -94,8 +90,6 @@ private:
     std::pair<uint8_t, uint32_t> step_nearer(uint32_t state) final;
     const TokenSet* within_budget(uint32_t state, uint32_t budget) final;
     void keep_within(uint32_t state, uint32_t budget, std::span<const uint32_t> places, uint32_t* out) final;
-    /// Where items are required each byte of one may take a search.
-    uint32_t step_cost(uint32_t, uint32_t) const final { return padded_ ? kSearchedCost : 1; }
     bool reads_heads(uint32_t state) const final;
     uint32_t counting_cost(uint32_t state) const final;
     std::vector<uint32_t> head_exits(uint32_t state) final;

@@ -1,4 +1,4 @@
-// Grammars of JSON with arrays whose items differ, or of which two are equal, for `UniqueAutomaton`.
+// Grammars of JSON with arrays whose items differ, for `UniqueAutomaton`.
 //
 // A magic number, and then bytes that choose the values. Any bytes give a grammar whose marks stand where they should: items are
 // JSON values, and no array needs two that differ.
@@ -10,26 +10,24 @@
 
 namespace fuzz {
 
-constexpr std::string_view kDistinctMagic = "UQ1\n", kRepeatedMagic = "UQ2\n";
+constexpr std::string_view kDistinctMagic = "UQ1\n";
 
-inline bool begins_with(std::span<const uint8_t> bytes, std::string_view magic) {
-    return bytes.size() > magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
+inline bool is_distinct(std::span<const uint8_t> bytes) {
+    return bytes.size() > kDistinctMagic.size() && std::equal(kDistinctMagic.begin(), kDistinctMagic.end(), bytes.begin());
 }
-inline bool is_repeated(std::span<const uint8_t> bytes) { return begins_with(bytes, kRepeatedMagic); }
-inline bool is_distinct(std::span<const uint8_t> bytes) { return begins_with(bytes, kDistinctMagic) || is_repeated(bytes); }
 
-/// The arrays of such a grammar: one array at least whose items differ, or of which two are equal (`repeated`).
+/// The arrays of such a grammar: one array at least whose items differ.
 class DistinctArrays {
 public:
     Writer writer;
 
-    DistinctArrays(Input& input, bool repeated) {
+    explicit DistinctArrays(Input& input) {
         const std::vector<int32_t> space{' ', ' ', '\n', '\n'};
         gap_ = input.one_in(2) ? writer.terminal(writer.repeat(writer.chars(space), 0, -1)) : writer.sequence({});
         const int32_t rule_count = 1 + static_cast<int32_t>(input.below(3));
         rules_ = rule_count;
         for (int32_t rule = 0; rule < rule_count; ++rule) {  // any value ends, as each rule has a scalar
-            const int32_t body = rule == 0 ? (repeated ? this->repeated(input, 0) : distinct(input, 0)) : value(input, 0);
+            const int32_t body = rule == 0 ? distinct(input, 0) : value(input, 0);
             writer.grammar.rules.push_back(rule == 0 ? body : writer.choice({body, text("null")}));
         }
     }
@@ -94,25 +92,9 @@ private:
         const int32_t full = writer.sequence({text("["), writer.mark(Mark::Open), gap_, item, more, gap_, text("]"), writer.mark(Mark::Close)});
         return input.one_in(4) ? full : writer.choice({full, writer.sequence({text("["), gap_, text("]")})});
     }
-    /// The short value that ends a text, twice, is an item like any other (`constrained.grammars.json_schema.emit.repeated_items`).
-    int32_t repeated(Input& input, int depth) {
-        using core::Mark;
-        const std::string_view shortest = input.one_in(2) ? "0" : "null";
-        const int32_t item = writer.choice({value(input, depth + 1), text(shortest)});
-        const int32_t comma = writer.sequence({gap_, text(",")}), over = writer.sequence({gap_, text("]")});
-        const auto size = static_cast<int32_t>(2 * (1 + shortest.size()) + 1);
-        const int32_t padding = writer.loop(writer.mark(Mark::Padding), size, size);
-        const int32_t settled = writer.sequence({writer.loop(writer.sequence({comma, gap_, item}), 0, -1), over});
-        const int32_t next = writer.sequence({comma, writer.mark(Mark::Next), gap_});
-        const int32_t last = writer.sequence({next, text(shortest)});
-        const int32_t tail = writer.choice({writer.sequence({last, last, over, writer.mark(Mark::Again)}),
-                                            writer.sequence({comma, padding, writer.mark(Mark::Again), gap_, item, settled}),
-                                            writer.sequence({over, padding, writer.mark(Mark::Again)})});
-        return writer.sequence({text("["), writer.mark(Mark::Seek), gap_, item, writer.loop(writer.sequence({next, item}), 0, -1), tail});
-    }
     int32_t bound(Input& input) { return input.one_in(3) ? static_cast<int32_t>(input.below(4)) : -1; }
     int32_t value(Input& input, int depth) {
-        switch (depth < kDeepest ? input.below(10) : input.below(4)) {
+        switch (depth < kDeepest ? input.below(9) : input.below(4)) {
             case 1: return number(input);
             case 2: return string(input);
             case 3: return writer.choice({text("true"), text("false"), text("null"), text("1"), text("1.0"), text("\"a\"")});
@@ -121,7 +103,6 @@ private:
             case 6: return distinct(input, depth);
             case 7: return writer.choice({value(input, depth + 1), value(input, depth + 1)});
             case 8: return writer.call(static_cast<int32_t>(input.below(static_cast<size_t>(rules_))));
-            case 9: return repeated(input, depth);
             default: return writer.terminal(writer.any_of({writer.text("true"), writer.text("false"), writer.text("null")}));
         }
     }

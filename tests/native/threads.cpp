@@ -79,21 +79,11 @@ public:
         writer.grammar.rules = {writer.choice({scalar_, listed("[", value_, "]", -1), object})};
     }
 
-    /// An array of which two items are equal (`constrained.grammars.json_schema.emit.repeated_items`); items of arrays among them differ.
+    /// Values and arrays of values whose items differ.
     void compared() {
         using core::Mark;
-        const int32_t next = writer.sequence({comma_, writer.mark(Mark::Next)});
-        const int32_t more = writer.loop(writer.sequence({next, value_}), 0, -1);
-        const int32_t differ = writer.sequence({text("["), writer.mark(Mark::Open), value_, more, text("]"), writer.mark(Mark::Close)});
-        const int32_t over = text("]"), last = writer.sequence({next, text("null")});
-        const int32_t padding = writer.loop(writer.mark(Mark::Padding), 11, 11);  // as long as `,null,null]`
-        const int32_t settled = writer.sequence({writer.loop(writer.sequence({comma_, value_}), 0, -1), over});
-        const int32_t tail = writer.choice({writer.sequence({last, last, over, writer.mark(Mark::Again)}),
-                                            writer.sequence({comma_, padding, writer.mark(Mark::Again), value_, settled}),
-                                            writer.sequence({over, padding, writer.mark(Mark::Again)})});
-        const int32_t repeat = writer.sequence({text("["), writer.mark(Mark::Seek), value_, more, tail});
-        writer.grammar.rules = {writer.choice({scalar_, differ}), repeat};
-        writer.grammar.start = 1;
+        const int32_t more = writer.loop(writer.sequence({comma_, writer.mark(Mark::Next), value_}), 0, -1);
+        writer.grammar.rules = {writer.choice({scalar_, writer.sequence({text("["), writer.mark(Mark::Open), value_, more, text("]"), writer.mark(Mark::Close)})})};
     }
 
 private:

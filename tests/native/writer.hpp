@@ -31,7 +31,6 @@ struct Writer {
     /// A mark of arrays whose items differ.
     int32_t mark(core::Mark which) {
         const char byte = static_cast<char>(which);
-        grammar.padded |= which == core::Mark::Padding;
         return terminal(text({&byte, 1}));
     }
 
