@@ -28,6 +28,9 @@ class SharedWeights:
         Args:
             model: a `PreTrainedModel`; its linear layers get adapters beside them.
         """
+        from constrained.models.packed_linear import unpack
+
+        unpack(model)  # peft puts its layers around those of torch
         self.model = model
         self._count = 0
         self._peft: Any = None
