@@ -24,6 +24,7 @@ from constrained.bench.commands.common import (
     epilog="""\b
 Examples:
   constrained bench speed --sample 20
+  constrained bench speed --model smollm2 --data "$CONSTRAINED_DATA" --sample 60 --max-tokens 120
   constrained bench speed --random 60m --sample 10 --out results/today
   constrained bench speed --random 8b --device cuda --dtype bfloat16 --engine compiled
   constrained bench speed --budget --batches 1,4,16 --sample 64
@@ -69,6 +70,17 @@ def speed(
         int, typer.Option("--threads", metavar="N", min=1, help="Threads of torch and of the engines.")
     ] = 1,
     exact: Annotated[bool, typer.Option("--exact", help="Also measure the sampler cars.")] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            metavar="FOLDER",
+            help="Public schemas, texts and tool calls, in turn, instead of held-out extractions.",
+        ),
+    ] = None,
+    temperature: Annotated[
+        float, typer.Option("--temperature", metavar="T", min=0, help="Of all decoding methods; 0: greedy.")
+    ] = 0.0,
     only: Annotated[
         str | None,
         typer.Option("--only", metavar="A;B;C", help="Decoding methods to measure [default: all]."),
@@ -105,6 +117,8 @@ def speed(
         exact,
         split_names(only, ";"),
         engine,
+        data,
+        temperature,
     )
     record = RunRecord(settings)
     if budget:
@@ -116,12 +130,14 @@ def speed(
             trials, measured = measure(settings, sizes, bar)
         facts = run_info(measured, settings)
         rows = {"about": facts, "trials": [asdict(one) for one in trials]}
-        section = tables.trials(trials, facts)
+        sections = [tables.trials(trials, facts)]
     else:
         with ProgressBar(quiet) as bar:
             results = run(settings, bar)
-        rows, section = results.as_json(), tables.section(results)
+        rows, sections = results.as_json(), [tables.section(results)]
+        if "constrained" in results.by_method:
+            sections.append(tables.each_text(results))
         for name, count in results.skipped.items():
             print(f"{name}: {count} texts left out", file=sys.stderr)
-    tables.write([section], rows, out, record)
-    report_results([section], out)
+    tables.write(sections, rows, out, record)
+    report_results(sections, out)

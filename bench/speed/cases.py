@@ -19,11 +19,13 @@ class SpeedCase:
         prompt: ids.
         schema: what the text has to follow.
         recorded: ids of the recorded output, if the model does not choose it.
+        kind: ``"heldout"``, or of public data ``"schema"``, ``"text"`` or ``"call"``.
     """
 
     prompt: list[int]
     schema: Any
     recorded: list[int] | None = None
+    kind: str = "heldout"
 
 
 def cases(model: LanguageModel, count: int, seed: int, *, recorded: bool) -> Iterator[SpeedCase]:

@@ -16,6 +16,8 @@ from constrained.bench.speed.trials import SpeculationTrial
 from constrained.bench.speed.ways import UNCONSTRAINED
 from constrained.cli.intervals import NO_VALUE
 
+_WITHOUT = "constrained"
+"""The decoding method without draft tokens."""
 _HEADS = (
     "tokens", "cut", "passes", "a pass", "tok/s", "tok/CPU s", "ratio", "CPU ratio", "pass s", "draft s", "else s",
 )  # fmt: skip
@@ -34,6 +36,23 @@ def section(results: SpeedResults) -> ReportTable:
     lines = [(name, _cells(one, base)) for name, one in results.by_method.items()]
     texts = "texts" if results.settings.random is None else "recorded texts, which it is made to say"
     return ReportTable(f"{title(results.about)}; {results.texts} {texts}", _HEADS, lines)
+
+
+def each_text(results: SpeedResults) -> ReportTable:
+    """Tokens per second of processor time beside this library's without draft tokens, by text."""
+    lines = []
+    for name in results.by_method:
+        times = sorted(
+            one[_WITHOUT]["processor"]
+            / one[_WITHOUT]["tokens"]
+            * one[name]["tokens"]
+            / one[name]["processor"]
+            for one in results.by_case
+        )
+        cells = [times[0], times[len(times) // 2], times[-1]]
+        lines.append((name, [*(f"{one:.2f}" for one in cells), str(sum(one < 1 for one in times))]))
+    heads = ("worst", "median", "best", "texts that are slower")
+    return ReportTable(f"tokens per second of processor time beside {_WITHOUT}, by text", heads, lines)
 
 
 def _cells(one: MethodTimes, base: MethodTimes) -> list[str]:

@@ -6,17 +6,20 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from constrained.bench.harness.settings import Progress, check_minimum, check_names, no_progress
 from constrained.bench.masks.workload import VocabularyData
 from constrained.bench.speed.cases import SpeedCase, cases
+from constrained.bench.speed.public_cases import public_cases
 from constrained.bench.speed.recorded import ForcedOutput
 from constrained.bench.speed.shapes import load_vocabulary_pair, random_model, shape, vocabulary_data
 from constrained.bench.speed.ways import DecodeCall, DecodedTokens, DecodingMethod, decoding_methods
 from constrained.errors import InvalidArgument
 from constrained.models import load
 from constrained.models.hugging_face import HuggingFaceModel
+from constrained.models.packed_linear import PackedLinear
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class SpeedSettings:
         exact: also the sampler ``cars``.
         only: names of ways; all, if there are none. The first one is always measured.
         engine: of the library's own passes, see `HuggingFaceModel`.
+        data: the folder of public data, for `public_cases`; None: held-out texts of the bundled model's task.
+        temperature: of all ways; 0: greedy.
 
     Raises:
         InvalidArgument: a value is out of range.
@@ -52,6 +57,8 @@ class SpeedSettings:
     exact: bool = False
     only: tuple[str, ...] = ()
     engine: str = "auto"
+    data: Path | None = None
+    temperature: float = 0.0
 
     def __post_init__(self) -> None:
         check_minimum(self, sample=1, max_tokens=1, threads=1)
@@ -96,6 +103,7 @@ class SpeedResults:
     Attributes:
         settings: of the run.
         by_method: by way.
+        by_case: for each text its kind and, by way, tokens, passes and seconds of processor time.
         texts: that all ways wrote.
         skipped: texts that a way could not write, or wrote otherwise than recorded: its name -> how many.
         about: the model and its device.
@@ -103,6 +111,7 @@ class SpeedResults:
 
     settings: SpeedSettings
     by_method: dict[str, MethodTimes] = field(default_factory=dict)
+    by_case: list[dict[str, Any]] = field(default_factory=list)
     texts: int = 0
     skipped: dict[str, int] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
@@ -128,13 +137,21 @@ def run(settings: SpeedSettings, progress: Progress = no_progress) -> SpeedResul
     try:
         model, tokens = build_model(settings)
         results = SpeedResults(settings, about=run_info(model, settings))
-        known = decoding_methods(model, tokens, settings.max_tokens, settings.threads, exact=settings.exact)
+        known = decoding_methods(
+            model, _in_rows(model, settings), tokens, settings.max_tokens, settings.threads,
+            exact=settings.exact, temperature=settings.temperature,
+        )  # fmt: skip
         measured = _chosen(known, settings)
         recorded = settings.random is not None
         with ExitStack() as stack:
             end = model.vocabulary.eos_ids[0]
             forced = stack.enter_context(ForcedOutput(model.model, 0, [], end)) if recorded else None
-            first, *rest = cases(model, settings.sample + 1, settings.seed, recorded=recorded)
+            count = settings.sample + 1
+            first, *rest = (
+                cases(model, count, settings.seed, recorded=recorded)
+                if settings.data is None
+                else public_cases(model, count, settings.seed, settings.data)
+            )
             before = [first, *(rest if model.device.type == "cuda" else ())]
             for done, case in enumerate([*before, *rest], 1 - len(before)):
                 if forced is not None and case.recorded is not None:
@@ -161,6 +178,15 @@ def build_model(settings: SpeedSettings) -> tuple[HuggingFaceModel, VocabularyDa
     vocabulary, tokens = load_vocabulary_pair(settings.vocabulary or sizes.vocabulary)
     model = random_model(sizes, vocabulary, device=settings.device, dtype=settings.dtype, seed=settings.seed)
     return HuggingFaceModel(model.model, vocabulary, engine=settings.engine), tokens
+
+
+def _in_rows(model: HuggingFaceModel, settings: SpeedSettings) -> HuggingFaceModel:
+    """The model as transformers loads it, for its own `generate`: the same one where no weights are packed."""
+    if all(type(layer) is not PackedLinear for layer in model.model.modules()):
+        return model
+    loaded = load(settings.model, device=settings.device, dtype=settings.dtype, packed=False)
+    assert isinstance(loaded, HuggingFaceModel)
+    return loaded
 
 
 def _chosen(known: Mapping[str, DecodingMethod], settings: SpeedSettings) -> dict[str, DecodingMethod]:
@@ -197,6 +223,11 @@ def _measure(
     if failed:
         return
     results.texts += 1
+    facts = {
+        name: {"tokens": one.tokens, "passes": one.forwards, "processor": one.processor}
+        for name, one in found.items()
+    }
+    results.by_case.append({"kind": case.kind, **facts})
     for name in names:
         total = results.by_method.setdefault(name, MethodTimes())
         for part, value in asdict(found[name]).items():

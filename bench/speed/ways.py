@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -127,33 +127,51 @@ class EngineProcessor(LogitsProcessor):
 
 
 def decoding_methods(
-    model: HuggingFaceModel, tokens: VocabularyData, limit: int, threads: int, *, exact: bool
+    model: HuggingFaceModel,
+    plain: HuggingFaceModel,
+    tokens: VocabularyData,
+    limit: int,
+    threads: int,
+    *,
+    exact: bool,
+    temperature: float = 0.0,
 ) -> dict[str, DecodingMethod]:
     """All ways, by name; engines whose packages are missing are left out.
 
     Args:
-        model: the same for all.
+        model: of this library's decoding.
+        plain: the same as transformers loads it, for its `generate`.
         tokens: its vocabulary.
         limit: tokens of a text.
         threads: that an engine may use.
-        exact: also the sampler ``cars``, at temperature 1; the others are greedy.
+        exact: also the sampler ``cars``, at temperature 1.
+        temperature: of the others; 0: greedy.
     """
     # Trials are no passes of any way, nor of a model that is made to say something.
     _ = model.capabilities, model.no_engine
+    drawn = {"do_sample": True, "temperature": temperature, "top_k": 0} if temperature else {}
+    lookup = {"prompt_lookup_num_tokens": _AHEAD, **drawn}
     found: dict[str, DecodingMethod] = {
-        UNCONSTRAINED: lambda case: lambda: _unconstrained(model, case, limit),
-        LOOKUP: lambda case: lambda: _unconstrained(model, case, limit, prompt_lookup_num_tokens=_AHEAD),
+        UNCONSTRAINED: lambda case: lambda: _unconstrained(plain, case, limit, **drawn),
+        LOOKUP: lambda case: lambda: _unconstrained(plain, case, limit, **lookup),
     }
     if model.device.type == "cuda":
-        found[COMPILED] = partial(_compiled, model, limit)
+        found[COMPILED] = partial(_compiled, plain, limit, drawn)
     for name in COMPETITORS:
-        way = _engine(model, tokens, name, limit, threads)
+        way = _engine(plain, tokens, name, limit, threads, drawn)
         if way is not None:
             found[f"generate + {name}"] = way
-    found["generate + constrained"] = lambda case: _processor(model, case, limit)
+    found["generate + constrained"] = lambda case: _processor(plain, case, limit, drawn)
     drafts: dict[str, Any] = {"": None, " auto": "auto", " 64": Speculation(adapts=False)}
+    settings: dict[str, Any] = {"temperature": temperature, "seed": 0} if temperature else {}
     for name, draft in drafts.items():
-        found[f"constrained{name}"] = _ours(model, limit, Local(weights=False, ends="certain"), draft)
+        found[f"constrained{name}"] = _ours(
+            model, limit, Local(weights=False, ends="certain"), draft, **settings
+        )
+    if plain is not model:
+        found["constrained, not packed"] = _ours(
+            plain, limit, Local(weights=False, ends="certain"), None, **settings
+        )
     if exact:
         for name in ("", " auto"):
             found[f"cars{name}"] = _ours(model, limit, "cars", drafts[name], temperature=1.0, seed=0)
@@ -179,20 +197,25 @@ def _ours(
     return way
 
 
-def _processor(model: HuggingFaceModel, case: SpeedCase, limit: int) -> DecodeCall:
+def _processor(model: HuggingFaceModel, case: SpeedCase, limit: int, drawn: Mapping[str, Any]) -> DecodeCall:
     automaton = compile(json_schema(case.schema), model.vocabulary)
     processor = ConstraintLogitsProcessor(automaton, model.vocabulary, max_tokens=limit)
 
     def write() -> DecodedTokens:
         processor.reset()
-        made = generate_tokens(model, case.prompt, limit, [processor])
+        made = generate_tokens(model, case.prompt, limit, [processor], **drawn)
         return made.text(lambda: _limit_changed(model, automaton, case.prompt, made.tokens, limit))
 
     return write
 
 
 def _engine(
-    model: HuggingFaceModel, tokens: VocabularyData, name: str, limit: int, threads: int
+    model: HuggingFaceModel,
+    tokens: VocabularyData,
+    name: str,
+    limit: int,
+    threads: int,
+    drawn: Mapping[str, Any],
 ) -> DecodingMethod | None:
     try:
         kind = load_engine(name)
@@ -208,7 +231,7 @@ def _engine(
             processor = EngineProcessor(
                 MaskedSequence(compiled, vocabulary), len(case.prompt), vocabulary.size
             )
-            made = generate_tokens(model, case.prompt, limit, [processor])
+            made = generate_tokens(model, case.prompt, limit, [processor], **drawn)
             ids = [*case.prompt, *made.tokens]
             return made.text(lambda: not made.ended and not _ends(model, ids, processor.allowed_after(ids)))
 
@@ -223,9 +246,9 @@ def _unconstrained(model: HuggingFaceModel, case: SpeedCase, limit: int, **optio
     return made.text(lambda: not made.ended and not _ends(model, ids, np.arange(model.vocabulary.size)))
 
 
-def _compiled(model: HuggingFaceModel, limit: int, case: SpeedCase) -> DecodeCall:
+def _compiled(model: HuggingFaceModel, limit: int, drawn: Mapping[str, Any], case: SpeedCase) -> DecodeCall:
     """`generate` with a cache of fixed size: on a GPU transformers compiles its passes, for the longest text so far."""
-    return lambda: _unconstrained(model, case, limit, counts=False, cache_implementation="static")
+    return lambda: _unconstrained(model, case, limit, counts=False, cache_implementation="static", **drawn)
 
 
 def _ends(model: HuggingFaceModel, ids: Sequence[int], allowed: NDArray[np.integer[Any]]) -> bool:

@@ -54,7 +54,7 @@ def test_every_way_writes_the_recorded_text() -> None:
     model, one = tiny(), case()
     assert one.recorded is not None
     tokens = VocabularyData(list(model.vocabulary.tokens), model.vocabulary.eos_ids)
-    known = decoding_methods(model, tokens, 100, 1, exact=False)
+    known = decoding_methods(model, model, tokens, 100, 1, exact=False)
     assert {
         "generate",
         "generate + lookup",
@@ -63,7 +63,7 @@ def test_every_way_writes_the_recorded_text() -> None:
         "constrained auto",
     } <= set(known)
     passes = {}
-    known["generate, compiled"] = partial(compiled_generate, model, 100)  # on a CPU nothing is compiled
+    known["generate, compiled"] = partial(compiled_generate, model, 100, {})  # on a CPU nothing is compiled
     for name, way in known.items():
         write = way(one)
         with (
@@ -91,7 +91,7 @@ def test_every_way_says_whether_the_limit_cut_the_text(missing: int, cut: bool) 
     assert one.recorded is not None
     tokens = VocabularyData(list(model.vocabulary.tokens), model.vocabulary.eos_ids)
     limit = len(one.recorded) - missing
-    for name, way in decoding_methods(model, tokens, limit, 1, exact=False).items():
+    for name, way in decoding_methods(model, model, tokens, limit, 1, exact=False).items():
         write = way(one)
         with ForcedOutput(model.model, len(one.prompt), one.recorded, model.vocabulary.eos_ids[0]):
             written = write()

@@ -1,0 +1,59 @@
+"""What a real model writes: examples of schemas, values out of texts, and arguments of tools, of public data."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import chain, islice, zip_longest
+from pathlib import Path
+from typing import Any
+
+from constrained.bench.masks.workload import sample
+from constrained.bench.speed.cases import SpeedCase
+from constrained.bench.values.items import public
+from constrained.chat.tools import parse_tools
+from constrained.constraint import Constraint, json_schema
+from constrained.errors import ConstrainedError
+from constrained.extraction.prompt import answer_request, extraction_prompt
+from constrained.models import LanguageModel
+
+SCHEMAS_FILE, VALUES_FILE = "maskbench-dev.jsonl.gz", "values-dev.jsonl.gz"
+_LONGEST_PROMPT = 1500
+"""Tokens; reading a longer prompt would be most of the time."""
+
+
+def public_cases(model: LanguageModel, count: int, seed: int, data: Path) -> Iterator[SpeedCase]:
+    """Examples of schemas, values out of texts, and arguments of tools, in turn; the schema stands in each prompt.
+
+    Args:
+        model: whose tokens.
+        count: how many.
+        seed: same seed, same cases.
+        data: the folder of `SCHEMAS_FILE` and `VALUES_FILE`.
+
+    Raises:
+        InvalidArgument: a file cannot be read.
+    """
+    items = sorted(public(data / VALUES_FILE), key=lambda item: item.id)
+    random.Random(seed).shuffle(items)
+    schemas = (("schema", row["schema"], "Write an example.") for row in sample(data / SCHEMAS_FILE, 0, seed))
+    texts = (("text", item.constraint, item.text) for item in items if isinstance(item.constraint, dict))
+    calls = (("call", item.tools, item.text) for item in items if len(item.tools) == 1)
+    asked = (case for case in chain.from_iterable(zip_longest(schemas, texts, calls)) if case is not None)
+    made = (_public_case(model, *case) for case in asked)
+    return islice((case for case in made if case is not None), count)
+
+
+def _public_case(model: LanguageModel, kind: str, wanted: Any, text: str) -> SpeedCase | None:
+    """A case; None where this library refuses the schema, or the prompt is long."""
+    try:
+        if kind == "call":
+            (tool,) = parse_tools(wanted)
+            wanted = tool.parameters
+            text += f"\n\nCall the function {tool.name}: {tool.description}"
+        constraint: Constraint = json_schema(wanted)
+        messages = [{"role": "user", "content": f"{text}\n\n{answer_request(constraint)}"}]
+        prompt = model.encode(extraction_prompt(text, constraint) if kind == "text" else messages)
+    except ConstrainedError:
+        return None
+    return SpeedCase(prompt, wanted, kind=kind) if len(prompt) <= _LONGEST_PROMPT else None
