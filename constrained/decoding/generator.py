@@ -441,13 +441,14 @@ class Generator(Generic[ValueT]):
         warp = {**self.defaults, **settings}
         max_tokens = warp.pop("max_tokens", None)
         warp = fit_settings(warp, self.automaton.vocabulary.size)
-        guarded = self.on_repeat is not None and sampler == Local(weights=False)
+        guarded = self.on_repeat is not None and isinstance(sampler, Local) and not sampler.weights
         rules = DecodingParams(
             self.automaton,
             sampler.warper(**warp),
             sampler.certain_ends,
             self._reasoning,
             repetition_guard(self.constraint, self.automaton.vocabulary) if guarded else None,
+            canonical=sampler.canonical,
         )
         if isinstance(prompts, str | bytes) or not isinstance(prompts, Sequence):
             raise InvalidArgument(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.automaton.forced_tokens import forced_token
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.output import Finish, Stats
 from constrained.decoding.prompt_questions import PromptQuestions
@@ -44,6 +45,7 @@ class DecodingParams:
         reasoning: limits the reasoning before a reply; None: there is none, or it has no limit.
         guard: makes what ends a completion that repeats itself, for a prompt; None: nothing does.
         questions: are asked when the prompt is read, and narrow the automaton; None: nothing is asked.
+        canonical: forced text has the tokens that the tokenizer writes, see `constrained.automaton.forced_tokens`.
     """
 
     automaton: Automaton
@@ -52,6 +54,7 @@ class DecodingParams:
     reasoning: ReasoningBudget | None = None
     guard: Callable[[Sequence[int]], Guard] | None = None
     questions: PromptQuestions | None = None
+    canonical: bool = False
 
 
 @dataclass(slots=True)
@@ -269,6 +272,10 @@ class TokenSequence:
             if self.guard is None
             else self.guard.candidates(automaton, self.state, budget)
         )
+        if self.params.canonical:
+            token = forced_token(automaton, self.state)
+            if token is not None and self.candidates.permits(token):
+                self.candidates = CandidateList([token])
         if self.params.certain_ends and self.candidates.only_ends:
             if self.cut is None and self.candidates.limit_excludes:
                 self.cut = len(self.tokens), None

@@ -414,6 +414,11 @@ class Sampler(ABC):
         """Whether an end has probability 1 where only the end can follow, and at the token limit."""
         return self.ends == "certain"
 
+    @property
+    def canonical(self) -> bool:
+        """Whether forced text has the tokens that the tokenizer writes; otherwise all spellings of it are allowed."""
+        return False
+
     def weighted(self) -> Sampler:
         """This sampler with weights: the one that draws sets."""
         return self

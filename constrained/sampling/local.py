@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -31,6 +32,9 @@ from constrained.sampling.ends import Ends, check_ends
 from constrained.sampling.warpers import LogitsWarper
 from constrained.spec.scores import log_sum_exp
 
+Spelling = Literal["canonical", "any"]
+"""How forced text may be spelled, see `Local`."""
+
 TOP_COUNT = 16
 """Tokens that are queried before a mask is computed."""
 
@@ -45,24 +49,35 @@ class Local(TokenSampler):
             sequences (`draw`) always has weights.
         ends: see `constrained.sampling.ends`; by default ``"model"`` with weights, and ``"certain"`` without, so that no
             forward pass is spent on an end that nothing competes with.
+        spelling: ``"canonical"``: text that is forced (names of members, the rest of an enumerated value, tags) has the tokens
+            that the tokenizer writes, and weights are those of such sequences; ``"any"``: every way to spell it is allowed. A
+            set of sequences (`draw`) has all spellings.
     """
 
     weights: bool = True
     ends: Ends | None = None
+    spelling: Spelling = "canonical"
 
     def __post_init__(self) -> None:
         if not isinstance(self.weights, bool):
             raise InvalidArgument(f"weights is {self.weights!r}", action="pass True or False")
         check_ends(self.ends, optional=True)
+        if self.spelling not in ("canonical", "any"):
+            raise InvalidArgument(f"spelling is {self.spelling!r}", action="pass 'canonical' or 'any'")
 
     @property
     def certain_ends(self) -> bool:
         """See `Sampler.certain_ends`."""
         return self.ends == "certain" or (self.ends is None and not self.weights)
 
+    @property
+    def canonical(self) -> bool:
+        """See `Sampler.canonical`."""
+        return self.spelling == "canonical"
+
     def weighted(self) -> Local:
-        """This sampler with weights."""
-        return replace(self, weights=True)
+        """This sampler with weights, which are of all spellings."""
+        return replace(self, weights=True, spelling="any")
 
     def top_count(self, warper: LogitsWarper) -> int:
         """`TOP_COUNT` without weights, truncations, biases and penalties."""

@@ -156,7 +156,9 @@ def prepare_request(
         warp = _warp(request, automaton.vocabulary.size)
         budget = reasoning_budget(request, formats.frame)
         guard = None if settings.on_repeat is None else repetition_guard(constraint, automaton.vocabulary)
-        rules = DecodingParams(automaton, warp, sampler.certain_ends, budget, guard)
+        rules = DecodingParams(
+            automaton, warp, sampler.certain_ends, budget, guard, canonical=sampler.canonical
+        )
         seed = None if request.seed is None else request.seed % 2**64
         seed = limits.make_noise(seed, 0, greedy=rules.warp.greedy).seed
         wanted = max_tokens(request, settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import copy
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
@@ -344,6 +345,21 @@ class Vocabulary:
         table = {token: i for i, token in reversed(list(enumerate(self.tokens)))}
         table.pop(b"", None)
         return table
+
+    @property
+    def has_tokenizer(self) -> bool:
+        """Whether `encode` writes text as a tokenizer would, and not with the fewest tokens."""
+        return self._encoder is not None
+
+    def begins_token(self, text: bytes) -> bool:
+        """Whether a token begins with `text` and is longer."""
+        ordered = self._ordered_tokens
+        at = bisect_right(ordered, text)
+        return at < len(ordered) and ordered[at].startswith(text)
+
+    @cached_property
+    def _ordered_tokens(self) -> list[bytes]:
+        return sorted(self.tokens)
 
     @cached_property
     def _token_lengths(self) -> tuple[int, ...]:

@@ -162,6 +162,9 @@ class WithoutTable(Automaton):
     def shortest_completion(self, state: int) -> int:
         return self._automaton.shortest_completion(state)
 
+    def forced(self, state: int) -> bytes:
+        return self._automaton.forced(state)
+
 
 def test_an_automaton_without_a_native_table_decodes_without_drafts() -> None:
     model = MODELS["sdpa"]()

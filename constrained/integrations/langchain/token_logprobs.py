@@ -40,6 +40,11 @@ class RecordingSampler(TokenSampler):
         """See `Sampler`."""
         return self._sampler.certain_ends
 
+    @property
+    def canonical(self) -> bool:
+        """See `Sampler`."""
+        return self._sampler.canonical
+
     def warper(self, **settings: Any) -> LogitsWarper:
         """See `Sampler`."""
         return self._sampler.warper(**settings)
