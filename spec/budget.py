@@ -6,9 +6,10 @@ it is 0 where reading more tokens costs more than they bring. This decides about
 
 Whether to draft at all is decided by results: the probabilities may be wrong, and drafts that are not verified cost time
 too. A balance, in units of one plain pass (a pass without draft tokens), is charged for the time that passes with drafts
-take beyond a plain one, and credited for each accepted token and with a hundredth for each plain pass. While the balance
-is not positive, nothing is drafted. So speculation that does not pay costs a hundredth of the time at most in the long
-run; once it pays, the first successful trial fills the balance.
+take beyond a plain one, and credited for each accepted token and with `PLAIN_CREDIT` for each plain pass. While the balance
+is not positive, nothing is drafted. So speculation that does not pay costs 3 % of the time at most in the long
+run; once it pays, the first successful trial fills the balance. A hundredth in the place of `PLAIN_CREDIT` made pauses
+longer than most texts are, after one bad trial.
 
 Passes are timed as they happen. The first one of a width may compile kernels and capture graphs, which can take as long as a
 thousand passes: where it takes far longer than predicted, it is not measured. Times affect latency and throughput only, never which
@@ -24,7 +25,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from statistics import median
 
-PLAIN_CREDIT = 0.01  # plain passes; credited for each plain pass: pays for trials
+PLAIN_CREDIT = 0.03  # plain passes; credited for each plain pass: pays for trials
 INITIAL_BALANCE = 2.0  # plain passes
 MAX_BALANCE = 6.0  # plain passes; bounds the loss before unprofitable speculation stops
 MAX_STAKE = 3.0  # plain passes; bounds the loss of one pass

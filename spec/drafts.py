@@ -183,15 +183,22 @@ class DrafterFactory:
         """A drafter for the sequence after a prompt."""
         return self._new_drafter(prompt)
 
-    def acceptance_table(self, prompt: Sequence[int]) -> AcceptanceTable:
-        """Predicts how much of the draft trees is accepted, for a sequence after a prompt that begins now."""
-        scope = self._scope()
-        known, scope.begun = (scope.begun, bool(prompt)), True
-        return self._memory.acceptance[known]
+    def lazy_drafter(self, prompt: Sequence[int], *, drawn: bool = False) -> LazyDrafter:
+        """A drafter for the sequence after a prompt, which is constructed at its first draft.
 
-    def lazy_drafter(self, prompt: Sequence[int]) -> LazyDrafter:
-        """A drafter for the sequence after a prompt, which is constructed at its first draft."""
-        return LazyDrafter(lambda: self.new_drafter(prompt), lambda: self.acceptance_table(prompt))
+        Args:
+            prompt: token ids.
+            drawn: tokens are drawn at a temperature.
+        """
+        return LazyDrafter(
+            lambda: self.new_drafter(prompt), lambda: self.acceptance_table(prompt, drawn=drawn)
+        )
+
+    def acceptance_table(self, prompt: Sequence[int], *, drawn: bool) -> AcceptanceTable:
+        """Predicts how much of the draft trees is accepted, for a sequence after a prompt that begins now; `drawn`: at a temperature."""
+        scope = self._scope()
+        known, scope.begun = (scope.begun, bool(prompt), drawn), True
+        return self._memory.acceptance[known]
 
     def _scope(self) -> ConstraintMemory:
         """What was learned under the constraint; primed again if it was evicted."""

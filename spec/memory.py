@@ -64,7 +64,7 @@ class DraftMemory:
     Attributes:
         core: the native tables, which have a lock of their own.
         acceptance: predicted and actual acceptances of draft tokens, by whether completions under the constraint were begun
-            before, and whether there is a prompt.
+            before, whether there is a prompt, and whether tokens are drawn at a temperature.
     """
 
     def __init__(self, core: _core.Memory | None = None) -> None:

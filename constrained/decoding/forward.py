@@ -92,16 +92,14 @@ def forward_pass(
         trees_read = parents, skip
     draws = plan_draws(sequences, rows, top_counts) if any(top_counts) and model.plans_draws else None
     logits = model.forward_logits(tokens, trees_read, cache, *(() if draws is None else (draws,)))
-    widths = [
-        size + (0 if probe is None else len(probe) - 1) for size, probe in zip(sizes, probes, strict=True)
-    ]
 
     def record() -> None:
         forward_seconds, cost = time.perf_counter() - began, clock() - clock_began
         for sequence in sequences:
             sequence.stats.forward_seconds += forward_seconds
         if budget is not None:
-            budget.record_pass(count, max(widths), cost, draft_cost, plain=longest == 1)
+            # Without the probe, which `affords_probe` has weighed: it pays in later passes.
+            budget.record_pass(count, max(sizes), cost, draft_cost, plain=longest == 1)
 
     logits.when_read(record)  # on a device the pass may only have been launched
     for one in rows:

@@ -65,7 +65,7 @@ class CachedParticleBatch:
         self._first: Distribution | None = None  # after it
         self._step = DecodingStep(model, drafting)
         self.speculation = drafting
-        self._drafter = None if drafting is None else drafting.lazy_drafter(self.prompt)
+        self._drafter = None if drafting is None else drafting.lazy_drafter(self.prompt, drawn=True)
         self._laws: dict[tuple[int, int], Distribution] = {}  # by row and node
         self._known: KnownLogits | None = None
 

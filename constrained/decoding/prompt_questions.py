@@ -45,5 +45,5 @@ class PromptQuestions(Protocol):
             limit: token limit of the completion, within which it has to have a text.
         """
 
-    def drafter(self, prompt: Sequence[int], automaton: Automaton) -> LazyDrafter | None:
-        """What drafts the completion of a prompt under that automaton; None: nothing does."""
+    def drafter(self, prompt: Sequence[int], automaton: Automaton, *, drawn: bool) -> LazyDrafter | None:
+        """What drafts the completion of a prompt under that automaton, greedy or `drawn` at a temperature; None: nothing does."""

@@ -42,7 +42,10 @@ class DecodingRequest:
 
     def new_sequence(self, attempt: int = 0) -> TokenSequence:
         """A sequence with an empty completion."""
-        drafter = None if self.speculation is None else self.speculation.lazy_drafter(self.prompt)
+        drawn = not self.params.warp.greedy
+        drafter = (
+            None if self.speculation is None else self.speculation.lazy_drafter(self.prompt, drawn=drawn)
+        )
         answer = TokenSequence(
             self.params, self.prompt, self.randomness(attempt), self.limit, drafter=drafter
         )

@@ -208,7 +208,7 @@ class TokenSequence:
         temperature = self.params.warp.temperature or 0.0
         automaton = questions.narrowed(scores, temperature, self.randomness, self.limit)
         self.params = replace(self.params, automaton=automaton, questions=None)
-        self.drafter = questions.drafter(self.prompt, automaton)
+        self.drafter = questions.drafter(self.prompt, automaton, drawn=temperature > 0)
         self.state = automaton.start
         self._look()
 

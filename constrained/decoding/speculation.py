@@ -140,19 +140,22 @@ class DraftScheduler:
         """A drafter for a completion of a prompt."""
         return self.drafts.new_drafter(prompt)
 
-    def lazy_drafter(self, prompt: Sequence[int], narrowed: Automaton | None = None) -> LazyDrafter:
+    def lazy_drafter(
+        self, prompt: Sequence[int], narrowed: Automaton | None = None, *, drawn: bool
+    ) -> LazyDrafter:
         """A drafter that is built when its first draft token is needed.
 
         Args:
             prompt: token ids.
             narrowed: the automaton of a part of the language, which it follows.
+            drawn: tokens are drawn at a temperature.
         """
 
         def made() -> DrafterProtocol:
             drafts = self.drafts if narrowed is None else self.drafts.narrowed(narrowed.relaxed_automaton)
             return drafts.new_drafter(prompt)
 
-        return LazyDrafter(made, lambda: self.drafts.acceptance_table(prompt))
+        return LazyDrafter(made, lambda: self.drafts.acceptance_table(prompt, drawn=drawn))
 
     def budget(self, model: LanguageModel, texts: int) -> DraftBudget:
         """The draft budget for batches of about `texts` sequences; all generators of a model share it."""

@@ -134,10 +134,10 @@ class MemberQuestions:
         except ConstrainedError:
             return None
 
-    def drafter(self, prompt: Sequence[int], automaton: Automaton) -> LazyDrafter | None:
+    def drafter(self, prompt: Sequence[int], automaton: Automaton, *, drawn: bool) -> LazyDrafter | None:
         """Drafts the value with its decided members."""
         drafting = self._generator._drafting
-        return None if drafting is None else drafting.lazy_drafter(prompt, automaton)
+        return None if drafting is None else drafting.lazy_drafter(prompt, automaton, drawn=drawn)
 
 
 def _affordable(questions: Sequence[Question]) -> tuple[Question, ...]:

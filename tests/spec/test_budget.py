@@ -79,12 +79,12 @@ def slanted(width: int) -> float:
 @pytest.mark.parametrize(
     "cost", [steep, slanted, flat, lambda n: 0.01 * n**0.5], ids=["steep", "slanted", "flat", "root"]
 )
-def test_where_nothing_comes_true_a_hundredth_is_lost_and_a_few_passes(cost: Cost, texts: int) -> None:
+def test_where_nothing_comes_true_3_percent_are_lost_and_a_few_passes(cost: Cost, texts: int) -> None:
     """Whatever sources say of themselves, and whatever reading costs."""
     machine = Machine(cost, SURE, lambda number: 0, texts)
     machine.run(2000)
     plain = machine.tokens * cost(1)
-    assert machine.seconds <= 1.011 * plain + 3 * cost(1)
+    assert machine.seconds <= 1.031 * plain + 3 * cost(1)
 
 
 def test_where_reading_is_free_everything_is_read() -> None:
@@ -138,7 +138,7 @@ def test_it_ends_when_draft_tokens_cease_to_pay() -> None:
     machine.run(500)
     before = machine.seconds
     machine.run(1000)
-    assert machine.seconds - before <= 1000 * slanted(1) * 1.011 + 6 * slanted(1)
+    assert machine.seconds - before <= 1000 * slanted(1) * 1.031 + 6 * slanted(1)
 
 
 def test_a_streak_of_failures_is_no_reason_to_pause_what_pays() -> None:
@@ -152,7 +152,7 @@ def test_drafts_that_no_one_reads_are_paid_for() -> None:
     """The sources themselves say that nothing will come true, and take half a pass to say so."""
     machine = Machine(steep, [0.01] * 64, lambda number: 0, draft_seconds=0.00125)
     machine.run(1000)
-    assert machine.seconds <= 1000 * steep(1) * 1.011 + 3 * steep(1)
+    assert machine.seconds <= 1000 * steep(1) * 1.031 + 3 * steep(1)
 
 
 def test_a_machine_that_is_interrupted_now_and_then_is_not_misjudged() -> None:
@@ -168,7 +168,7 @@ def test_a_machine_that_is_interrupted_now_and_then_is_not_misjudged() -> None:
     plain = Machine(disturbed, SURE, lambda number: 8, budget=DraftBudget(0))
     assert paying.run(1000) > 3 * plain.run(1000)
     failing = Machine(disturbed, SURE, lambda number: 0)
-    assert failing.run(3000) > 0.97 * plain.run(3000)
+    assert failing.run(3000) > 0.95 * plain.run(3000)
 
 
 def test_the_likeliest_are_read_and_rows_are_filled() -> None:

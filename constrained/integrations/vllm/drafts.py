@@ -109,7 +109,7 @@ class EngineDrafts:
         if known is None or known[0] is not automaton:
             known = (automaton, DraftScheduler(self._speculation, automaton, constraint, chains=True))
             self._schedulers.put(constraint.key, known)
-        return RequestDrafts(known[1].lazy_drafter(list(prompt)))
+        return RequestDrafts(known[1].lazy_drafter(list(prompt), drawn=False))
 
     def begin_pass(self, requests: Collection[str], drafts: dict[str, list[int]]) -> None:
         """Tells which requests a pass reads, and their draft tokens."""
