@@ -17,6 +17,7 @@ from constrained.automaton.closed_texts import closed_language
 from constrained.decoding import limits
 from constrained.decoding.backtrack import backtrack_decode
 from constrained.decoding.cut import locate_cut
+from constrained.decoding.healing import healed_automaton, split_prompt
 from constrained.decoding.output import Chunk, Output, ValueT
 from constrained.decoding.partial_json import partial_json
 from constrained.decoding.prompt_questions import PromptQuestions
@@ -39,6 +40,7 @@ from constrained.decoding.speculation import (
 from constrained.decoding.step import decode_sequences
 from constrained.errors import InvalidArgument, PromptError, RejectedValue
 from constrained.models import LanguageModel, Prompt, load
+from constrained.prompting.ids import is_chat
 from constrained.sampling import Local, Sampler, TokenSampler, resolve_sampler
 from constrained.sampling.warpers import fit_settings
 
@@ -104,6 +106,7 @@ class Generator(Generic[ValueT]):
         sampler: str | Sampler | None = None,
         speculation: str | Speculation | None = None,
         chat: bool = True,
+        heal: bool = False,
         on_repeat: OnRepeat = None,
         thinking: int | None = None,
         **defaults: Unpack[GenerationSettings],
@@ -118,6 +121,7 @@ class Generator(Generic[ValueT]):
         sampler: str | Sampler | None = None,
         speculation: str | Speculation | None = None,
         chat: bool = True,
+        heal: bool = False,
         on_repeat: OnRepeat = None,
         thinking: int | None = None,
         **defaults: Unpack[GenerationSettings],
@@ -131,6 +135,7 @@ class Generator(Generic[ValueT]):
         sampler: str | Sampler | None = None,
         speculation: str | Speculation | None = None,
         chat: bool = True,
+        heal: bool = False,
         on_repeat: OnRepeat = None,
         thinking: int | None = None,
         **defaults: Unpack[GenerationSettings],
@@ -149,6 +154,8 @@ class Generator(Generic[ValueT]):
                 because measured time would decide which passes read a draft tree, and a draft tree changes the
                 last bits of `Output.logprob`.
             chat: put string prompts into the tokenizer's chat template, if it has one.
+            heal: strings and token ids are raw prompts, which may end in white space or inside a word: the completion is drawn given the
+                text of the prompt, not given its last tokens. See `constrained.decoding.healing`. Messages are read as always.
             on_repeat: ``"close"``: a JSON value in which the model repeats itself is closed, and named in `Output.repairs`;
                 ``"error"``: then `Truncated` is raised. For the sampler ``"local"`` without weights alone: others draw from
                 the model's distribution, which this would change. See `constrained.decoding.repetition`.
@@ -158,7 +165,7 @@ class Generator(Generic[ValueT]):
 
         Raises:
             ConstraintError, ConstraintTooLarge: the constraint cannot be enforced.
-            InvalidArgument: the sampler is not known, `speculation` is neither a `Speculation` nor ``"auto"``, or a
+            InvalidArgument: `heal` is joined to `on_repeat` or `thinking`, the sampler is not known, `speculation` is neither a `Speculation` nor ``"auto"``, or a
                 configured `Speculation` was passed for a model that cannot verify draft tokens (``"auto"`` does not
                 draft there, and `stats.no_speculation` gives the reason).
             ModelError: the model cannot be loaded, or is not a causal language model.
@@ -167,7 +174,13 @@ class Generator(Generic[ValueT]):
             self.sampler = resolve_sampler(sampler)
         self.speculation = resolve_speculation(speculation)
         self.model: LanguageModel = load(model)
-        self.chat = chat
+        self.chat = chat and not heal
+        self.heal = heal
+        if heal and (on_repeat is not None or thinking is not None):
+            raise InvalidArgument(
+                "heal=True is for raw prompts of texts without reasoning and guard",
+                action="leave on_repeat and thinking out",
+            )
         limits.check_names(defaults)
         self.defaults = defaults
         self.on_repeat: OnRepeat = check_on_repeat(on_repeat)
@@ -417,13 +430,15 @@ class Generator(Generic[ValueT]):
         answer = task.new_sequence()
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         read = partial_json if self.constraint.is_json else str
-        text, seen = "", 0
+        text, seen, left = "", 0, len(task.params.begin)
         for _ in decode_sequences(self.model, [answer], self.sampler, self._drafting):
             if answer.finish == "dead":
                 raise dead_end_error(1, self.constraint)
             tokens = tuple(answer.tokens[seen:])
             seen = len(answer.tokens)
-            delta = decoder.decode(self.automaton.vocabulary.decode(tokens), final=bool(answer.finish))
+            data = self.automaton.vocabulary.decode(tokens)
+            data, left = data[left:], max(0, left - len(data))
+            delta = decoder.decode(data, final=bool(answer.finish))
             text += delta
             answer.stats.seconds = time.perf_counter() - began
             yield Chunk(delta, text, tokens, read, self._output(answer) if answer.finish else None)
@@ -468,22 +483,31 @@ class Generator(Generic[ValueT]):
         tasks = []
         for i, (tokens, sequence) in enumerate(zip(ids, sequences, strict=True)):
             with _naming(i, len(prompts)):
-                limit = limits.token_limit(self.model, self.automaton, len(tokens), max_tokens)
+                own = rules
+                if self.heal and not is_chat(prompts[i]):
+                    tokens, own = self._healed(tokens, rules)
+                limit = limits.token_limit(self.model, own.automaton, len(tokens), max_tokens)
             noise = limits.make_noise(keys.seed, sequence, greedy=rules.warp.greedy)
-            tasks.append(DecodingRequest(rules, tokens, limit, noise.seed, noise.sequence, self._drafting))
+            tasks.append(DecodingRequest(own, tokens, limit, noise.seed, noise.sequence, self._drafting))
         return tasks
+
+    def _healed(self, ids: list[int], rules: DecodingParams) -> tuple[list[int], DecodingParams]:
+        """The prompt without its last tokens, and the rules for completions that begin with their text."""
+        ids, begin = split_prompt(ids, self.automaton.vocabulary)
+        if not begin:
+            return ids, rules
+        automaton = healed_automaton(self.constraint, begin, self.automaton.vocabulary)
+        return ids, replace(rules, automaton=automaton, begin=begin.encode())
 
     def _output(self, answer: TokenSequence) -> Output[ValueT]:
         assert answer.finish
         answer.close()
         answer.stats.no_speculation = self._no_speculation
         answer.stats.no_engine = self.model.no_engine
-        text = self.automaton.vocabulary.decode(answer.tokens).decode("utf-8", "replace")
-        cut = (
-            None
-            if answer.cut is None
-            else locate_cut(self.automaton, answer.tokens, answer.limit, *answer.cut)
-        )
+        begin = answer.params.begin
+        automaton = answer.params.automaton if begin else self.automaton
+        text = automaton.vocabulary.decode(answer.tokens)[len(begin) :].decode("utf-8", "replace")
+        cut = None if answer.cut is None else locate_cut(automaton, answer.tokens, answer.limit, *answer.cut)
         repairs = () if answer.guard is None else tuple(answer.guard.repairs)
         if repairs and self.on_repeat == "error":
             raise repetition_error(text, repairs[0])
@@ -503,7 +527,7 @@ class Generator(Generic[ValueT]):
             stats=answer.stats,
             cut=cut,
             repairs=repairs,
-            automaton=self.automaton,
+            automaton=automaton,
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -520,6 +544,7 @@ class Generator(Generic[ValueT]):
             sampler=self.sampler,
             speculation=speculation,
             chat=self.chat,
+            heal=self.heal,
             on_repeat=self.on_repeat,
             thinking=self.thinking,
             **self.defaults,

@@ -65,7 +65,8 @@ class CachedParticleBatch:
         self._first: Distribution | None = None  # after it
         self._step = DecodingStep(model, drafting)
         self.speculation = drafting
-        self._drafter = None if drafting is None else drafting.lazy_drafter(self.prompt, drawn=True)
+        healed = rules.automaton if rules.begin else None
+        self._drafter = None if drafting is None else drafting.lazy_drafter(self.prompt, healed, drawn=True)
         self._laws: dict[tuple[int, int], Distribution] = {}  # by row and node
         self._known: KnownLogits | None = None
 

@@ -42,10 +42,10 @@ class DecodingRequest:
 
     def new_sequence(self, attempt: int = 0) -> TokenSequence:
         """A sequence with an empty completion."""
-        drawn = not self.params.warp.greedy
-        drafter = (
-            None if self.speculation is None else self.speculation.lazy_drafter(self.prompt, drawn=drawn)
-        )
+        drafter = None
+        if self.speculation is not None:
+            healed = self.params.automaton if self.params.begin else None
+            drafter = self.speculation.lazy_drafter(self.prompt, healed, drawn=not self.params.warp.greedy)
         answer = TokenSequence(
             self.params, self.prompt, self.randomness(attempt), self.limit, drafter=drafter
         )

@@ -46,6 +46,7 @@ class DecodingParams:
         guard: makes what ends a completion that repeats itself, for a prompt; None: nothing does.
         questions: are asked when the prompt is read, and narrow the automaton; None: nothing is asked.
         canonical: forced text has the tokens that the tokenizer writes, see `constrained.automaton.forced_tokens`.
+        begin: text of the prompt that the tokens begin with, and that is no part of the completion: see `constrained.decoding.healing`.
     """
 
     automaton: Automaton
@@ -55,6 +56,7 @@ class DecodingParams:
     guard: Callable[[Sequence[int]], Guard] | None = None
     questions: PromptQuestions | None = None
     canonical: bool = False
+    begin: bytes = b""
 
 
 @dataclass(slots=True)
