@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
 from collections.abc import Iterator
 from itertools import chain, islice, zip_longest
@@ -10,10 +12,9 @@ from typing import Any
 
 from constrained.bench.masks.workload import sample
 from constrained.bench.speed.cases import SpeedCase
-from constrained.bench.values.items import public
 from constrained.chat.tools import parse_tools
 from constrained.constraint import Constraint, json_schema
-from constrained.errors import ConstrainedError
+from constrained.errors import ConstrainedError, InvalidArgument
 from constrained.extraction.prompt import answer_request, extraction_prompt
 from constrained.models import LanguageModel
 
@@ -34,14 +35,28 @@ def public_cases(model: LanguageModel, count: int, seed: int, data: Path) -> Ite
     Raises:
         InvalidArgument: a file cannot be read.
     """
-    items = sorted(public(data / VALUES_FILE), key=lambda item: item.id)
-    random.Random(seed).shuffle(items)
+    rows = sorted(_rows(data / VALUES_FILE), key=lambda row: row["id"])
+    random.Random(seed).shuffle(rows)
     schemas = (("schema", row["schema"], "Write an example.") for row in sample(data / SCHEMAS_FILE, 0, seed))
-    texts = (("text", item.constraint, item.text) for item in items if isinstance(item.constraint, dict))
-    calls = (("call", item.tools, item.text) for item in items if len(item.tools) == 1)
+    texts = (("text", row["schema"], row["text"]) for row in rows if "schema" in row)
+    calls = (
+        ("call", row["tools"], "\n".join(message["content"] for message in row["messages"]))
+        for row in rows
+        if len(row.get("tools", ())) == 1
+    )
     asked = (case for case in chain.from_iterable(zip_longest(schemas, texts, calls)) if case is not None)
     made = (_public_case(model, *case) for case in asked)
     return islice((case for case in made if case is not None), count)
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    try:
+        with gzip.open(path, "rb") as lines:
+            return [json.loads(line) for line in lines]
+    except (OSError, ValueError, EOFError) as error:
+        raise InvalidArgument(
+            f"{str(path)!r} cannot be read: {error}", action="name the folder of the public data by --data"
+        ) from None
 
 
 def _public_case(model: LanguageModel, kind: str, wanted: Any, text: str) -> SpeedCase | None:
@@ -54,6 +69,7 @@ def _public_case(model: LanguageModel, kind: str, wanted: Any, text: str) -> Spe
         constraint: Constraint = json_schema(wanted)
         messages = [{"role": "user", "content": f"{text}\n\n{answer_request(constraint)}"}]
         prompt = model.encode(extraction_prompt(text, constraint) if kind == "text" else messages)
+        _ = constraint.grammar
     except ConstrainedError:
         return None
     return SpeedCase(prompt, wanted, kind=kind) if len(prompt) <= _LONGEST_PROMPT else None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from functools import cache, partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +21,7 @@ from constrained.bench.replay.measure import replay, required_draws
 from constrained.bench.speed import SpeedSettings, run
 from constrained.bench.speed.cases import SpeedCase, cases
 from constrained.bench.speed.forward_counter import ForwardCounter
+from constrained.bench.speed.public_cases import SCHEMAS_FILE, VALUES_FILE, public_cases
 from constrained.bench.speed.recorded import ForcedOutput
 from constrained.bench.speed.shapes import SHAPES, ModelShape, random_model
 from constrained.bench.speed.trials import SpeculationTrial
@@ -278,3 +282,30 @@ def test_the_cost_of_speculation_is_measured_in_batches(tmp_path, capsys) -> Non
     ]
     assert "noise, batch 2" in capsys.readouterr().out
     assert command("--budget", "--batches", "0") == 2
+
+
+def test_public_cases_are_schemas_texts_and_calls_in_turn(tmp_path: Path) -> None:
+    function = {"name": "add", "description": "Adds.", "parameters": SCHEMA}
+    rows: list[dict[str, Any]] = [
+        {"id": "1", "task": "texts", "text": "one two", "schema": SCHEMA},
+        {
+            "id": "2",
+            "task": "calls",
+            "messages": [{"role": "user", "content": "1 and 2"}],
+            "tools": [{"type": "function", "function": function}],
+        },
+        {"id": "3", "task": "labels", "text": "one", "options": ["a", "b"]},
+    ]
+    schemas = [
+        {"id": "s", "schema": SCHEMA, "tests": []},
+        {"id": "refused", "schema": {"type": 1}, "tests": []},
+    ]
+    for name, lines in ((SCHEMAS_FILE, schemas), (VALUES_FILE, rows)):
+        with gzip.open(tmp_path / name, "wt") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+    model = constrained.load()
+    found = list(public_cases(model, 9, 0, tmp_path))
+    assert sorted(one.kind for one in found) == ["call", "schema", "text"]
+    assert all(one.schema == SCHEMA for one in found)
+    with pytest.raises(InvalidArgument, match="cannot be read"):
+        list(public_cases(model, 1, 0, tmp_path / "none"))
