@@ -22,7 +22,8 @@ def parse(
     word boundaries, inline flags, and look-around outside unbounded loops. Counts stay unexpanded. Quirks follow
     the dialect: in ECMA-262 ``\d`` and ``\w`` are ASCII and ``$`` is only the very end, in Python ``$`` also
     stands before a final newline. ECMA-262 patterns are read as with the ``u`` flag (code points, ``\p``), but
-    forgiving about escapes that it would refuse and every engine reads alike (``\-``, ``{`` as itself).
+    forgiving about escapes that it would refuse and every engine reads alike (``\-``, ``{`` as itself), and ignore
+    case as without it: no letter beyond ASCII is one of ASCII.
 
     Args:
         pattern: the regular expression.
@@ -34,8 +35,9 @@ def parse(
 
     Raises:
         InvalidConstraint: the pattern is malformed; the position and an excerpt are in the message.
-        UnsupportedConstraint: back-references, recursion, atomic groups, possessive quantifiers, conditionals,
-            or an assertion inside an unbounded loop that no regular rewriting covers.
+        UnsupportedConstraint: back-references, recursion, conditionals; an assertion inside an unbounded loop, an
+            atomic group or a possessive quantifier that no regular rewriting covers; ``[[:alpha:]]`` and operations on
+            classes where the dialect has only their characters.
         ConstraintTooLarge: groups with assertions nested too deeply.
     """
     return lower_to_regex(RegexParser(pattern, dialect, flags).parse(), pattern, search=search)

@@ -56,21 +56,26 @@ class EndAnchor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordBoundary:
-    """Between a character of `word` and one that is not (or neither, when `negative`)."""
+    """Between a character of `word` and one that is not (or neither, when `negative`; `in_empty`: also in an empty text)."""
 
     word: CodePointRanges
     negative: bool
+    in_empty: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lookaround:
-    """What follows (`ahead`) or precedes must match `part`, or must not when `negative`."""
+    """What follows (`ahead`) or precedes must match `part`, or must not when `negative`.
+
+    `by_order`: it says only that a possessive loop, or an earlier alternative of an atomic group, does not match here.
+    """
 
     part: RegexNode
     ahead: bool
     negative: bool
     at: int
     depth: int
+    by_order: bool = False
 
 
 RegexNode = (

@@ -10,6 +10,7 @@ import re
 import sys
 from array import array
 from bisect import bisect_right
+from collections.abc import Callable
 from functools import cache, lru_cache
 
 from constrained.grammars.ir import MAX_CODE_POINT, invert_ranges, merge_ranges
@@ -116,15 +117,53 @@ _CASES_OF_ASCII = "".join(map(chr, range(0x80))) + "\u0130\u0131\u017f\u212a"
 """ASCII, and the letters beyond it that differ from one of its own by case: dotted and dotless i, long s, kelvin."""
 
 
+def _ecma_case(char: str) -> str:
+    """What ECMA-262 compares without the flag ``u``: the upper case, if it is one character and no letter turns ASCII."""
+    upper = char.upper()
+    return char if len(upper) > 1 or (upper.isascii() and not char.isascii()) else upper
+
+
+def _simple_case(char: str) -> str:
+    """Unicode's simple case folding, which Rust follows."""
+    return next((folded for folded in (char.casefold(), char.lower()) if len(folded) == 1), char)
+
+
+@cache
+def _other_cases(folded: Callable[[str], str]) -> dict[int, CodePointRanges]:
+    """By letter, all letters that fold alike, where there are more than one."""
+    alike: dict[str, list[int]] = {}
+    for char in _cased():
+        alike.setdefault(folded(char), []).append(ord(char))
+    classes = [codes for codes in alike.values() if len(codes) > 1]
+    return {code: tuple((other, other) for other in codes) for codes in classes for code in codes}
+
+
 @lru_cache(maxsize=4096)
-def ignore_case(ranges: CodePointRanges) -> CodePointRanges:
-    """The class with every character that differs from a member by case only."""
+def ignore_case(ranges: CodePointRanges, dialect: str, *, ascii_only: bool = False) -> CodePointRanges:
+    """The class with every character that differs from a member by case only, by the rule of a dialect.
+
+    Args:
+        ranges: the members.
+        dialect: ``"python"``, ``"ecma"`` or ``"rust"``.
+        ascii_only: only letters of ASCII have another case (`re.ASCII`).
+    """
     if not ranges:
         return ranges
-    body = "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
-    compiled = re.compile(f"[{body}]", re.IGNORECASE)
-    others = _CASES_OF_ASCII if ranges[-1][1] < 0x80 else _cased()
-    return merge_ranges([*ranges, *((ord(c), ord(c)) for c in compiled.findall(others))])
+    if dialect == "python":
+        body = "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
+        compiled = re.compile(f"[{body}]", re.IGNORECASE | (re.ASCII if ascii_only else 0))
+        others = _CASES_OF_ASCII if ascii_only or ranges[-1][1] < 0x80 else _cased()
+        return merge_ranges([*ranges, *((ord(c), ord(c)) for c in compiled.findall(others))])
+    cases = _other_cases(_ecma_case if dialect == "ecma" else _simple_case)
+    found = [*ranges]
+    for low, high in ranges:
+        codes = (
+            range(low, high + 1)
+            if high - low < len(cases)
+            else filter(range(low, high + 1).__contains__, cases)
+        )
+        found += (case for code in codes for case in cases.get(code, ()))
+    return merge_ranges(found)
 
 
 def difference(ranges: CodePointRanges, without: CodePointRanges) -> CodePointRanges:

@@ -2,6 +2,8 @@ r"""Escapes and character classes: the part of the notation that stands for sing
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from typing import Literal
 
 from constrained.grammars import ir
@@ -14,6 +16,7 @@ RegexDialect = Literal["python", "ecma", "rust"]
 MAX_CLASS_DEPTH = 50
 """Deepest nesting of classes (Rust)."""
 
+_POSIX = re.compile(r"\[(?::\^?[A-Za-z]+:|=[^\\\]]=|\.[A-Za-z-]+\.)\]")
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 
 
@@ -63,19 +66,16 @@ class PatternReader:
 
     def character(self, code: int) -> ir.Regex:
         """One literal character under the flags in force."""
-        if "i" in self.flags:
-            ranges = charset.ignore_case(((code, code),))
-            if ranges != ((code, code),):
-                return ir.chars(ranges)
+        ranges = self.any_case(((code, code),))
+        if ranges != ((code, code),):
+            return ir.chars(ranges)
         return ir.EMPTY_SET if 0xD800 <= code <= 0xDFFF else ir.Literal(chr(code).encode())
 
-    def char_class(self, ranges: CodePointRanges) -> ir.Regex:
-        """One character of a class under the flags in force."""
-        return ir.chars(charset.ignore_case(ranges) if "i" in self.flags else ranges)
-
-    def word_chars(self) -> CodePointRanges:
-        """What a word boundary lies next to."""
-        return self.shorthand_class("w")
+    def any_case(self, ranges: CodePointRanges) -> CodePointRanges:
+        """Characters under the flags in force."""
+        if "i" not in self.flags:
+            return ranges
+        return charset.ignore_case(ranges, self.dialect, ascii_only="a" in self.flags)
 
     def shorthand_class(self, letter: str) -> CodePointRanges:
         r"""``\d``, ``\w`` or ``\s`` in this dialect."""
@@ -88,6 +88,20 @@ class PatternReader:
             return charset.unicode_property({"d": "Nd", "s": "White_Space"}[letter]) or ()
         return charset.python_class(letter)
 
+    def escaped_set(self, letter: str, at: int) -> CodePointRanges:
+        r"""``\d``, ``\p{...}`` and the like under the flags in force; the letter is upper case for all other characters.
+
+        ECMA-262 ignores case in what is left after the negation; the others before it, and not in ``\d``, ``\w``
+        and ``\s``.
+        """
+        ecma = self.dialect == "ecma"
+        if letter in "dDwWsS":
+            ranges = self.shorthand_class(letter.lower())
+        else:
+            ranges = self.unicode_property(at) if ecma else self.any_case(self.unicode_property(at))
+        ranges = ir.invert_ranges(ranges) if letter.isupper() else ranges
+        return self.any_case(ranges) if ecma else ranges
+
     def class_escape(self, at: int, *, in_class: bool) -> tuple[CodePointRanges, int | None]:
         """An escape that stands for a set of characters, or for one (then its code point comes second)."""
         char = self.pattern[self.at : self.at + 1]
@@ -95,15 +109,11 @@ class PatternReader:
             raise self.invalid_pattern("the pattern ends in the middle of an escape", at)
         self.at += 1
         code: int | None = None
-        if char in "dDwWsS":
-            ranges = self.shorthand_class(char.lower())
-            return (ir.invert_ranges(ranges) if char.isupper() else ranges), None
-        if char in "pP":
-            ranges = self.unicode_property(at)
-            return (ir.invert_ranges(ranges) if char == "P" else ranges), None
+        if char in "dDwWsSpP":
+            return self.escaped_set(char, at), None
         if char in _CONTROLS:
             code = _CONTROLS[char]
-        elif char == "b" and in_class:
+        elif char == "b" and in_class and self.dialect != "rust":
             code = 8
         elif char == "a" and self.dialect != "ecma":
             code = 7
@@ -121,7 +131,11 @@ class PatternReader:
                 raise self.invalid_pattern("a control escape needs a letter", at)
             self.at += 1
             code = ord(letter) % 32
-        elif char.isascii() and char.isalnum() and (self.dialect != "ecma" or char in "AZzGk"):
+        elif char == "N" and self.dialect == "python" and self.peek("{"):
+            code = self.named(at)
+        elif char in "<>" and self.dialect == "rust":
+            raise self.unsupported_construct("starts and ends of words are not read here", at)
+        elif char.isascii() and char.isalnum():
             raise self.invalid_pattern(f"\\{char} is not an escape of this dialect", at)
         else:
             code = ord(char)
@@ -171,6 +185,16 @@ class PatternReader:
         self.at = stop + 1
         return int(text, 16)
 
+    def named(self, at: int) -> int:
+        r"""The character of ``\N{...}``."""
+        stop = self.pattern.find("}", self.at)
+        try:
+            code = ord(unicodedata.lookup(self.pattern[self.at + 1 : stop]))
+        except (KeyError, TypeError):
+            raise self.invalid_pattern("no character has this name", at) from None
+        self.at = stop + 1
+        return code
+
     def unicode_property(self, at: int) -> CodePointRanges:
         r"""The class of ``\p{...}`` or ``\pL``."""
         if self.take("{"):
@@ -193,15 +217,17 @@ class PatternReader:
         if depth > MAX_CLASS_DEPTH:
             raise self.invalid_pattern("classes are nested too deeply", at)
         negated = self.take("^")
-        found: list[tuple[int, int]] = []
+        found: list[tuple[int, int]] = []  # characters as they are written
+        classes: list[tuple[int, int]] = []  # from escapes and inner classes, under the flags in force
         total: CodePointRanges | None = None  # left operand of a set operation (Rust)
         operation = ""
         first = True
+        while self.dialect == "rust" and self.take("-"):
+            found.append((0x2D, 0x2D))
+            first = False
 
         def combined() -> CodePointRanges:
-            ranges = (
-                charset.ignore_case(ir.merge_ranges(found)) if "i" in self.flags else ir.merge_ranges(found)
-            )
+            ranges = ir.merge_ranges((*self.any_case(ir.merge_ranges(found)), *classes))
             if total is None:
                 return ranges
             if operation == "&&":
@@ -215,14 +241,19 @@ class PatternReader:
                 raise self.invalid_pattern("this class is never closed", at)
             if self.peek("]") and not (first and self.dialect != "ecma"):
                 self.at += 1
+                nested = self.dialect == "python" and self.pattern.startswith("[[", at) and self.at > at + 3
+                if nested and "]" in self.pattern[self.at :]:
+                    raise self.misread("a class in a class is a bracket in this dialect", at + 1)
                 ranges = combined()
                 return ir.invert_ranges(ranges) if negated else ranges
             if self.dialect == "rust" and self.pattern[self.at : self.at + 2] in ("&&", "--", "~~"):
                 total = combined()
                 operation = self.pattern[self.at : self.at + 2]
                 self.at += 2
-                found = []
+                found, classes = [], []
                 continue
+            if self.dialect != "rust" and not first:
+                self.refuse_operation()
             first = False
             ranges, single = self.class_item(depth)
             if single is not None and self.peek("-") and not self.peek("-]"):
@@ -230,14 +261,17 @@ class PatternReader:
                     found.extend(ranges)
                     continue
                 dash = self.at
+                if self.dialect != "rust":
+                    self.refuse_operation()
                 self.at += 1
                 if self.at >= len(self.pattern):
                     raise self.invalid_pattern("this class is never closed", at)
-                after, last = self.class_item(depth)
+                after, last = self.class_item(depth, ends_range=True)
                 if last is None:
                     if self.dialect != "ecma":
                         raise self.invalid_pattern("a range ends in a class", dash)
-                    found.extend((*ranges, (0x2D, 0x2D), *after))
+                    found.extend((*ranges, (0x2D, 0x2D)))
+                    classes.extend(after)
                 elif last < single:
                     raise self.invalid_pattern("this range is in the wrong order", dash)
                 else:
@@ -245,10 +279,24 @@ class PatternReader:
             else:
                 if single is None and self.peek("-") and not self.peek("-]") and self.dialect == "python":
                     raise self.invalid_pattern("a range begins with a class")
-                found.extend(ranges)
+                (classes if single is None else found).extend(ranges)
 
-    def class_item(self, depth: int) -> tuple[CodePointRanges, int | None]:
-        """One character, escape or inner class of a class."""
+    def refuse_operation(self) -> None:
+        """Refuses an operation on classes, such as ``&&``, where the dialect has only its characters."""
+        pair = self.pattern[self.at : self.at + 2]
+        if pair in ("--", "&&", "~~", "||") and (self.dialect == "python" or self.peek(f"{pair}[")):
+            raise self.misread(f"{pair} is two characters of a class in this dialect", self.at)
+
+    def misread(self, reason: str, at: int) -> UnsupportedConstraint:
+        """The error for what a dialect reads by the letter, and people write for what it is in another one."""
+        problem = pattern_problem(self.pattern, at, reason)
+        action = r"write [0-9] for [[:digit:]] and [ab] for [[a]b], or a backslash before the character: \["
+        return UnsupportedConstraint(
+            "the regular expression may be meant for another engine", problem, action=action
+        )
+
+    def class_item(self, depth: int, *, ends_range: bool = False) -> tuple[CodePointRanges, int | None]:
+        """One character, escape or inner class of a class; a bracket at the end of a range is a character."""
         at = self.at
         char = self.pattern[at]
         self.at += 1
@@ -256,7 +304,7 @@ class PatternReader:
             if self.pattern[self.at : self.at + 1] in ("B", "A", "Z", "z") and self.dialect != "ecma":
                 raise self.invalid_pattern("this escape has no place in a class", at)
             return self.class_escape(at, in_class=True)
-        if char == "[" and self.dialect == "rust":
+        if char == "[" and self.dialect == "rust" and not ends_range:
             if self.take(":"):
                 negated = self.take("^")
                 stop = self.pattern.find(":]", self.at)
@@ -264,6 +312,11 @@ class PatternReader:
                 if ranges is None:
                     raise self.invalid_pattern("unknown POSIX class", at)
                 self.at = stop + 2
+                ranges = self.any_case(ranges)
                 return (ir.invert_ranges(ranges) if negated else ranges), None
             return self.char_set(at, depth + 1), None
+        if char == "[" and self.dialect != "rust" and _POSIX.match(self.pattern, at):
+            raise self.misread(
+                "a POSIX class is single characters and a bracket in this dialect: write its characters", at
+            )
         return ((ord(char), ord(char)),), ord(char)

@@ -242,7 +242,8 @@ class _LookaroundLowering:
         word_follows = ir.concat(ir.chars(node.word), ir.TEXT)
         if after_word == node.negative:
             return _meet(rest, word_follows)
-        return ir.difference(rest, word_follows)
+        excluded = word_follows if context or node.in_empty else ir.optional(word_follows)
+        return ir.difference(rest, excluded)
 
     def look(self, node: Lookaround, rest: Continuations) -> Continuations:
         if not node.ahead:

@@ -6,26 +6,19 @@ Parts without assertions become `ir.Regex` at once. The parser keeps its own sta
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+import sys
 
 from constrained.grammars import ir
-from constrained.grammars.errors import ConstraintTooLarge
 from constrained.grammars.regex.ast import (
     AlternationNode,
-    ConcatNode,
     EndAnchor,
     Lookaround,
     RegexNode,
-    RepeatNode,
     StartAnchor,
     WordBoundary,
-    lookaround_depth,
-    pattern_problem,
 )
-from constrained.grammars.regex.escapes import PatternReader, RegexDialect
-
-MAX_DEPTH = 400
-"""Deepest nesting of groups that hold assertions."""
+from constrained.grammars.regex.escapes import RegexDialect
+from constrained.grammars.regex.tree import OpenGroup, TreeBuilder
 
 __all__ = ["RegexDialect", "RegexParser"]
 
@@ -38,29 +31,19 @@ _CLASSES_KEPT = 1_000
 _CLASSES: dict[str, ir.Regex] = {}
 _RUN = re.compile(r"[A-Za-z0-9 :;,@/_=%~'<>!&#\"-]{2,}(?![*+?{])")
 """Characters that stand for themselves in every dialect, with no quantifier after the last."""
+_OWN_FLAGS = {"python": "au", "rust": "uU", "ecma": ""}
 _PLAIN_CLASS = re.compile(r"\[\^?(?:[A-Za-z0-9 _.:;,@/=%'<>!](?:-[A-Za-z0-9])?)+\]")
 """A class that is written alike in every dialect."""
 
 
-@dataclass(slots=True)
-class _OpenGroup:
-    """An open group: its kind, and its alternatives so far."""
-
-    at: int
-    flags: frozenset[str]
-    look: tuple[bool, bool] | None = None  # (ahead, negative)
-    alternatives: list[RegexNode] = field(default_factory=list)
-    items: list[RegexNode] = field(default_factory=list)
-
-
-class RegexParser(PatternReader):
+class RegexParser(TreeBuilder):
     """Reads one pattern; see `constrained.grammars.regex.parse`."""
 
     # ------------------------------------------------------------ groups
 
     def parse(self) -> RegexNode:
         """The tree of the whole pattern."""
-        stack = [_OpenGroup(0, self.flags)]
+        stack = [OpenGroup(0, self.flags)]
         pattern = self.pattern
         groups: dict[
             str, list[tuple[str, frozenset[str], ir.Regex]]
@@ -93,11 +76,11 @@ class RegexParser(PatternReader):
                 stack[-1].items.append(self.read_quantifier(closed, group.at))
             elif char == "|":
                 self.at += 1
-                group.alternatives.append(self.sequence(group.items))
+                group.alternatives.append(self.alternative(group))
                 group.items = []
             elif "x" in self.flags and (char.isspace() or char == "#"):
                 self.skip_verbose()
-            elif char in "*+?" or (char == "{" and self.counts(at) is not None):
+            elif char in "*+?" or (char == "{" and (self.dialect == "rust" or self.counts(at))):
                 raise self.invalid_pattern("nothing to repeat")
             elif (run := _RUN.match(pattern, at)) and self.flags.isdisjoint("ix"):
                 self.at = run.end()
@@ -124,11 +107,11 @@ class RegexParser(PatternReader):
         else:
             self.at += 1
 
-    def open(self, stack: list[_OpenGroup]) -> None:
+    def open(self, stack: list[OpenGroup]) -> None:
         """Reads ``(`` and what follows it."""
         at = self.at
         self.at += 1
-        group = _OpenGroup(at, self.flags)
+        group = OpenGroup(at, self.flags)
         if not self.take("?"):
             if self.peek("*"):
                 raise self.unsupported_construct("control verbs are not regular", at)
@@ -153,8 +136,8 @@ class RegexParser(PatternReader):
             if stop < 0 or not self.pattern[self.at : stop].isidentifier():
                 raise self.invalid_pattern("the name of this group is malformed", at)
             self.at = stop + 1
-        elif self.take(">"):
-            raise self.unsupported_construct("atomic groups depend on the order of matching", at)
+        elif self.dialect == "python" and self.take(">"):
+            group.atomic = True
         elif self.take("("):
             raise self.unsupported_construct("conditional groups are not regular", at)
         elif not self.take(":"):
@@ -173,39 +156,27 @@ class RegexParser(PatternReader):
         while self.at < len(self.pattern):
             char = self.pattern[self.at]
             self.at += 1
-            if char in "imsx" or (char in "au" and self.dialect == "python"):
+            if char in "imsx" or (char in _OWN_FLAGS[self.dialect] and target is on):
                 target.add(char)
             elif char == "-" and target is on:
                 target = off
             elif char in ":)" and (on or off):
-                self.flags = (self.flags | on) - off
+                if self.dialect == "python" and (on & off or (off and char == ")")):
+                    break
+                self.flags = (self.flags | on) - off - ({"a"} if "u" in on else set())
                 return char == ":"
             elif char.isdigit() or char in "R+&":
                 raise self.unsupported_construct("recursion is not regular", at)
+            elif char == "u" and self.dialect == "rust":
+                raise self.unsupported_construct("texts are Unicode here", at)
             else:
                 break
         raise self.invalid_pattern("unknown extension after '(?'", at)
 
-    def sequence(self, items: list[RegexNode]) -> RegexNode:
-        """A concatenation of items; adjacent items without assertions are merged."""
-        parts: list[RegexNode] = []
-        plain: list[ir.Regex] = []
-        for item in items:
-            if isinstance(item, ir.Regex):
-                plain.append(item)
-                continue
-            if plain:
-                parts.append(ir.concat(*_join_literals(plain)))
-                plain = []
-            parts.extend(item.parts if isinstance(item, ConcatNode) else (item,))
-        if plain or not parts:
-            parts.append(ir.concat(*_join_literals(plain)))
-        return parts[0] if len(parts) == 1 else ConcatNode(tuple(parts), self.check_depth(*parts))
-
-    def close(self, group: _OpenGroup) -> RegexNode:
+    def close(self, group: OpenGroup) -> RegexNode:
         """The tree of a finished group."""
         self.flags = group.flags
-        group.alternatives.append(self.sequence(group.items))
+        group.alternatives.append(self.alternative(group))
         plain = [part for part in group.alternatives if isinstance(part, ir.Regex)]
         rest = [part for part in group.alternatives if not isinstance(part, ir.Regex)]
         node: RegexNode
@@ -214,19 +185,11 @@ class RegexParser(PatternReader):
         else:
             parts = (ir.union(*plain), *rest) if plain else tuple(rest)
             node = parts[0] if len(parts) == 1 else AlternationNode(parts, self.check_depth(*parts))
+        if group.atomic:
+            self.settled.add(node)
         if group.look:
             node = Lookaround(node, *group.look, group.at, self.check_depth(node))
         return node
-
-    def check_depth(self, *parts: RegexNode) -> int:
-        """Depth of a node over these; refuses trees too deep for the recursive pass over assertions."""
-        depth = 1 + max(map(lookaround_depth, parts))
-        if depth > MAX_DEPTH:
-            raise ConstraintTooLarge(
-                "the regular expression is nested too deeply",
-                pattern_problem(self.pattern, self.at - 1, f"assertions under more than {MAX_DEPTH} levels"),
-            )
-        return depth
 
     # ------------------------------------------------------------ quantifiers
 
@@ -236,7 +199,7 @@ class RegexParser(PatternReader):
         low, comma, high = self.pattern[at + 1 : stop].partition(",") if stop > 0 else ("", "", "")
         if not all(part == "" or (part.isascii() and part.isdigit()) for part in (low, high)):
             return None
-        if not low and (self.dialect == "ecma" or not comma or not high):
+        if not low and (self.dialect == "ecma" or not comma or (not high and self.dialect == "rust")):
             return None
         limit = str(ir.MAX_COUNT + 1)  # an int this large is refused (low) or no bound at all (high)
         low = limit if len(low) > 10 else low
@@ -247,6 +210,7 @@ class RegexParser(PatternReader):
 
     def read_quantifier(self, node: RegexNode, at: int) -> RegexNode:
         """The node with the quantifier after it, if there is one."""
+        quantified = False
         while True:
             while "x" in self.flags and self.at < len(self.pattern):
                 if not (self.pattern[self.at].isspace() or self.pattern[self.at] == "#"):
@@ -263,26 +227,19 @@ class RegexParser(PatternReader):
                     raise self.invalid_pattern("the bounds of this repetition are in the wrong order", start)
             else:
                 return node
-            if (
-                self.pattern[at] != "("
-                and isinstance(node, (StartAnchor, EndAnchor, WordBoundary))
-                and self.dialect != "rust"
-            ):
-                raise self.invalid_pattern("nothing to repeat", start)
-            self.take("?")
-            if self.peek("+") and self.dialect != "rust":
-                raise self.unsupported_construct(
-                    "possessive quantifiers depend on the order of matching", self.at
-                )
-            if isinstance(node, ir.Regex):
-                node = ir.repeat(node, low, high)
+            if self.dialect != "rust":
+                if quantified:
+                    raise self.invalid_pattern("a quantifier follows a quantifier", start)
+                if self.pattern[at] != "(" and isinstance(node, (StartAnchor, EndAnchor, WordBoundary)):
+                    raise self.invalid_pattern("nothing to repeat", start)
+            quantified = True
+            lazy = self.take("?")
+            if not lazy and self.dialect == "python" and self.take("+"):
+                node = self.possessive(node, low, high, self.at - 1)
             else:
-                node = RepeatNode(node, low, high, at, self.check_depth(node))
-            after = self.pattern[self.at : self.at + 1]
-            if self.dialect != "rust" and (
-                (after and after in "*?") or (after == "{" and self.counts(self.at) is not None)
-            ):
-                raise self.invalid_pattern("a quantifier follows a quantifier")
+                node = self.loop(node, low, high, at)
+                if not lazy:
+                    self.greedy.add(node)
 
     # ------------------------------------------------------------ atoms
 
@@ -322,12 +279,12 @@ class RegexParser(PatternReader):
         """An escape outside of classes."""
         at = self.at - 1
         char = self.pattern[self.at : self.at + 1]
-        if char == "b" and not self.peek("b{"):
+        if char in ("b", "B"):
             self.at += 1
-            return WordBoundary(self.word_chars(), negative=False)
-        if char == "B":
-            self.at += 1
-            return WordBoundary(self.word_chars(), negative=True)
+            if self.dialect == "rust" and self.peek("{") and self.counts(self.at) is None:
+                raise self.unsupported_construct("starts and ends of words are not read here", at)
+            in_empty = self.dialect != "python" or sys.version_info >= (3, 14)
+            return WordBoundary(self.shorthand_class("w"), char == "B", in_empty)
         if char in ("A", "Z", "z", "G"):
             self.at += 1
             if self.dialect == "ecma":
@@ -340,7 +297,7 @@ class RegexParser(PatternReader):
         if (char.isdigit() and char != "0") or (char == "k" and self.peek("k<")):
             return self.back_reference(at)
         ranges, single = self.class_escape(at, in_class=False)
-        return self.char_class(ranges) if single is None else self.character(single)
+        return ir.chars(ranges) if single is None else self.character(single)
 
     def back_reference(self, at: int) -> ir.Regex:
         """Refuses a back-reference (three octal digits are a character in Python)."""
@@ -356,20 +313,3 @@ class RegexParser(PatternReader):
         while count < 3 and self.pattern[self.at + count : self.at + count + 1] in tuple("01234567"):
             count += 1
         return count
-
-
-def _join_literals(parts: list[ir.Regex]) -> list[ir.Regex]:
-    """Runs of literals as one each, in linear time."""
-    joined: list[ir.Regex] = []
-    run: list[bytes] = []
-    for part in parts:
-        if isinstance(part, ir.Literal):
-            run.append(part.data)
-            continue
-        if run:
-            joined.append(ir.Literal(b"".join(run)))
-            run = []
-        joined.append(part)
-    if run:
-        joined.append(ir.Literal(b"".join(run)))
-    return joined

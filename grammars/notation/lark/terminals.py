@@ -245,7 +245,7 @@ def _looks_out(node: RegexNode, *, last: bool) -> bool:
     if isinstance(node, ir.Regex):
         return False
     if isinstance(node, Lookaround):
-        return node.ahead == last
+        return node.ahead == last and not node.by_order
     if isinstance(node, AlternationNode):
         return any(_looks_out(part, last=last) for part in node.parts)
     if isinstance(node, RepeatNode):
