@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,17 +22,32 @@ class _GrammarConstraint(Constraint):
     source: str
     notation: Notation
     start: str | None
+    around: tuple[str, ...] = ()
+    """Special tokens of the text that this one is a part of."""
     _ambiguous = True
 
     @cached_property
     def key(self) -> str:
-        return digest("grammar", self.source, self.notation, self.start or "")
+        around = ("around", *self.around) if self.around else ()
+        return digest("grammar", self.source, self.notation, self.start or "", *around)
+
+    @cached_property
+    def special_tokens(self) -> tuple[str, ...]:
+        from constrained.grammars.notation import special_tokens
+
+        return tuple(dict.fromkeys((*self.around, *special_tokens(self.source, self.notation))))
+
+    def among_special_tokens(self, names: Sequence[str]) -> Constraint:
+        return replace(self, around=tuple(names)) if self.special_tokens else self
 
     @cached_property
     def grammar(self) -> Grammar:
         from constrained.grammars.notation import parse
+        from constrained.vocabulary.special_tokens import free_letters, letters  # loads numpy
 
-        return parse(self.source, self.notation, start=self.start)
+        names = self.special_tokens
+        letter = next(iter(free_letters(names)), None)
+        return parse(self.source, self.notation, start=self.start, marks=letters(names), letter=letter)
 
     def parse(self, text: str) -> str:
         return text

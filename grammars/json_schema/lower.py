@@ -29,6 +29,7 @@ from constrained.grammars.json_schema.text.ensure_ascii import restrict_escapes
 from constrained.grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
 from constrained.grammars.json_schema.text.python import KINDS
 from constrained.grammars.transform.productive import productive_rules
+from constrained.grammars.visit import calls, strongly_connected_components
 from constrained.grammars.work import counted_work
 
 _SHARED_FROM = 150
@@ -258,10 +259,18 @@ def _require_known(report: KeywordReport) -> None:
 
 def _require_values(lowering: SchemaLowering, grammar: ir.Grammar) -> None:
     """Checks that some value satisfies the schema."""
-    if grammar.start in productive_rules(grammar.rules):
+    productive = productive_rules(grammar.rules)
+    if grammar.start in productive:
         return
     conflicts = list(lowering.diagnostics.conflicts.values())[:_MAX_CONFLICTS]
-    reason = "every value would have to contain itself: the schema is endlessly recursive"
+    empty = {
+        name: calls(rule).keys() - productive
+        for name, rule in grammar.rules.items()
+        if name not in productive
+    }
+    reason = "its keywords together exclude every value"
+    if any(len(names) > 1 or names[0] in empty[names[0]] for names in strongly_connected_components(empty)):
+        reason = "every value would have to contain itself: the schema is endlessly recursive"
     raise UnsatisfiableConstraint(
         "no value satisfies the schema",
         conflicts or [Problem(grammar.start, reason)],

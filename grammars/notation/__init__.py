@@ -4,6 +4,7 @@
     ebnf.lark  XGrammar's and the W3C's
     reader.py  parses a text with either and builds the rules
     source.py  positions in a text, and errors that point at them
+    tokens.py  <|call|>, <[128-140]>
 
 Without a lexer: a grammar describes all texts that its rules derive, character by character. Must not know:
 tokenizers, models.
@@ -11,30 +12,40 @@ tokenizers, models.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from constrained.grammars import ir
+from constrained.grammars.counted import CountedGrammar, CountedText
 from constrained.grammars.errors import (
     InvalidConstraint,
     Problem,
     UnsatisfiableConstraint,
     UnsupportedConstraint,
 )
-from constrained.grammars.notation.reader import read
+from constrained.grammars.notation.reader import SOME_TEXT, Reader, named_tokens, read
+from constrained.grammars.notation.source import GrammarSource
 from constrained.grammars.transform.inline_regular import inline_regular_rules
 from constrained.grammars.transform.left_recursion import remove_left_recursion
 from constrained.grammars.transform.nullable import remove_nullable_loops
 from constrained.grammars.transform.productive import prune_unproductive
 from constrained.grammars.visit import drop_unreachable
 
-__all__ = ["NOTATIONS", "Notation", "parse", "parse_rules"]
+__all__ = ["NOTATIONS", "Notation", "parse", "parse_rules", "special_tokens"]
 
 Notation = Literal["gbnf", "ebnf"]
 NOTATIONS: tuple[Notation, ...] = ("gbnf", "ebnf")
 """The notations."""
 
 
-def parse(text: str, notation: Notation, *, start: str | None = None) -> ir.Grammar:
+def parse(
+    text: str,
+    notation: Notation,
+    *,
+    start: str | None = None,
+    marks: Mapping[str, bytes] | None = None,
+    letter: bytes | None = None,
+) -> ir.Grammar:
     """The grammar of a text, ready for the core: without left recursion, with terminals of some size.
 
     Rules that the start never calls may be there; every rule that is called must be.
@@ -43,14 +54,39 @@ def parse(text: str, notation: Notation, *, start: str | None = None) -> ir.Gram
         text: the grammar; ``gbnf.lark`` and ``ebnf.lark`` in this folder describe the notations.
         notation: ``"gbnf"`` or ``"ebnf"``.
         start: the rule that a text must follow; by default ``root``, or in EBNF without a ``root`` the first rule.
+        marks: what stands for each of `special_tokens` in texts: bytes of no other text; None: one byte stands for all.
+        letter: a byte of no text, which stands for one token where ``!<...>`` is counted; None: tokens are not counted.
 
     Raises:
         InvalidConstraint: malformed, or a rule is missing or defined twice; the error shows line, column and a caret.
-        UnsupportedConstraint: tokens, look-ahead, options of rules, or ``A - B`` with recursion inside.
+        UnsupportedConstraint: look-ahead, options of rules, or ``A - B`` with recursion inside.
         UnsatisfiableConstraint: no completion follows the start rule.
-        ConstraintTooLarge: too many rules begin with one another, or a count is beyond any text.
+        ConstraintTooLarge: too many rules begin with one another, a count is beyond any text, or too many tokens.
     """
-    whole = prune_unproductive(parse_rules(text, notation, start=start))
+    rules, reader = _rules(text, notation, start, marks=marks)
+    grammar, other = _ready(rules, start), reader.definitions.other_tokens
+    if other is None or letter is None:
+        return grammar
+    outer, _ = _rules(text, notation, start, ir.literal(letter), marks)
+    place = reader.problem("", other).place
+    one = CountedText(letter, ir.Grammar.of(SOME_TEXT), 1, whole=True, place=place)
+    return CountedGrammar.joined(grammar, _ready(outer, start), [one])
+
+
+def special_tokens(text: str, notation: Notation) -> tuple[str, ...]:
+    """The tokens that a text names, each once: by name, or by numbers as `parse` tells them apart.
+
+    Raises:
+        ConstraintError: as `parse`.
+    """
+    if notation == "ebnf":
+        return ()
+    parts = named_tokens(GrammarSource(text, notation.upper()))
+    return tuple(dict.fromkeys(name for names in parts.values() for name in names))
+
+
+def _ready(rules: ir.Grammar, start: str | None) -> ir.Grammar:
+    whole = prune_unproductive(rules)
     if whole is None:
         raise UnsatisfiableConstraint(
             "no completion follows the grammar",
@@ -67,7 +103,17 @@ def parse_rules(text: str, notation: Notation, *, start: str | None = None) -> i
     Raises:
         InvalidConstraint, UnsupportedConstraint: as `parse`.
     """
-    definitions, reader = read(text, notation)
+    return _rules(text, notation, start)[0]
+
+
+def _rules(
+    text: str,
+    notation: Notation,
+    start: str | None,
+    one_token: ir.Regex = SOME_TEXT,
+    marks: Mapping[str, bytes] | None = None,
+) -> tuple[ir.Grammar, Reader]:
+    definitions, reader = read(text, notation, one_token, marks)
     missing = sorted(definitions.called.keys() - definitions.rules.keys(), key=definitions.called.__getitem__)
     if missing:
         raise InvalidConstraint(
@@ -96,6 +142,7 @@ def parse_rules(text: str, notation: Notation, *, start: str | None = None) -> i
         )
 
     grammar = drop_unreachable(ir.Grammar(definitions.rules, start))
-    return inline_regular_rules(
+    used = inline_regular_rules(
         grammar, limit=0, differences=definitions.differences, not_regular_error=irregular
     )
+    return used, reader

@@ -6,19 +6,27 @@ Nothing here recurses over nested parentheses.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge
 from constrained.grammars.notation.source import MAX_DIGITS, MAX_NESTING, GrammarSource
+from constrained.grammars.notation.tokens import read_token, token_parts
 
 if TYPE_CHECKING:
     from lark import Lark, Token, Tree
 
-_COUNT = re.compile(r"\{\s*(\d+)\s*(?:(,)\s*(\d*)\s*)?\}")
+_COUNT = re.compile(r"\{\s*(\d+)\s*(?:(,)\s*(?:-1|(\d*))\s*)?\}")
+_TOKENS = re.compile(
+    r'"(?:\\.|[^"\\\r\n])*"|\[(?:\\.|[^\]\\\r\n])*\]|#[^\r\n]*|(<(?:\[[^\]\r\n]*\]|[^\[>\r\n][^>\r\n]*)>)'
+)
+"""Tokens in GBNF, and what they do not stand in."""
+_WORD = re.compile(r"[A-Za-z_]+\Z")
+SOME_TEXT = ir.repeat(ir.ANY_CHAR, 1)
 _EBNF_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)\s*")
 _CODE_POINT = re.compile(r"#x([0-9A-Fa-f]+)(?![0-9A-Za-z_])")
 _QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
@@ -26,10 +34,6 @@ _GBNF = {"t": "\t", "r": "\r", "n": "\n"} | {letter: letter for letter in '\\"[]
 _EBNF = dict(zip("nrtbfav0e", "\n\r\t\b\f\a\v\0\x1b", strict=True)) | {c: c for c in "\"\\/'?"}
 _EBNF_CLASS = _EBNF | {letter: letter for letter in "^$\\.*+?()[]{}|/-"}
 _UNSUPPORTED = {
-    "UNSUPPORTED_TOKEN": (
-        "names a token; a constraint is about text, whatever its tokens",
-        "write the text of the token as a literal",
-    ),
     "UNSUPPORTED_MACRO": ("is a macro of XGrammar", "use tag() for free text with structured parts"),
     "UNSUPPORTED_LOOK_AHEAD": ("looks ahead; that is a hint to another engine, not a language", "remove it"),
 }
@@ -44,12 +48,14 @@ class Definitions:
         defined: the offset of each rule's name in the text.
         called: the first offset where each rule is called.
         differences: names of rules created for ``A - B``, with the offset of the ``-``.
+        other_tokens: the offset of the first ``!<...>`` that is counted as one token.
     """
 
     rules: dict[str, ir.Expr] = field(default_factory=dict)
     defined: dict[str, int] = field(default_factory=dict)
     called: dict[str, int] = field(default_factory=dict)
     differences: dict[str, int] = field(default_factory=dict)
+    other_tokens: int | None = None
 
 
 class _UnsupportedTokenError(Exception):
@@ -108,15 +114,38 @@ def _parser(notation: str) -> Lark:
     )
 
 
-class Reader(GrammarSource):
-    """The rules of one text."""
+def named_tokens(source: GrammarSource) -> dict[str, tuple[str, ...]]:
+    """The tokens that a GBNF text names, as they are written, with the names of what each is made of (see `token_parts`).
 
-    def __init__(self, text: str, notation: str) -> None:
+    Raises:
+        InvalidConstraint, UnsupportedConstraint, ConstraintTooLarge: as `read_token` and `token_parts`.
+    """
+    found = {match[1]: match.start(1) for match in _TOKENS.finditer(source.text) if match[1]}
+    parts = token_parts(source, [read_token(source, at, written) for written, at in found.items()])
+    return {one.written: names for one, names in parts.items()}
+
+
+class Reader(GrammarSource):
+    """The rules of one text; for `one_token` and `marks` see `read`."""
+
+    def __init__(
+        self,
+        text: str,
+        notation: str,
+        one_token: ir.Regex = SOME_TEXT,
+        marks: Mapping[str, bytes] | None = None,
+    ) -> None:
         super().__init__(text, notation.upper())
+        self.one_token = ir.Terminal(one_token)
+        self.parts = {} if notation == "ebnf" else named_tokens(self)
+        self.marks = marks or dict.fromkeys(
+            (name for names in self.parts.values() for name in names), b"\xff"
+        )
         self.ebnf = notation == "ebnf"
         self.escapes = _EBNF if self.ebnf else _GBNF
         self.class_escapes = _EBNF_CLASS if self.ebnf else _GBNF
         self.definitions = Definitions()
+        self.words: dict[str, int] = {}  # classes that could be names of rules, with their offsets
 
     def run(self) -> Definitions:
         """Parses the text and builds its rules."""
@@ -135,6 +164,10 @@ class Reader(GrammarSource):
             assert not isinstance(rule, str)
             head, body = rule.children[0], rule.children[-1]
             self._define(cast("Token", head), self._expression(cast("Tree[Token]", body)))
+        for name, at in self.words.items():
+            if name in self.definitions.rules:
+                action = f"write {name}? for the rule or nothing; write the letters in another order for one of them"
+                self.fail(f"[{name}] is one letter of {name}, and there is a rule {name}", at, action)
         return self.definitions
 
     def _expression(self, tree: Tree[Token]) -> ir.Expr:
@@ -184,6 +217,10 @@ class Reader(GrammarSource):
 
     def _repetition(self, parts: list[Any]) -> ir.Expr:
         item, quantifier = parts
+        if not isinstance(item, ir.Expr) and item.startswith("!") and quantifier in ("*", "+"):
+            return ir.Terminal(
+                ir.repeat(ir.union(ir.ANY_CHAR, *self._other_marks(item)), int(quantifier == "+"))
+            )
         if quantifier in _QUANTIFIERS:
             low, high = _QUANTIFIERS[quantifier]
         else:
@@ -208,6 +245,28 @@ class Reader(GrammarSource):
         at = _offset(token)
         self.definitions.called[str(token)] = min(at, self.definitions.called.get(str(token), at))
         return ir.call(str(token))
+
+    def _token(self, token: Token) -> ir.Expr:
+        if not token.startswith("!"):
+            return ir.Terminal(ir.union(*self._token_marks(token, self.parts[token])))
+        if self.definitions.other_tokens is None:
+            self.definitions.other_tokens = _offset(token)
+        return ir.choice(self.one_token, ir.Terminal(ir.union(*self._other_marks(token))))
+
+    def _token_marks(self, token: Token, names: Iterable[str]) -> list[ir.Regex]:
+        """What stands for tokens in texts."""
+        try:
+            return [ir.literal(self.marks[name]) for name in names]
+        except KeyError:
+            reason = f"at most {len(self.marks)} tokens, or sets of tokens without overlap, can be named"
+            problem = self.problem(reason, _offset(token))
+            raise ConstraintTooLarge(f"the {self.notation} grammar is too large", problem) from None
+
+    def _other_marks(self, token: Token) -> list[ir.Regex]:
+        """What stands for the tokens that the grammar names, without one of them."""
+        excluded = self.parts[token[1:]]
+        named = dict.fromkeys(name for names in self.parts.values() for name in names)
+        return self._token_marks(token, [name for name in named if name not in excluded])
 
     def _any(self, token: Token) -> ir.Expr:
         return ir.Terminal(ir.ANY_CHAR)
@@ -237,6 +296,8 @@ class Reader(GrammarSource):
     def _class(self, token: Token) -> ir.Expr:
         start = _offset(token)
         stop = start + len(token) - 1
+        if stop - start > 2 and _WORD.match(self.text, start + 1, stop):
+            self.words.setdefault(self.text[start + 1 : stop], start)
         at = start + 1
         negated = self.text[at] == "^"
         at += negated
@@ -303,6 +364,8 @@ class Reader(GrammarSource):
             self.fail("nothing stands before the -", at)
         if next_two[:1] and next_two[:1] in ("\"'" if self.ebnf else '"'):
             self.fail("the quote is never closed", at)
+        if next_two[:1] and next_two[:1] in "<!" and not self.ebnf:
+            self.fail("the token is never closed", at)
         if next_two[:1] == "[" and kind != "CLASS":
             self.fail("the bracket is never closed", at)
         if next_two == "/*" and self.ebnf:
@@ -318,16 +381,21 @@ class Reader(GrammarSource):
         self.fail("unexpected character", at)
 
 
-def read(text: str, notation: str) -> tuple[Definitions, Reader]:
+def read(
+    text: str, notation: str, one_token: ir.Regex = SOME_TEXT, marks: Mapping[str, bytes] | None = None
+) -> tuple[Definitions, Reader]:
     """The rules of a text, as they are written, and its reader, for errors that point into the text.
 
     Args:
         text: the grammar.
         notation: ``"gbnf"`` or ``"ebnf"``.
+        one_token: what stands for a token that ``!<...>`` allows and the grammar does not name.
+        marks: what stands for each token that it names: bytes of no other text; None: one byte stands for all.
 
     Raises:
         InvalidConstraint: malformed; line, column and a caret are in the message.
-        UnsupportedConstraint: it uses what is not a language: tokens, options, look-ahead, macros.
+        UnsupportedConstraint: it uses what is not a language: options, look-ahead, macros.
+        ConstraintTooLarge: there are more tokens than `marks`.
     """
-    reader = Reader(text, notation)
+    reader = Reader(text, notation, one_token, marks)
     return reader.run(), reader

@@ -95,6 +95,13 @@ class ObjectLowering:
             for keys, conjunction in key_classes(constraints, names, place)
             if conjunction or not (self.closed_objects and constraints.members)
         ]
+        possible = sum(member.value is not ir.EMPTY_LANGUAGE for member in members)
+        if at_least > possible and all(
+            isinstance(keys, ir.EmptySet) or value is ir.EMPTY_LANGUAGE for keys, value in others
+        ):
+            reason = f"at least {at_least} properties are required, and {possible} names are possible"
+            self.diagnostics.conflict(disjunct, reason)
+            return ir.EMPTY_LANGUAGE
         if others:
             require_few_distinct(disjunct, "minProperties", low - len(required))
         return self.object_of(members, others, low, high)

@@ -4,7 +4,6 @@
     additions     what a grammar may hold beyond Lark: %json, @name, and what llguidance adds
     attributes    name[lazy, suffix="..."]
     parameters    name::set_bit(0), %if bit_clear(0)
-    tokens        <|call|>, <[128-140]>
     structured_regex    %regex {"substring_words": "..."}
     combined      A & B, ~A, and patterns that end early
     loader        from the text to definitions, by Lark's own loader
@@ -51,7 +50,7 @@ from constrained.grammars.notation.lark.preference import TerminalPreference
 from constrained.grammars.notation.lark.rules import LarkRules
 from constrained.grammars.notation.lark.settings import LarkSettings, Lexer
 from constrained.grammars.notation.lark.terminals import LarkTerminals
-from constrained.grammars.notation.lark.tokens import TokenReference, token_parts
+from constrained.grammars.notation.tokens import TokenReference, token_parts
 
 __all__ = [
     "LarkSettings",

@@ -1,4 +1,4 @@
-"""Tokens in Lark grammars: `<|call|>`, `<[128]>`, `<[128-140,150]>`."""
+"""Tokens in Lark grammars and GBNF: `<|call|>`, `<[128]>`, `<[128-140,150]>`; in GBNF also `!<|call|>`."""
 
 from __future__ import annotations
 
@@ -45,10 +45,20 @@ OURS: dict[str, tuple[str, str, str]] = {
     "in a template": ('start: both{<think>} both{<tool>}\nboth{x}: x "a" x?', "TaT?LaL?", "TLa"),
     "sets that overlap": (f'start: <[{THINK}]> "b" | <[{THINK}-{TOOL}]> "c" | <[{END},{OTHER}]> "a"', "Tb|[TEL]c|[EX]a", "TELXab"),
 }  # fmt: skip
+GBNF: dict[str, tuple[str, str, str]] = {
+    "GBNF": ('root ::= <think> [ab]* </think> "b"', "T[ab]*Eb", "TEab"),
+    "GBNF: numbers": (f'root ::= <[{THINK}]>+ "b" <[{OTHER}]>', "T+bX", "TEXb"),
+    "GBNF: free text": ("root ::= <think> text </think>\ntext ::= !</think>*", "T[Tab]*E", "TELab"),
+    "GBNF: some free text": ("root ::= !</think>+ </think>", "[Wa]+E", "EWa"),
+    "GBNF: one other token": (f'root ::= !<[{END}]> "b" <think>?', "[TWab]bT?", "TEWab"),
+    "GBNF: other tokens, counted": ('root ::= !<think>{1,2} "b"', "[Wab]{1,2}b", "TWab"),
+    "GBNF: no tokens": ('root ::= "a<b>" [<b>] # <nope>', "a<b>[<b>]", "a<b>"),
+}  # fmt: skip
 
 
 def accepts(grammar: str) -> Callable[[Sequence[int]], bool]:
-    automaton = compile(constrained.lark(grammar), VOCABULARY)
+    notation = constrained.gbnf if "::=" in grammar else constrained.lark
+    automaton = compile(notation(grammar), VOCABULARY)
 
     def read(tokens: Sequence[int]) -> bool:
         state = automaton.start
@@ -69,9 +79,9 @@ def spelled(tokens: Sequence[int]) -> str:
     return "".join(LETTERS.get(token) or chr(token) for token in tokens)
 
 
-@pytest.mark.parametrize("name", [*CASES, *OURS])
+@pytest.mark.parametrize("name", [*CASES, *OURS, *GBNF])
 def test_the_tokens_are_those_of_a_plain_definition(name: str) -> None:
-    grammar, pattern, letters = (CASES | OURS)[name]
+    grammar, pattern, letters = (CASES | OURS | GBNF)[name]
     read, means, texts = accepts(grammar), re.compile(pattern), sequences(letters)
     found = [spelled(tokens) for tokens in texts if read(tokens)]
     assert found

@@ -1,4 +1,4 @@
-"""Tokens in rules, ``<|call|>``, ``<[128]>`` and ``<[128-140,150]>``, as llguidance has them.
+"""Tokens in rules, ``<|call|>``, ``<[128]>`` and ``<[128-140,150]>``, as llguidance and llama.cpp have them.
 
 A token is no text. Whoever compiles the grammar says which byte, that no text has, stands for each; sets that overlap are cut
 into parts without overlap first, so that each token has one byte.
@@ -88,7 +88,7 @@ def token_parts(
         ranges += len(one.ranges)
         if count > MAX_SETS or ranges > MAX_RANGES:
             raise ConstraintTooLarge(
-                "the Lark grammar is too large",
+                f"the {source.notation} grammar is too large",
                 source.problem(
                     f"at most {MAX_SETS} sets of tokens, with {MAX_RANGES} ranges, can be told apart", one.at
                 ),
