@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from constrained.chat.tools import described
+
 _MAPPED = re.compile(r"(?=.*[./])[a-zA-Z0-9_./-]{1,64}")
 
 
@@ -42,7 +44,7 @@ def renamed(value: Any, plain: Mapping[str, str]) -> Any:
     if not isinstance(value, dict):
         return value
     changed = dict(value)
-    for key in ("function", "name", "allowed_tools", "tools"):
+    for key in ("function", "custom", "name", "allowed_tools", "tools"):
         if key in changed:
             changed[key] = renamed(changed[key], plain)
     return changed
@@ -50,7 +52,7 @@ def renamed(value: Any, plain: Mapping[str, str]) -> Any:
 
 def _names(tools: Sequence[Any]) -> Iterator[str]:
     for tool in tools:
-        function = tool.get("function", tool) if isinstance(tool, Mapping) else None
+        function = described(tool)
         name = function.get("name") if isinstance(function, Mapping) else None
         if isinstance(name, str):
             yield name

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+from constrained.chat.custom_input import INPUT
 from constrained.chat.tool_format import HERMES, TOOL_NAME, ToolFormat
-from constrained.constraint import Constraint, json_schema
+from constrained.constraint import Constraint, json_schema, lark, regex
 from constrained.constraint.json import MAX_DIGITS, ONE_LINE
 from constrained.constraint.shared_rules import shared_grammar
 from constrained.constraint.structural.parameters import parameters
@@ -36,7 +37,7 @@ _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": Fa
 
 @dataclass(frozen=True)
 class Tool:
-    """A function that a model may call.
+    """A function that a model may call, or a custom tool: it takes a text, the one member of its arguments.
 
     Attributes:
         name: letters, digits, ``_`` and ``-``, at most 64.
@@ -44,6 +45,8 @@ class Tool:
         description: shown to the model.
         closed: objects have no members that their schema does not declare, unless it allows them explicitly.
         max_digits: as in `json_schema`; None: no limit.
+        custom: whether it is a custom tool.
+        grammar: of the text of a custom tool; None: any text.
     """
 
     name: str
@@ -51,12 +54,16 @@ class Tool:
     description: str = ""
     closed: bool = True
     max_digits: int | None = MAX_DIGITS
+    custom: bool = False
+    grammar: Constraint | None = None
 
     @cached_property
     def arguments(self) -> Constraint:
         """The constraint of the arguments' JSON, with the separators that chat templates write: ``{"a": 1, "b": 2}``."""
+        embed = None if self.grammar is None else {INPUT: self.grammar}
         return json_schema(
-            self.parameters,
+            self.parameters if embed is None else _custom_parameters({"x-content": INPUT}),
+            embed=embed,
             additional_properties_default=not self.closed,
             distinct_names=True,
             separators=ONE_LINE,
@@ -92,7 +99,9 @@ def parse_tools(
 
     Args:
         tools: ``{"type": "function", "function": {"name", "description", "parameters"}}``, the inner object alone,
-            or a `Tool`. A tool without parameters takes none.
+            ``{"type": "custom", "custom": {"name", "description", "format"}}`` (also without ``"custom"`` around), or
+            a `Tool`. A function without parameters takes none. A format is ``{"type": "grammar", "syntax",
+            "definition"}``: a Lark grammar, without a lexer, or a regular expression of Rust.
         closed: as in `Tool`; a ``strict`` tool is always closed. Arguments satisfy the schema with or without ``strict``.
         max_digits: as in `Tool`.
 
@@ -121,11 +130,11 @@ def _tool(definition: Any, place: str, closed: bool, max_digits: int | None) -> 
     if not isinstance(definition, Mapping):
         raise _wrong(place, f"is a {type(definition).__name__}", "an object with a name and parameters")
     kind = definition.get("type", "function")
-    if kind != "function":
-        raise _wrong(f"{place}/type", "is not a supported type of tool", '"function"', kind)
-    function = definition
-    if "function" in definition:
-        function, place = definition["function"], f"{place}/function"
+    if kind not in ("function", "custom"):
+        raise _wrong(f"{place}/type", "is not a supported type of tool", '"function" or "custom"', kind)
+    function = described(definition)
+    if function is not definition:
+        place = f"{place}/{kind}"
     if not isinstance(function, Mapping):
         raise _wrong(place, f"is a {type(function).__name__}", "an object with a name and parameters")
     name = function.get("name")
@@ -136,6 +145,10 @@ def _tool(definition: Any, place: str, closed: bool, max_digits: int | None) -> 
     description = function.get("description")
     if description is not None and not isinstance(description, str):
         raise _wrong(f"{place}/description", f"is a {type(description).__name__}", "a string")
+    if kind == "custom":
+        grammar, shown = _format(function.get("format"), f"{place}/format")
+        shown_parameters = _custom_parameters({"description": shown})
+        return Tool(name, shown_parameters, description or "", custom=True, grammar=grammar)
     return Tool(
         name,
         _parameters(function.get("parameters"), f"{place}/parameters"),
@@ -143,6 +156,35 @@ def _tool(definition: Any, place: str, closed: bool, max_digits: int | None) -> 
         closed=closed or function.get("strict") is True,
         max_digits=max_digits,
     )
+
+
+def described(definition: Any) -> Any:
+    """What an API puts around a function or a custom tool, in a definition, a choice or a list of tools, taken off."""
+    if not isinstance(definition, Mapping):
+        return definition
+    return definition.get("function" if "function" in definition else "custom", definition)
+
+
+def _custom_parameters(text: Mapping[str, Any]) -> Mapping[str, Any]:
+    properties = {INPUT: {"type": "string", **text}}
+    return {"type": "object", "properties": properties, "required": [INPUT], "additionalProperties": False}
+
+
+def _format(form: Any, place: str) -> tuple[Constraint | None, str]:
+    """The grammar of a custom tool's text, None for any text, and how a prompt describes it."""
+    if form is None or (isinstance(form, Mapping) and form.get("type") == "text"):
+        return None, "The input, as plain text."
+    inner = form.get("grammar", form) if isinstance(form, Mapping) and form.get("type") == "grammar" else None
+    inner = inner if isinstance(inner, Mapping) else {}
+    syntax, definition = inner.get("syntax"), inner.get("definition")
+    if syntax not in ("lark", "regex") or not isinstance(definition, str):
+        wanted = '{"type": "text"} or {"type": "grammar", "syntax": "lark" or "regex", "definition": a text}'
+        raise _wrong(place, "is no format of a custom tool", wanted, form)
+    if syntax == "lark":
+        return lark(definition, lexer="dynamic"), f"The input, a text of this Lark grammar:\n{definition}"
+    return regex(
+        definition, dialect="rust"
+    ), f"The input, a text that this regular expression matches:\n{definition}"
 
 
 def _parameters(schema: Any, place: str) -> Mapping[str, Any]:
@@ -179,7 +221,9 @@ def tool_errors(tool: Tool) -> Iterator[None]:
         yield
     except (ConstraintError, ConstraintTooLarge) as error:
         raise type(error)(
-            f"the parameters of the tool {tool.name!r}: {error.summary}", error.problems, action=error.action
+            f"the {'parameters' if tool.grammar is None else 'grammar'} of the tool {tool.name!r}: {error.summary}",
+            error.problems,
+            action=error.action,
         ) from error
 
 
@@ -201,7 +245,7 @@ def parse_tool_choice(choice: Any, tools: Sequence[Tool]) -> tuple[ToolChoice, t
     if isinstance(choice, Mapping):
         if choice.get("type") == "allowed_tools":
             return _allowed(choice.get("allowed_tools", choice), tools)
-        inner = choice.get("function", choice)
+        inner = described(choice)
         named = inner.get("name") if isinstance(inner, Mapping) else None
         if named is None and choice.get("type") in ("auto", "any", "required", "none"):
             choice = named = choice["type"]
@@ -245,6 +289,6 @@ def _allowed(choice: Any, tools: Sequence[Tool]) -> tuple[ToolChoice, tuple[Tool
         )
     able = []
     for one in listed:
-        inner = one.get("function", one) if isinstance(one, Mapping) else None
+        inner = described(one)
         able.append(_named(inner.get("name") if isinstance(inner, Mapping) else one, tools))
     return mode, tuple(dict.fromkeys(able))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from constrained.chat.detect import ReplyFormats, detect_formats
 from constrained.chat.messages import chat_prompt, with_schema_instruction
 from constrained.chat.reply import ReplyConstraint
-from constrained.chat.tools import Tool, ToolFormat
+from constrained.chat.tools import HERMES, Tool, ToolFormat
 from constrained.constraint import Constraint
 from constrained.decoding import limits
 from constrained.decoding.repetition import repetition_guard
@@ -221,7 +221,10 @@ def formats_for(request: ApiRequest, model: LanguageModel, format: ToolFormat | 
         return _NO_FORMATS
     thinking = is_thinking(request)
     try:
-        return detect_formats(model, tools=uses_tool_format(request), thinking=thinking, format=format)
+        formats = detect_formats(model, tools=uses_tool_format(request), thinking=thinking, format=format)
+        custom = any(tool.get("type") == "custom" for tool in request.tools or ())
+        # The text of a grammar stands in JSON; markup has no way to keep its own end out of it.
+        return formats._replace(tools=HERMES) if custom and formats.tools.parameters is not None else formats
     except InvalidArgument as error:
         raise to_api_error(error, thinking_field(request) or "tools") from error
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from constrained.chat.custom_input import as_arguments
 
 _Item = TypeVar("_Item")
 Items = Annotated[list[_Item], Field(fail_fast=True)]
@@ -139,11 +141,20 @@ class FunctionCall(LenientModel):
 
 
 class MessageToolCall(LenientModel):
-    """A tool call in the history of a chat."""
+    """A tool call in the history of a chat; that of a custom tool is read as the call of a function."""
 
     id: str | None = None
     type: str = "function"
     function: FunctionCall
+
+    @model_validator(mode="before")
+    @classmethod
+    def _custom(cls, value: Any) -> Any:
+        call = value.get("custom") if isinstance(value, dict) and value.get("type") == "custom" else None
+        if not isinstance(call, dict):
+            return value
+        function = {"name": call.get("name"), "arguments": as_arguments(call.get("input"))}
+        return {**value, "type": "function", "function": function}
 
 
 class ChatMessage(LenientModel):

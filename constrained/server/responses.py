@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from constrained.chat.custom_input import InputReader
 from constrained.chat.reply import ReplyConstraint
 from constrained.chat.reply_parser import ReplyDelta as Part
 from constrained.chat.reply_parser import ReplyParser, ToolCall
@@ -45,6 +46,8 @@ class ResponseChoice:
         count: number of completion tokens.
         captures: parts of the content by name; None: there are none.
         names: names of tools in the response, where they are not those that the model writes.
+        custom: names of the custom tools, as the model writes them.
+        inputs: by the number of the call, what reads the input of a custom tool.
     """
 
     index: int
@@ -58,12 +61,15 @@ class ResponseChoice:
     count: int = 0
     captures: Json | None = None
     names: Mapping[str, str] = field(default_factory=dict)
+    custom: frozenset[str] = frozenset()
+    inputs: dict[int, InputReader] = field(default_factory=dict)
 
     def add_delta(self, piece: SequenceDelta) -> list[Part]:
         """Parses a delta and returns its parts."""
         parts = self.reader.feed(piece.delta)
         if piece.finish is not None:
             parts += self.reader.finish()
+        parts = list(map(self._custom_part, parts))
         for part in parts:
             if part.reasoning:
                 self.reasoning = (self.reasoning or "") + part.text
@@ -87,6 +93,15 @@ class ResponseChoice:
     def shown_captures(self) -> Json:
         """The field of the captures, if there are any."""
         return {} if self.captures is None else {"captures": self.captures}
+
+    def _custom_part(self, part: Part) -> Part:
+        """A part in which the text is that of a custom tool's input, if it belongs to one."""
+        if part.call is None:
+            return part
+        if part.name in self.custom:
+            self.inputs[part.call] = InputReader()
+        reader = self.inputs.get(part.call)
+        return part if reader is None else part._replace(text=reader.feed(part.text))
 
     def _called(self, name: str) -> ToolCall:
         return ToolCall(self.names.get(name, name), "")
@@ -129,11 +144,14 @@ class ResponseBuilder:
         self._usage = usage
         self._reasoning = reasoning
         self.reasons = isinstance(constraint, ReplyConstraint) and constraint.frame.reasoning is not None
+        tools = constraint.callable_tools if isinstance(constraint, ReplyConstraint) else ()
+        custom = frozenset(tool.name for tool in tools if tool.custom)
         self.choices = [
             ResponseChoice(
                 i,
                 constraint.parser() if isinstance(constraint, ReplyConstraint) else _PlainTextParser(),
                 names=tool_names or {},
+                custom=custom,
             )
             for i in range(count)
         ]
@@ -219,11 +237,12 @@ def _delta(part: Part, choice: ResponseChoice) -> Json:
         return {"reasoning_content": part.text}
     if part.call is None:
         return {"content": part.text}
+    kind, text = ("custom", "input") if part.call in choice.inputs else ("function", "arguments")
     if part.name is None:
-        return {"tool_calls": [{"index": part.call, "function": {"arguments": part.text}}]}
+        return {"tool_calls": [{"index": part.call, kind: {text: part.text}}]}
     known, call = choice.calls[part.call]
-    called = {"name": call.name, "arguments": ""}
-    return {"tool_calls": [{"index": part.call, "id": known, "type": "function", "function": called}]}
+    called = {"name": call.name, text: ""}
+    return {"tool_calls": [{"index": part.call, "id": known, "type": kind, kind: called}]}
 
 
 def _chat_choice(choice: ResponseChoice, logprobs: bool) -> Json:
@@ -231,8 +250,10 @@ def _chat_choice(choice: ResponseChoice, logprobs: bool) -> Json:
     if choice.calls:
         message["content"] = choice.content or None
         message["tool_calls"] = [
-            {"id": known, "type": "function", "function": {"name": call.name, "arguments": call.text}}
-            for known, call in choice.calls
+            {"id": known, "type": "custom", "custom": {"name": call.name, "input": call.text}}
+            if number in choice.inputs
+            else {"id": known, "type": "function", "function": {"name": call.name, "arguments": call.text}}
+            for number, (known, call) in enumerate(choice.calls)
         ]
     tokens = chat_tokens(choice.tokens) if logprobs else None
     return {

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from constrained.chat.custom_input import as_arguments
 from constrained.chat.reply_parser import ReplyDelta as Part
 from constrained.server.errors import ApiError, invalid_field_error, unsupported_field_error
 from constrained.server.requests import ChatRequest, Items, LenientModel, StrictModel
@@ -29,7 +30,12 @@ _PARAMS = {
     "verbosity": "text.verbosity",
 }
 """Fields of chat requests by the names of the Responses API."""
-_PREFIXES = {"reasoning": "rs", "message": "msg", "function_call": "fc"}
+_PREFIXES = {"reasoning": "rs", "message": "msg", "function_call": "fc", "custom_tool_call": "ctc"}
+_GROWING = {
+    "function_call": ("arguments", "function_call_arguments"),
+    "custom_tool_call": ("input", "custom_tool_call_input"),
+}
+"""Of calls, the field that grows, and the name of its events."""
 _FOREIGN = ("messages", "max_tokens", "max_completion_tokens", "response_format", "n", "logprobs")
 """Fields of chat requests that this API does not have, or has under other names."""
 _LOGPROBS = "message.output_text.logprobs"
@@ -161,13 +167,14 @@ def _format(form: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _tool(tool: Mapping[str, Any], index: int) -> dict[str, Any]:
-    if tool.get("type", "function") != "function":
+    kind = tool.get("type", "function")
+    if kind not in ("function", "custom"):
         raise unsupported_field_error(
-            f"tools[{index}].type", f"{tool.get('type')!r} is not supported; use 'function'"
+            f"tools[{index}].type", f"{kind!r} is not supported; use 'function' or 'custom'"
         )
-    if "function" in tool:
+    if kind in tool:
         return dict(tool)
-    return {"type": "function", "function": {name: value for name, value in tool.items() if name != "type"}}
+    return {"type": kind, kind: {name: value for name, value in tool.items() if name != "type"}}
 
 
 def _messages(request: ResponsesRequest) -> list[dict[str, Any]]:
@@ -188,13 +195,15 @@ def _messages(request: ResponsesRequest) -> list[dict[str, Any]]:
         if kind == "message":
             message = {"role": item.get("role"), "content": _content(item.get("content"), place)}
             messages.append({**own, **message} if message["role"] == "assistant" else message)
-        elif kind == "function_call":
+        elif kind in _GROWING:
             if not messages or messages[-1]["role"] != "assistant":
                 messages.append(own)
-            call = {"name": item.get("name"), "arguments": item.get("arguments") or "{}"}
+            custom = kind == "custom_tool_call"
+            arguments = as_arguments(item.get("input")) if custom else item.get("arguments") or "{}"
+            call = {"name": item.get("name"), "arguments": arguments}
             calls = messages[-1].setdefault("tool_calls", [])
             calls.append({"id": item.get("call_id"), "type": "function", "function": call})
-        elif kind == "function_call_output":
+        elif kind in ("function_call_output", "custom_tool_call_output"):
             output = _content(item.get("output"), f"{place}.output")
             messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": output})
         else:
@@ -301,7 +310,9 @@ class ResponsesBuilder(ResponseBuilder):
 
     def _opened_by(self, part: Part) -> list[Json]:
         """The events that open the item of a part, and close the one before, if it is another one."""
-        kind = "reasoning" if part.reasoning else "message" if part.call is None else "function_call"
+        kind = "reasoning" if part.reasoning else "message"
+        if part.call is not None:
+            kind = "custom_tool_call" if part.call in self.choices[0].inputs else "function_call"
         if self._items and self._items[-1]["type"] == kind and part.name is None:
             return []
         events = self._closed()
@@ -314,20 +325,21 @@ class ResponsesBuilder(ResponseBuilder):
         else:
             assert part.call is not None
             known, call = self.choices[0].calls[part.call]
-            item |= {"call_id": known, "name": call.name, "arguments": ""}
+            item |= {"call_id": known, "name": call.name, _GROWING[kind][0]: ""}
         self._items.append(item)
         empty = {**item, "content": []} if kind == "message" else item
         events.append(self._of_item("response.output_item.added", item=_copy(empty)))
-        if kind != "function_call":
+        if kind not in _GROWING:
             events.append(self._of_part("response.content_part.added", part=_copy(item["content"][0])))
         return events
 
     def _grown(self, part: Part) -> Json:
         """The event of new characters."""
         item = self._items[-1]
-        if item["type"] == "function_call":
-            item["arguments"] += part.text
-            return self._of_text("response.function_call_arguments.delta", delta=part.text)
+        if item["type"] in _GROWING:
+            field, name = _GROWING[item["type"]]
+            item[field] += part.text
+            return self._of_text(f"response.{name}.delta", delta=part.text)
         item["content"][0]["text"] += part.text
         if item["type"] == "reasoning":
             return self._of_part("response.reasoning_text.delta", delta=part.text)
@@ -342,10 +354,10 @@ class ResponsesBuilder(ResponseBuilder):
         item = self._items[-1]
         last = self.choices[0].finish
         item["status"] = "incomplete" if last == "length" else "completed"
-        if item["type"] == "function_call":
-            done = self._of_text(
-                "response.function_call_arguments.done", arguments=item["arguments"], name=item["name"]
-            )
+        if item["type"] in _GROWING:
+            field, name = _GROWING[item["type"]]
+            named = {"name": item["name"]} if field == "arguments" else {}
+            done = self._of_text(f"response.{name}.done", **{field: item[field]}, **named)
             return [done, self._of_item("response.output_item.done", item=_copy(item))]
         if item["type"] == "message":
             item |= self.choices[0].shown_captures
