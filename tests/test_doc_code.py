@@ -65,6 +65,7 @@ NOT_RUN = {
     "from openai import OpenAI": "needs a server; tests/server/test_clients.py runs it",
     "client.chat.completions": "needs a server; tests/server/test_other_servers.py runs it",
     "client.decisions": "needs a server; tests/server/test_decisions.py runs it",
+    "anthropic.Anthropic": "needs a server; tests/server/test_messages_api.py runs it",
     "ConstrainedDecisionModel(": "needs langchain; tests/integrations/test_langchain_decisions.py runs it",
     "init_chat_model": "needs langchain; tests/integrations/test_langchain_drop_in.py runs it",
     "ChatConstrained(model=...": "an outline: tests/chat/test_tool_format_probe.py has such formats",

@@ -23,6 +23,7 @@
     captures.py          captures of completions
     responses.py         response bodies and chunks
     responses_api.py     the Responses API
+    messages_api.py      the Messages API, Anthropic's
     stream.py            server-sent events, and clients that disconnect
     errors.py            errors as status and body
     metrics.py           Prometheus metrics

@@ -41,7 +41,8 @@ class Admission:
             ApiError: 401; all keys are compared, each in constant time.
         """
         keys = self._settings.api_keys
-        shown = request.headers.get("authorization", "").encode("latin-1")  # the bytes of the header
+        shown_key = request.headers.get("authorization") or f"Bearer {request.headers.get('x-api-key', '')}"
+        shown = shown_key.encode("latin-1")  # the bytes of the header
         equal = [hmac.compare_digest(shown, f"Bearer {key}".encode()) for key in keys]
         if keys and not any(equal):
             raise ApiError(

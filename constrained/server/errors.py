@@ -116,6 +116,18 @@ def to_api_error(error: Exception, param: str | None = None) -> ApiError:
     return ApiError(500, what, code="internal_error", frames=frames_of(error.__traceback__))
 
 
+def with_field_names(error: ApiError, names: Mapping[str, str]) -> ApiError:
+    """An error of a chat request with the field's name in another API; `names`: its fields by those of chat requests."""
+    if error.param is not None:
+        for chat, name in names.items():
+            if error.param == chat or error.param.startswith(f"{chat}."):
+                param = name + error.param[len(chat) :]
+                error.message = error.message.replace(error.param, param)
+                error.param = param
+                break
+    return error
+
+
 def _is_torch_without_memory(error: Exception) -> bool:
     """Whether an allocation of torch failed: on a device it has a class of its own, in main memory only its words."""
     return type(error).__name__ == "OutOfMemoryError" or (

@@ -16,15 +16,16 @@ from starlette.requests import Request
 
 from constrained.chat.plain_names import plain_names, renamed
 from constrained.grammars._core import count_json_values
-from constrained.server import prepare
+from constrained.server import messages_api, prepare
 from constrained.server.errors import ApiError
+from constrained.server.messages_api import MessagesRequest
 from constrained.server.prepare import EncodedPrompts
 from constrained.server.request_constraint import constraint_digest
 from constrained.server.requests import ApiRequest, ChatRequest, CompletionRequest
 from constrained.server.responses_api import ResponsesRequest, as_chat
 from constrained.server.settings import ServerSettings
 
-Body = ChatRequest | CompletionRequest | ResponsesRequest
+Body = ChatRequest | CompletionRequest | ResponsesRequest | MessagesRequest
 _Model = TypeVar("_Model")
 
 SMALL = 16 << 10
@@ -43,7 +44,7 @@ class ReadRequest:
 
     Attributes:
         body: as its endpoint has it.
-        request: as it is answered: that of the Responses API as a chat request, with plain names of tools.
+        request: as it is answered: that of the Responses API or of Anthropic's as a chat request, with plain names of tools.
         tool_names: names of the client's tools by their plain ones.
         digest: of the constraint; None: free text.
         prompts: encoded already, and left out of the requests; None: they are not.
@@ -127,7 +128,11 @@ def read_request(
         ApiError: there is no such model; a field is invalid or not supported.
     """
     parsed = kind.model_validate_json(body)
-    request: ApiRequest = as_chat(parsed) if isinstance(parsed, ResponsesRequest) else parsed
+    request: ApiRequest
+    if isinstance(parsed, ResponsesRequest):
+        request = as_chat(parsed)
+    else:
+        request = messages_api.as_chat(parsed) if isinstance(parsed, MessagesRequest) else parsed
     named(models, request.model)
     prepare.check_request(request, settings)
     request, names = with_plain_names(request)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from constrained.chat.custom_input import as_arguments
 from constrained.chat.reply_parser import ReplyDelta as Part
-from constrained.server.errors import ApiError, invalid_field_error, unsupported_field_error
+from constrained.server.errors import ApiError, invalid_field_error, unsupported_field_error, with_field_names
 from constrained.server.requests import ChatRequest, Items, LenientModel, StrictModel
 from constrained.server.responses import Json, ResponseBuilder, chat_tokens
 from constrained.server.sequence_stream import SequenceDelta, TokenLogprob
@@ -149,14 +149,7 @@ def _check_repeated(request: ResponsesRequest) -> None:
 
 def in_responses(error: ApiError) -> ApiError:
     """An error of a chat request with the field's name in the Responses API."""
-    if error.param is not None:
-        for chat, name in _PARAMS.items():
-            if error.param == chat or error.param.startswith(f"{chat}."):
-                param = name + error.param[len(chat) :]
-                error.message = error.message.replace(error.param, param)
-                error.param = param
-                break
-    return error
+    return with_field_names(error, _PARAMS)
 
 
 def _format(form: Mapping[str, Any] | None) -> dict[str, Any] | None:

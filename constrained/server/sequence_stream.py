@@ -67,6 +67,7 @@ class SequenceDelta:
         tokens: their tokens with log-probabilities, if requested; none of a stop string.
         finish: ``stop`` or ``length`` in the last delta.
         count: tokens of the completion so far.
+        stop: the stop string that ended a completion of constrained text; None: none did, or the text itself has it.
         captures: of the finished completion, by name, in the last delta; None: there are none.
         error: the error that ended the sequence, instead of `finish`.
     """
@@ -76,6 +77,7 @@ class SequenceDelta:
     tokens: list[TokenLogprob] = field(default_factory=list)
     finish: str | None = None
     count: int = 0
+    stop: str | None = None
     captures: dict[str, Any] | None = None
     error: Exception | None = None
 
@@ -198,6 +200,7 @@ class SequenceStream:
         piece.count = len(sequence.tokens)
         if self.sequence.finish:
             piece.finish = self._finish_reason()
+            piece.stop = None if self._stops is None else self._stops.found
         self.pending_delta = piece
 
     def _emitted_end(self) -> float:

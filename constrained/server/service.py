@@ -23,6 +23,7 @@ from constrained.server.decisions import Decisions, DecisionsRequest, SystemOneR
 from constrained.server.errors import ApiError, stopping_error, to_api_error
 from constrained.server.jobs import QueuedReading, QueuedRequest
 from constrained.server.memory import MemoryWatch
+from constrained.server.messages_api import CountTokensRequest, MessagesBuilder, MessagesRequest, in_messages
 from constrained.server.metrics import Metrics
 from constrained.server.read_request import (
     LARGE,
@@ -46,6 +47,7 @@ from constrained.server.tokenization import (
     DetokenizeRequest,
     TokenizeRequest,
     TokensRequest,
+    count_tokens,
     detokenize,
     tokenize,
 )
@@ -151,6 +153,16 @@ class Service:
         """``POST /v1/responses``."""
         return await self._answer(request, partial(self._generate, ResponsesRequest), in_responses)
 
+    async def messages(self, request: Request) -> Response:
+        """``POST /v1/messages``."""
+        return await self._answer(request, partial(self._generate, MessagesRequest), in_messages)
+
+    async def count_tokens(self, request: Request) -> Response:
+        """``POST /v1/messages/count_tokens``."""
+        return await self._answer(
+            request, partial(self._tokens, CountTokensRequest, count_tokens), in_messages
+        )
+
     async def decisions(self, request: Request) -> Response:
         """``POST /v1/decisions``."""
         return await self._answer(request, partial(self._decide, DecisionsRequest))
@@ -189,7 +201,7 @@ class Service:
             self.admission.check_room(client)
         except ApiError as refused_at_once:
             self.metrics.requests.labels(endpoint, str(refused_at_once.status)).inc()
-            raise
+            raise in_api(refused_at_once) from None
         lifecycle = RequestLifecycle(
             endpoint,
             client,
@@ -303,7 +315,11 @@ class Service:
         self.metrics.compile.labels(model.name).observe(time.perf_counter() - lifecycle.began)
         self.metrics.prompt_tokens.labels(model.name).inc(ready.prompt_tokens)
         options = wanted.stream_options
-        make = partial(ResponsesBuilder, body) if isinstance(body, ResponsesRequest) else ResponseBuilder
+        make: Callable[..., ResponseBuilder] = ResponseBuilder
+        if isinstance(body, ResponsesRequest):
+            make = partial(ResponsesBuilder, body)
+        elif isinstance(body, MessagesRequest):
+            make = partial(MessagesBuilder, body)
         builder = make(
             model.name,
             ready.constraint,

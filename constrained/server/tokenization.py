@@ -12,6 +12,8 @@ from constrained.chat.tools import parse_tools
 from constrained.models import LanguageModel
 from constrained.prompting.context_length import check_context_length
 from constrained.server.errors import invalid_field_error
+from constrained.server.messages_api import CountTokensRequest, as_chat
+from constrained.server.read_request import with_plain_names
 from constrained.server.reasoning import template_variables
 from constrained.server.requests import ChatMessage, ChatRequest, Items, StrictModel, as_dicts
 
@@ -38,7 +40,7 @@ class DetokenizeRequest(StrictModel):
     tokens: Items[int]
 
 
-TokensRequest = TypeVar("TokensRequest", TokenizeRequest, DetokenizeRequest)
+TokensRequest = TypeVar("TokensRequest", TokenizeRequest, DetokenizeRequest, CountTokensRequest)
 Answer = Callable[[TokensRequest, LanguageModel], dict[str, Any]]
 """Answers a request that needs no forward pass."""
 
@@ -72,15 +74,34 @@ def tokenize(request: TokenizeRequest, model: LanguageModel) -> dict[str, Any]:
 
 
 def _chat(request: TokenizeRequest, model: LanguageModel) -> list[int]:
-    messages = request.messages or []
     asked = ChatRequest(
-        model="", messages=messages, tools=request.tools, chat_template_kwargs=request.chat_template_kwargs
+        model="",
+        messages=request.messages or [],
+        tools=request.tools,
+        chat_template_kwargs=request.chat_template_kwargs,
     )
-    tools = parse_tools(request.tools or ())
+    return _prompt_ids(asked, model)
+
+
+def _prompt_ids(asked: ChatRequest, model: LanguageModel) -> list[int]:
+    """The tokens of the prompt of a chat."""
+    tools = parse_tools(asked.tools or ())
     variables = template_variables(asked, model)
     formats = detect_formats(model, tools=bool(tools), thinking=bool(variables["enable_thinking"]))
-    shown = as_dicts(messages)
+    shown = as_dicts(asked.messages)
     return list(model.encode(chat_prompt(model, shown, tools, format=formats.tools, **variables)))
+
+
+def count_tokens(request: CountTokensRequest, model: LanguageModel) -> dict[str, Any]:
+    """The number of tokens of the prompt of a request to the Messages API.
+
+    Raises:
+        ApiError: a field is not supported.
+        PromptTooLong: as `tokenize`.
+    """
+    asked, _ = with_plain_names(as_chat(request))
+    assert isinstance(asked, ChatRequest)
+    return {"input_tokens": len(_prompt_ids(asked, model))}
 
 
 def detokenize(request: DetokenizeRequest, model: LanguageModel) -> dict[str, Any]:
