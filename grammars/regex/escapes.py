@@ -189,7 +189,7 @@ class PatternReader:
         r"""The character of ``\N{...}``."""
         stop = self.pattern.find("}", self.at)
         try:
-            code = ord(unicodedata.lookup(self.pattern[self.at + 1 : stop]))
+            code = ord(unicodedata.lookup(self.pattern[self.at + 1 : stop] if stop > 0 else ""))
         except (KeyError, TypeError):
             raise self.invalid_pattern("no character has this name", at) from None
         self.at = stop + 1
