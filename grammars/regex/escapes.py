@@ -17,6 +17,7 @@ MAX_CLASS_DEPTH = 50
 """Deepest nesting of classes (Rust)."""
 
 _POSIX = re.compile(r"\[(?::\^?[A-Za-z]+:|=[^\\\]]=|\.[A-Za-z-]+\.)\]")
+_NAMED_CLASS = re.compile(r"\[:(\^?)(\w+):\]")
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 
 
@@ -305,15 +306,13 @@ class PatternReader:
                 raise self.invalid_pattern("this escape has no place in a class", at)
             return self.class_escape(at, in_class=True)
         if char == "[" and self.dialect == "rust" and not ends_range:
-            if self.take(":"):
-                negated = self.take("^")
-                stop = self.pattern.find(":]", self.at)
-                ranges = charset.POSIX.get(self.pattern[self.at : stop] if stop > 0 else "")
+            if named := _NAMED_CLASS.match(self.pattern, at):
+                ranges = charset.POSIX.get(named[2])
                 if ranges is None:
                     raise self.invalid_pattern("unknown POSIX class", at)
-                self.at = stop + 2
+                self.at = named.end()
                 ranges = self.any_case(ranges)
-                return (ir.invert_ranges(ranges) if negated else ranges), None
+                return (ir.invert_ranges(ranges) if named[1] else ranges), None
             return self.char_set(at, depth + 1), None
         if char == "[" and self.dialect != "rust" and _POSIX.match(self.pattern, at):
             raise self.misread(
