@@ -10,7 +10,6 @@ import sys
 
 from constrained.grammars import ir
 from constrained.grammars.regex.ast import (
-    AlternationNode,
     EndAnchor,
     Lookaround,
     RegexNode,
@@ -19,6 +18,7 @@ from constrained.grammars.regex.ast import (
 )
 from constrained.grammars.regex.escapes import RegexDialect
 from constrained.grammars.regex.tree import OpenGroup, TreeBuilder
+from constrained.grammars.work import counted_work
 
 __all__ = ["RegexDialect", "RegexParser"]
 
@@ -41,6 +41,7 @@ class RegexParser(TreeBuilder):
 
     # ------------------------------------------------------------ groups
 
+    @counted_work("the pattern")
     def parse(self) -> RegexNode:
         """The tree of the whole pattern."""
         stack = [OpenGroup(0, self.flags)]
@@ -177,14 +178,7 @@ class RegexParser(TreeBuilder):
         """The tree of a finished group."""
         self.flags = group.flags
         group.alternatives.append(self.alternative(group))
-        plain = [part for part in group.alternatives if isinstance(part, ir.Regex)]
-        rest = [part for part in group.alternatives if not isinstance(part, ir.Regex)]
-        node: RegexNode
-        if not rest:
-            node = ir.union(*plain)
-        else:
-            parts = (ir.union(*plain), *rest) if plain else tuple(rest)
-            node = parts[0] if len(parts) == 1 else AlternationNode(parts, self.check_depth(*parts))
+        node = self.either(group.alternatives)
         if group.atomic:
             self.settled.add(node)
         if group.look:

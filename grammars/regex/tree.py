@@ -110,16 +110,25 @@ class TreeBuilder(PatternReader):
                     loop and isinstance(rest, ir.Regex) and (nullable(rest) or self.differ(loop.part, rest))
                 ):
                     raise self.unsupported_construct(
-                        "the order of matching decides what this group takes", group.at
+                        "what this atomic group takes depends on the order of matching", group.at
                     )
                 parts[i] = self.possessive(loop.part, loop.low, loop.high, group.at)
             rest = self.sequence([part, rest])
-        earlier = [
-            Lookaround(part, True, True, group.at, self.check_depth(part), by_order=True)
-            for part in group.tried
-        ]
+        if group.tried:
+            earlier = self.either(group.tried)
+            depth = self.check_depth(earlier)
+            parts.insert(0, Lookaround(earlier, True, True, group.at, depth, by_order=True))
         group.tried.append(whole)
-        return self.sequence([*earlier, *parts])
+        return self.sequence(parts)
+
+    def either(self, alternatives: list[RegexNode]) -> RegexNode:
+        """Any of some parts."""
+        plain = [part for part in alternatives if isinstance(part, ir.Regex)]
+        rest = [part for part in alternatives if not isinstance(part, ir.Regex)]
+        if not rest:
+            return ir.union(*plain)
+        parts = (ir.union(*plain), *rest) if plain else tuple(rest)
+        return parts[0] if len(parts) == 1 else AlternationNode(parts, self.check_depth(*parts))
 
     def loop(self, part: RegexNode, low: int, high: int | None, at: int) -> RegexNode:
         """From `low` to `high` copies."""
@@ -130,7 +139,9 @@ class TreeBuilder(PatternReader):
     def possessive(self, part: RegexNode, low: int, high: int | None, at: int) -> RegexNode:
         """A loop that gives no copy back: it ends where its part does not follow, or after `high` copies."""
         if not self.has_one_match(part):
-            raise self.unsupported_construct("the order of matching decides what this loop takes", at)
+            raise self.unsupported_construct(
+                "what this possessive loop takes depends on the order of matching", at
+            )
         if low == high or (isinstance(part, ir.Regex) and widths(part)[1] == 0):
             return self.loop(part, low, high, at)
         end = Lookaround(part, True, True, at, self.check_depth(part), by_order=True)

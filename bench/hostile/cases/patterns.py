@@ -112,8 +112,8 @@ pattern(
     ("ā".encode(),),
 )
 pattern("ignore case over Unicode", r"(straße|İ|ﬀ|[à-þ]){1,50}", WALKED, ("STRAßE".encode(),), flags="i")
-pattern("a possessive quantifier", "(a*+)b", UNSUPPORTED)
-pattern("an atomic group", "(?>a*)b", UNSUPPORTED)
+pattern("a possessive quantifier", "(a*+)b", WALKED, (b"aab",), (b"a",))
+pattern("an atomic group", "(?>a|ab)+c", UNSUPPORTED)
 pattern("a back-reference", r"(a)\1", UNSUPPORTED)
 pattern("a reversed range", "[z-a]", INVALID)
 pattern("a reversed count", "a{3,1}", INVALID)
@@ -174,3 +174,9 @@ pattern("(a|a)* 500 times", "((a|a)*){500}", WALKED, (b"", b"aaa"), (b"b",))
 pattern("[ab]*a[ab]{60}", "[ab]*a[ab]{60}", WALKED, (b"a" + b"b" * 60,), (b"b" * 61,))
 pattern(r"\w{1,3000}", r"\w{1,3000}", WALKED, (b"a" * 3000,), (b"",))
 pattern("counts of what is counted, read in several ways", "((ab?c?){5,50}d?){50,}", TOO_LARGE)
+pattern(
+    "an atomic group of 1,500 alternatives", f"(?>{'|'.join(f'a{i}b*' for i in range(1500))})c", TOO_LARGE
+)
+pattern(
+    "possessive loops one after the other", "(?:ab{1,200}c)++d" * 300, WALKED, (b"abcd" * 300,), (b"abc",)
+)
