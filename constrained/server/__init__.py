@@ -23,7 +23,8 @@
     captures.py          captures of completions
     responses.py         response bodies and chunks
     responses_api.py     the Responses API
-    messages_api.py      the Messages API, Anthropic's
+    messages_api.py      Anthropic's Messages API: requests
+    messages_builder.py  its answers
     stream.py            server-sent events, and clients that disconnect
     errors.py            errors as status and body
     metrics.py           Prometheus metrics

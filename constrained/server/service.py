@@ -23,7 +23,8 @@ from constrained.server.decisions import Decisions, DecisionsRequest, SystemOneR
 from constrained.server.errors import ApiError, stopping_error, to_api_error
 from constrained.server.jobs import QueuedReading, QueuedRequest
 from constrained.server.memory import MemoryWatch
-from constrained.server.messages_api import CountTokensRequest, MessagesBuilder, MessagesRequest, in_messages
+from constrained.server.messages_api import CountTokensRequest, MessagesRequest, in_messages
+from constrained.server.messages_builder import MessagesBuilder
 from constrained.server.metrics import Metrics
 from constrained.server.read_request import (
     LARGE,
@@ -319,7 +320,7 @@ class Service:
         if isinstance(body, ResponsesRequest):
             make = partial(ResponsesBuilder, body)
         elif isinstance(body, MessagesRequest):
-            make = partial(MessagesBuilder, body)
+            make = MessagesBuilder
         builder = make(
             model.name,
             ready.constraint,
