@@ -47,6 +47,7 @@ class Tool:
         max_digits: as in `json_schema`; None: no limit.
         custom: whether it is a custom tool.
         grammar: of the text of a custom tool; None: any text.
+        embed: as in `json_schema`.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Tool:
     max_digits: int | None = MAX_DIGITS
     custom: bool = False
     grammar: Constraint | None = None
+    embed: Mapping[str, Constraint] | None = None
 
     @cached_property
     def arguments(self) -> Constraint:
@@ -68,6 +70,7 @@ class Tool:
             distinct_names=True,
             separators=ONE_LINE,
             max_digits=self.max_digits,
+            embed=self.embed,
         )
 
     def arguments_in(self, format: ToolFormat, special: Sequence[str] = ()) -> Constraint:
@@ -85,7 +88,8 @@ class Tool:
 
     def as_openai(self) -> dict[str, Any]:
         """The tool as OpenAI clients and chat templates write it."""
-        function = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
+        shown = self.arguments.schema
+        function = {"name": self.name, "description": self.description, "parameters": shown}
         return {"type": "function", "function": function}
 
     def __hash__(self) -> int:
@@ -102,6 +106,8 @@ def parse_tools(
             ``{"type": "custom", "custom": {"name", "description", "format"}}`` (also without ``"custom"`` around), or
             a `Tool`. A function without parameters takes none. A format is ``{"type": "grammar", "syntax",
             "definition"}``: a Lark grammar, without a lexer, or a regular expression of Rust.
+            or a `Tool`. A tool without parameters takes none. The constraints that ``parameters`` names may stand beside them, in
+            ``embed``.
         closed: as in `Tool`; a ``strict`` tool is always closed. Arguments satisfy the schema with or without ``strict``.
         max_digits: as in `Tool`.
 
@@ -155,6 +161,7 @@ def _tool(definition: Any, place: str, closed: bool, max_digits: int | None) -> 
         description or "",
         closed=closed or function.get("strict") is True,
         max_digits=max_digits,
+        embed=_embedded(function.get("embed")),
     )
 
 
@@ -185,6 +192,10 @@ def _format(form: Any, place: str) -> tuple[Constraint | None, str]:
     return regex(
         definition, dialect="rust"
     ), f"The input, a text that this regular expression matches:\n{definition}"
+def _embedded(value: Any) -> Mapping[str, Constraint] | None:
+    """Constraints by name; anything else comes from a client, to whom the member means nothing."""
+    constraints = isinstance(value, Mapping) and all(isinstance(one, Constraint) for one in value.values())
+    return value if constraints else None
 
 
 def _parameters(schema: Any, place: str) -> Mapping[str, Any]:

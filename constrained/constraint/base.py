@@ -85,6 +85,15 @@ class Constraint:
         return self.schema
 
     @property
+    def enforced_schema(self) -> Any:
+        """As `local_schema`, with what is enforced beyond what a type declares, such as texts of dates; None if there is no schema.
+
+        `json_schema`, the server and the plug-ins enforce it as `python_type` does, but for constraints in ``Annotated[str, ...]``,
+        which `json_schema` takes as ``embed``.
+        """
+        return None
+
+    @property
     def json_options(self) -> SchemaOptions:
         """How JSON is written."""
         from constrained.grammars.json_schema.options import SchemaOptions

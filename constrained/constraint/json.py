@@ -64,7 +64,12 @@ class _JsonConstraint(Constraint):
 
     @cached_property
     def schema(self) -> Any:
-        return json.loads(self._text)
+        from constrained.grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
+        from constrained.grammars.types.contents import shown
+
+        schema = json.loads(self._text)
+        typed = CONTENT_KEYWORD in self._text or CHECKED_KEYWORD in self._text
+        return shown(schema, self.embedded or {}) if typed else schema
 
     @cached_property
     def local_schema(self) -> Any:
@@ -93,9 +98,7 @@ class _JsonConstraint(Constraint):
 
         read = self.__dict__.pop("_read", None)
         schema = json.loads(self._text) if read is None else read
-        contents = None
-        if self.embedded is not None:
-            contents = {name: partial(getattr, one, "grammar") for name, one in self.embedded.items()}
+        contents = {name: partial(getattr, one, "grammar") for name, one in (self.embedded or {}).items()}
         return lower_schema(schema, replace(self.options, contents=contents))
 
     @property
@@ -146,7 +149,6 @@ class _JsonConstraint(Constraint):
 
     @cached_property
     def enforced_schema(self) -> Any:
-        """As `local_schema`, with what is enforced beyond what a type declares, such as texts of dates."""
         from constrained.grammars.json_schema.view import local_view
 
         schema = json.loads(self._text)

@@ -94,7 +94,7 @@ def closed_questions(
         vocabulary: of the model.
         most: options of a question.
     """
-    schema = getattr(constraint, "enforced_schema", None)
+    schema = constraint.enforced_schema
     if not constraint.is_json or not isinstance(schema, Mapping):
         return ()
     return tuple(_questions(constraint, schema, schema, vocabulary, most, ()))

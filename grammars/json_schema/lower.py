@@ -155,10 +155,8 @@ class _Task:
     def lowering(self) -> SchemaLowering:
         """What lowers any schema."""
         schema, options = self.schema, self.options
-        table = None
-        if options.contents is not None:
-            json_text = partial(_json_text, schema, self.dialect.name, options)
-            table = ContentTable(schema, options.contents, KINDS, json_text)
+        json_text = partial(_json_text, schema, self.dialect.name, options)
+        table = ContentTable(schema, options.contents, KINDS, json_text)
         ending = "" if self.markup is None else self.markup.excluded
         texts = (ending, *options.excludes) if ending else tuple(options.excludes)
         return SchemaLowering(

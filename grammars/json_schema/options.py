@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from constrained.grammars import ir
@@ -32,7 +32,7 @@ class SchemaOptions:
     Attributes:
         contents: grammars of strings by the names that `constrained.grammars.content.CONTENT_KEYWORD` uses, not yet escaped for
             JSON. A grammar of one terminal may be combined with other keywords for strings, any other grammar stands
-            alone. None: that keyword is unknown, and so are the kinds of strings of Python types.
+            alone. The kinds of strings of Python types are always known.
         source_text: the text of which strings with ``x-span`` are spans; "": it is not known yet, and they are any strings.
         require_grounding: narrow the schema to strings, numbers and dates that stand in that text: see
             `constrained.grammars.json_schema.source.grounded`.
@@ -56,7 +56,7 @@ class SchemaOptions:
     formats: bool = True
     strict: bool = False
     unsupported: UnsupportedKeywordPolicy = "refuse"
-    contents: Mapping[str, Callable[[], ir.Grammar]] | None = None
+    contents: Mapping[str, Callable[[], ir.Grammar]] = field(default_factory=dict)
     max_digits: int | None = None
     max_string_length: int | None = None
     max_items: int | None = None

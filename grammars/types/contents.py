@@ -134,8 +134,6 @@ _CHECKED_FORMATS = {
 
 def _enforced(part: dict[str, Any]) -> dict[str, Any]:
     if CONTENT_KEYWORD in part:
-        if isinstance(part[CONTENT_KEYWORD], dict):
-            part.pop("format", None)
         if part[CONTENT_KEYWORD] == {"json": None}:
             part[CONTENT_KEYWORD] = {"json": part["contentSchema"]}
         return part
@@ -143,7 +141,6 @@ def _enforced(part: dict[str, Any]) -> dict[str, Any]:
     if part.get("type") != "string" or not isinstance(name, str):
         return part
     if name in _FORMATS:
-        del part["format"]
         return {**part, CONTENT_KEYWORD: _FORMATS[name]}
     if name in _CHECKED_FORMATS:
         return {**part, CHECKED_KEYWORD: _CHECKED_FORMATS[name]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from ipaddress import IPv4Network
 from typing import Any
 
 import httpx
@@ -11,6 +12,7 @@ import pytest
 from openai import AuthenticationError, OpenAI
 from pydantic import BaseModel
 
+from constrained import python_type
 from constrained.server import LocalServer, ServerSettings, serve_in_thread
 from tests.server.serving import MODEL, scripted
 
@@ -40,10 +42,30 @@ def reply(prompt: str) -> str:
     return CALL if '"name": "roll"' in prompt else ADA
 
 
+class Route(BaseModel):
+    """Its own schema is that of the type, as docs/frameworks.md has it."""
+
+    net: IPv4Network
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        schema: dict[str, Any] = python_type(cls).enforced_schema
+        return schema
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[LocalServer]:
     with serve_in_thread(scripted(reply), ServerSettings(name=MODEL, sandbox=False)) as running:
         yield running
+
+
+def test_a_type_over_http_is_enforced_as_it_is_here() -> None:
+    """Pydantic's schema of a network allows any string."""
+    model = scripted(lambda prompt: '{"net": "10.0.0.1/8"}')
+    with serve_in_thread(model) as here, OpenAI(base_url=here.base_url, api_key=here.api_key) as client:
+        asked: Any = {"model": here.model, "messages": [{"role": "user", "content": "Which?"}]}
+        found = client.chat.completions.parse(**asked, response_format=Route, temperature=0)
+        assert isinstance(found.choices[0].message.parsed, Route)
 
 
 def test_a_client_of_the_same_program() -> None:

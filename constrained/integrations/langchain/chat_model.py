@@ -23,7 +23,6 @@ from langchain_core.messages import (
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import get_config_list
-from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ConfigDict, PrivateAttr, SecretStr
 
 from constrained.chat.detect import detect_formats
@@ -50,6 +49,7 @@ from constrained.integrations.langchain.structured import (
     response_format_of,
     structured_output,
 )
+from constrained.integrations.langchain.typed import tool_definition
 from constrained.models import LanguageModel, load
 from constrained.sampling import Local
 
@@ -402,9 +402,7 @@ class ChatConstrained(BaseChatModel):
         self, messages: list[BaseMessage], tools: Sequence[Any] | None = None
     ) -> int:
         """Tokens of the prompt that these messages make."""
-        request = self._request(
-            messages, None, {"tools": [convert_to_openai_tool(tool) for tool in tools or ()]}
-        )
+        request = self._request(messages, None, {"tools": [tool_definition(tool) for tool in tools or ()]})
         return len(request.completions[0].generator.model.encode(request.prompt))
 
     # ------------------------------------------------------------ tools and structured output
@@ -436,7 +434,7 @@ class ChatConstrained(BaseChatModel):
             UnsupportedConstraint: a schema cannot be enforced; names tool and place.
             InvalidArgument: the choice names an unknown tool.
         """
-        converted = [convert_to_openai_tool(tool, strict=strict) for tool in tools]
+        converted = [tool_definition(tool, strict) for tool in tools]
         plain = plain_names(converted)
         known = [t for tool in renamed(converted, plain) for t in parse_tools([tool], closed=self.closed)]
         if tool_choice:

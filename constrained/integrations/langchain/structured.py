@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import is_dataclass
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal, get_origin
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.messages import AIMessage
 from langchain_core.output_parsers import JsonOutputParser, PydanticOutputParser
@@ -19,12 +16,12 @@ from langchain_core.runnables import (
     RunnableMap,
     RunnablePassthrough,
 )
-from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
-from langchain_core.utils.pydantic import is_basemodel_subclass
+from langchain_core.utils.function_calling import convert_to_json_schema
 
-from constrained.constraint import json_schema, python_type
+from constrained.constraint import json_schema
 from constrained.constraint.json import MAX_DIGITS, ONE_LINE
 from constrained.errors import InvalidArgument, Truncated
+from constrained.integrations.langchain.typed import TypedSchema, tool_definition
 
 if TYPE_CHECKING:
     from constrained.integrations.langchain.chat_model import ChatConstrained
@@ -61,7 +58,6 @@ _KEYWORDS = frozenset(
 )
 """Keywords of which a schema has at least one."""
 
-_PLAIN = (str, int, float, bool)
 StructuredOutputMethod = Literal["json_schema", "function_calling", "json_mode"]
 
 
@@ -85,16 +81,20 @@ def structured_output(
         raise InvalidArgument("no schema was given", action="pass a pydantic model, a TypedDict or a dict")
     if isinstance(schema, Mapping):
         schema, strict = _unwrapped(schema, strict)
-    reader = _TypeReader.of(schema)
-    kind = schema if isinstance(schema, type) and is_basemodel_subclass(schema) else None
-    tracing = {
-        "kwargs": {"method": method, "strict": strict},
-        "schema": schema if reader is None else reader.schema,
-    }
+    typed = TypedSchema.of(schema)
+    old = schema if typed is None and isinstance(schema, type) else None
+    tracing = {"kwargs": {"method": method, "strict": strict}, "schema": schema}
+    if typed is not None and not hasattr(
+        schema, "model_fields"
+    ):  # what LangChain cannot read would break its tracing
+        tracing["schema"] = typed.schema
+        if typed.keeps_json:
+            with suppress(Exception):
+                tracing["schema"] = convert_to_json_schema(schema)
     parser: Runnable[Any, Any]
     if method == "function_calling":
-        tool = schema if reader is None else reader.tool
-        name = convert_to_openai_tool(tool)["function"]["name"]
+        tool = tool_definition(schema) if typed is None else typed.tool
+        name = tool["function"]["name"]
         chat = chat_model.bind_tools(
             [tool],
             tool_choice=name,
@@ -104,22 +104,21 @@ def structured_output(
             **kwargs,
         )
         parser = (
-            PydanticToolsParser(tools=[kind], first_tool_only=True)
-            if kind is not None
+            PydanticToolsParser(tools=[old], first_tool_only=True)
+            if old is not None
             else JsonOutputKeyToolsParser(key_name=name, first_tool_only=True)
         )
     else:
-        wanted = schema if reader is None else reader.schema
         response_format = (
             {"type": "json_object"}
             if schema is None
-            else response_format_of(wanted, strict=strict) | {"shown": method == "json_schema"}
+            else response_format_of(schema, strict=strict) | {"shown": method == "json_schema"}
         )
         content_constraint(response_format, closed=closed)  # raises now if the schema cannot be enforced
         chat = chat_model.bind(response_format=response_format, ls_structured_output_format=tracing, **kwargs)
-        parser = JsonOutputParser() if kind is None else PydanticOutputParser(pydantic_object=kind)
-    if reader is not None:
-        parser = parser | reader.value if method == "function_calling" else RunnableLambda(reader.read)
+        parser = JsonOutputParser() if old is None else PydanticOutputParser(pydantic_object=old)
+    if typed is not None and not typed.keeps_json:
+        parser = parser | typed.value if method == "function_calling" else RunnableLambda(typed.read)
     parser = RunnableGenerator(_whole, _awhole) | parser
     if not include_raw:
         return chat | parser
@@ -128,50 +127,6 @@ def structured_output(
     )
     failed: Runnable[Any, Any] = RunnablePassthrough.assign(parsed=lambda _: None)
     return RunnableMap(raw=chat) | parsed.with_fallbacks([failed], exception_key="parsing_error")
-
-
-class _TypeReader:
-    """Reads values of a type that LangChain has no parser for: a dataclass, a union, a list, an enum.
-
-    Attributes:
-        schema: its JSON Schema.
-        tool: the tool with such arguments, as OpenAI clients write it.
-    """
-
-    def __init__(self, hint: Any) -> None:
-        self._constraint = python_type(hint)
-        name = re.sub(r"\W+", "_", getattr(hint, "__name__", "") or "answer")[:64]
-        self.schema: dict[str, Any] = {"title": name, **self._constraint.schema}
-        self._inside = self.schema.get("type") != "object"
-        parameters = dict(self._constraint.schema)
-        if self._inside:  # arguments are an object
-            definitions = {key: parameters.pop(key) for key in ("$defs", "definitions") if key in parameters}
-            parameters = {
-                "type": "object",
-                "properties": {"value": parameters},
-                "required": ["value"],
-                **definitions,
-            }
-        description = str(self.schema.get("description", ""))
-        self.tool = {
-            "type": "function",
-            "function": {"name": name, "description": description, "parameters": parameters},
-        }
-
-    @classmethod
-    def of(cls, hint: Any) -> _TypeReader | None:
-        """A reader; None for a schema, a function, a pydantic model and a `TypedDict`, which LangChain reads."""
-        generic = get_origin(hint) is not None
-        plain = isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, Enum) or hint in _PLAIN)
-        return cls(hint) if generic or plain else None
-
-    def read(self, message: AIMessage) -> Any:
-        """The value in a message."""
-        return self._constraint.parse(str(message.text))
-
-    def value(self, arguments: Any) -> Any:
-        """The value in the arguments of a call."""
-        return self._constraint.parse(json.dumps(arguments["value"] if self._inside else arguments))
 
 
 def _whole(messages: Iterator[AIMessage]) -> Iterator[AIMessage]:
@@ -219,25 +174,22 @@ def _unwrapped(schema: Mapping[str, Any], strict: bool | None) -> tuple[Mapping[
     return schema, strict
 
 
-def json_schema_of(schema: Any) -> dict[str, Any]:
-    """The JSON Schema of a type; references are kept, so that recursive types work."""
-    make = getattr(schema, "model_json_schema", None)
-    if isinstance(schema, type) and make is not None:
-        return dict(make())
-    if isinstance(schema, Mapping) and not (
-        "name" in schema and {"parameters", "input_schema"} & set(schema)
-    ):
-        return dict(schema)  # LangChain would keep the members of an object only
-    return dict(convert_to_json_schema(schema))
-
-
 def response_format_of(wanted: Any, *, strict: bool | None = None) -> dict[str, Any]:
     """The response format of a type or a schema; a response format is returned as it is."""
     if isinstance(wanted, Mapping) and wanted.get("type") in ("text", "json_object", "json_schema"):
         return dict(wanted)
-    schema = json_schema_of(wanted)
-    named = {"name": str(schema.get("title", "answer")), "schema": schema, "strict": strict}
-    return {"type": "json_schema", "json_schema": named}
+    typed = TypedSchema.of(wanted)
+    if typed is not None:
+        schema, more = typed.schema, {"embed": typed.embed} if typed.embed else {}
+    else:
+        named = (
+            isinstance(wanted, Mapping) and "name" in wanted and {"parameters", "input_schema"} & set(wanted)
+        )
+        # LangChain would keep the members of an object only
+        keeps = isinstance(wanted, Mapping) and not named
+        schema, more = dict(wanted) if keeps else dict(convert_to_json_schema(wanted)), {}
+    said = {"name": str(schema.get("title", "answer")), "schema": schema, "strict": strict, **more}
+    return {"type": "json_schema", "json_schema": said}
 
 
 def content_constraint(
@@ -256,7 +208,7 @@ def content_constraint(
         return None, None
     if kind == "json_object":
         return json_schema({"type": "object"}), None
-    inner = response_format.get("json_schema") if kind == "json_schema" else None
+    inner: Any = response_format.get("json_schema") if kind == "json_schema" else None
     schema = inner.get("schema") if isinstance(inner, Mapping) else None
     if not isinstance(schema, Mapping | bool):
         raise InvalidArgument(
@@ -270,6 +222,7 @@ def content_constraint(
         additional_properties_default=not closed,
         distinct_names=True,
         max_digits=max_digits,
+        embed=inner.get("embed"),
     )
     _ = constraint.grammar
-    return constraint, schema if response_format.get("shown", True) else None
+    return constraint, constraint.schema if response_format.get("shown", True) else None

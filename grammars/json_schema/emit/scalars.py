@@ -171,8 +171,6 @@ class ScalarLowering:
             else ir.Terminal(excluded.within_quotes(strings.string_of_length(0, max_string_length)))
         )
         self.any_number, self.any_integer = unbounded_numbers(max_digits)
-        contents = expansion.document.contents
-        self.has_grammars = contents is not None and contents.has_grammars
         self.validator = validator
         self.diagnostics = diagnostics
         self.punctuation = punctuation
@@ -184,7 +182,10 @@ class ScalarLowering:
     def scalar_term(self, conjunction: Conjunction) -> ir.Expr | None:
         """One term for a conjunction of scalars with many combinations of alternatives; None for other conjunctions."""
         types, ways = self.expansion.types_and_branches(conjunction)
-        if types & (f.ARRAY | f.OBJECT) or ways < SCALAR_TERM_THRESHOLD or self.has_grammars:
+        if types & (f.ARRAY | f.OBJECT) or ways < SCALAR_TERM_THRESHOLD:
+            return None
+        contents = self.expansion.document.contents
+        if contents is not None and contents.has_grammars:
             return None
         values: list[Any] = [None] if types & f.NULL else []
         values += [True, False] if types & f.BOOLEAN else []

@@ -9,7 +9,7 @@ from typing import Any
 
 from constrained.grammars import ir
 from constrained.grammars.content import CONTENT_KEYWORD
-from constrained.grammars.errors import ConstrainedError, Problem
+from constrained.grammars.errors import ConstrainedError, InvalidConstraint, Problem
 from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import ParsedSchema
 from constrained.grammars.json_schema.source.document import SchemaDocument, SchemaNode, child_pointer
@@ -79,7 +79,20 @@ class ContentTable:
             return None
         ((kind, parameters),) = value.items()
         make = self._kinds.get(kind)
-        return None if make is None else lambda: make(parameters)
+        return None if make is None else lambda: _made(make, kind, parameters)
+
+
+def _made(make: Callable[[Any], ir.Grammar], kind: str, parameters: Any) -> ir.Grammar:
+    try:
+        return make(parameters)
+    except ConstrainedError:
+        raise
+    except (TypeError, ValueError, LookupError, AttributeError) as error:  # a schema that somebody else wrote
+        raise InvalidConstraint(
+            f"{CONTENT_KEYWORD} cannot be read",
+            Problem(kind, f"has other parameters: {error}", parameters),
+            action="pass the schema of python_type(T) as it is, or leave the keyword out",
+        ) from None
 
 
 def content(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from constrained.grammars.content import CONTENT_KEYWORD
 from constrained.grammars.errors import ConstraintError, InvalidConstraint, Problem, UnsupportedConstraint
 from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import ParsedSchema
@@ -195,6 +196,8 @@ def _read_pattern(
 
 def format_(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
     """Strings have this format; an unknown name is an annotation."""
+    if isinstance(node.value.get(CONTENT_KEYWORD), dict) and document.contents is not None:
+        return f"{CONTENT_KEYWORD} says what the strings are"
     format = node.dialect.formats.get(value)
     if format is None:
         if value in FORMATS:
