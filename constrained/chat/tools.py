@@ -105,9 +105,8 @@ def parse_tools(
         tools: ``{"type": "function", "function": {"name", "description", "parameters"}}``, the inner object alone,
             ``{"type": "custom", "custom": {"name", "description", "format"}}`` (also without ``"custom"`` around), or
             a `Tool`. A function without parameters takes none. A format is ``{"type": "grammar", "syntax",
-            "definition"}``: a Lark grammar, without a lexer, or a regular expression of Rust.
-            or a `Tool`. A tool without parameters takes none. The constraints that ``parameters`` names may stand beside them, in
-            ``embed``.
+            "definition"}``: a Lark grammar, without a lexer, or a regular expression of Rust. The constraints that
+            ``parameters`` names may stand beside them, in ``embed``.
         closed: as in `Tool`; a ``strict`` tool is always closed. Arguments satisfy the schema with or without ``strict``.
         max_digits: as in `Tool`.
 

@@ -29,7 +29,7 @@ from constrained.grammars.json_schema.text.ensure_ascii import restrict_escapes
 from constrained.grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
 from constrained.grammars.json_schema.text.python import KINDS
 from constrained.grammars.transform.productive import productive_rules
-from constrained.grammars.visit import calls, strongly_connected_components
+from constrained.grammars.visit import calls, drop_unreachable, strongly_connected_components
 from constrained.grammars.work import counted_work
 
 _SHARED_FROM = 150
@@ -261,14 +261,13 @@ def _require_values(lowering: SchemaLowering, grammar: ir.Grammar) -> None:
     if grammar.start in productive:
         return
     conflicts = list(lowering.diagnostics.conflicts.values())[:_MAX_CONFLICTS]
-    empty = {
-        name: calls(rule).keys() - productive
-        for name, rule in grammar.rules.items()
-        if name not in productive
-    }
-    reason = "its keywords together exclude every value"
-    if any(len(names) > 1 or names[0] in empty[names[0]] for names in strongly_connected_components(empty)):
-        reason = "every value would have to contain itself: the schema is endlessly recursive"
+    rules = drop_unreachable(grammar).rules
+    within = {name: calls(rules[name]).keys() - productive for name in rules if name not in productive}
+    endless = any(
+        len(group) > 1 or group[0] in within[group[0]] for group in strongly_connected_components(within)
+    )
+    reason = "every value would have to contain itself: the schema is endlessly recursive"
+    reason = reason if endless else "its keywords exclude each other"
     raise UnsatisfiableConstraint(
         "no value satisfies the schema",
         conflicts or [Problem(grammar.start, reason)],

@@ -5,7 +5,8 @@ converts a JSON value of that schema to a value of the type. Must not know: auto
 
     kinds.py       dispatch: the reader for each kind of type
     reader.py      the state of reading one type: definitions, recursion, names, unsupported parts
-    containers.py  lists, tuples, dicts
+    containers.py  lists, tuples, sets, dicts
+    keys.py        keys of dicts, which are strings in JSON
     values.py      Literal and Enum
     unions.py      selects the member of a union for a JSON value
     scalars.py     str, int, Decimal, datetime, UUID, ...: one table entry each
@@ -14,7 +15,6 @@ converts a JSON value of that schema to a value of the type. Must not know: auto
     metadata.py    metadata of `Annotated`: bounds, lengths, descriptions
     contents.py    strings of a constraint or of a type: the schema for the grammar and that for a prompt
     span.py       `Span`: strings that are spans of the document
-    limits.py      bounds for values that a format allows and Python cannot represent
     docstrings.py  descriptions from docstrings
     models.py      types that pydantic (version 2) defines, read by pydantic
 """
@@ -61,11 +61,11 @@ def type_spec(hint: Any) -> TypeSpec:
     | type | JSON | built back into |
     |---|---|---|
     | `str int float bool None Any`, `Decimal` | as is (`Decimal`: number) | the same |
-    | `datetime date time UUID timedelta`, `Path`, `ipaddress` types, `complex` | string; a date-time or time has an offset or none | the same; a month of a duration is 30 days, a year 365, as in pydantic |
-    | `list[T]`, `Sequence[T]`, `tuple[T, ...]`, `tuple[A, B]` | array | list, tuple |
+    | `datetime date time UUID timedelta`, `Path`, `ipaddress` types, `complex`, `Fraction`, `bytes`, `re.Pattern` | string; a date-time or time has an offset or none | the same; a month of a duration is 30 days, a year 365, as in pydantic |
+    | `list[T]`, `Sequence[T]`, `deque[T]`, `tuple[T, ...]`, `tuple[A, B]` | array | list, deque, tuple |
     | `set[T]`, `frozenset[T]` | array of unique items | set, frozenset |
     | `Annotated[str, constraint]` | string that contains a text of the constraint | str |
-    | `dict[str, T]`, `Mapping[str, T]`; keys may be a `Literal` or an `Enum` of strings | object | dict |
+    | `dict[K, T]`, `Mapping[K, T]`, `defaultdict`, `OrderedDict`, `Counter` | object; keys are the texts of their JSON values | dict, or its kind |
     | `Literal`, `Enum` | the values | the value, the member |
     | `Optional`, `Union`, `X \| Y` | any of them | the most specific member that fits, the first of equals |
     | dataclass, `TypedDict`, `NamedTuple` | closed object, fields in order | instance (dict for a `TypedDict`) |

@@ -1,11 +1,25 @@
-"""Lists, tuples, sets and dicts."""
+"""Lists, tuples, sets and dicts, and what the standard library makes of them."""
 
 from __future__ import annotations
 
+import collections
+import collections.abc
+import types
 import typing
+from collections.abc import Callable
 from typing import Any
 
+from constrained.grammars.types.keys import key_builder, key_schema
 from constrained.grammars.types.reader import TypeNode, TypeReader, definition_name, name_of
+
+NO_KEYS = ": keys in JSON are strings, so use str, numbers, dates, or a Literal or an Enum of these"
+"""Why a type cannot be that of a dict's keys."""
+SCALARS_ALONE: dict[str, Any] = {"type": ["string", "number", "boolean", "null"]}
+"""Items of a set of anything: arrays and objects are lists and dicts, which no set can hold."""
+_ABSTRACT = frozenset(
+    getattr(collections.abc, name)
+    for name in ("Iterable", "Collection", "Sequence", "MutableSequence", "Mapping", "MutableMapping", "Set", "MutableSet")
+)  # fmt: skip
 
 
 def _argument(hint: Any, index: int) -> Any:
@@ -13,12 +27,37 @@ def _argument(hint: Any, index: int) -> Any:
     return arguments[index] if index < len(arguments) else Any
 
 
-def array(reader: TypeReader, hint: Any, path: str) -> TypeNode:
-    """A list of any length."""
-    return _repeated(reader, _argument(hint, 0), path, list)
+def array_of(kind: Callable[[Any], Any]) -> Callable[[TypeReader, Any, str], TypeNode]:
+    """Reads arrays of any length into a list, a tuple or a deque."""
+    return lambda reader, hint, path: _repeated(reader, _argument(hint, 0), path, kind)
 
 
-def _repeated(reader: TypeReader, item: Any, path: str, kind: type) -> TypeNode:
+def set_of(kind: Callable[[Any], Any]) -> Callable[[TypeReader, Any, str], TypeNode]:
+    """Reads arrays of unique items into a set or a frozenset."""
+
+    def read(reader: TypeReader, hint: Any, path: str) -> TypeNode:
+        item = _argument(hint, 0)
+        if unhashable(item):
+            return reader.refuse(path, f"{name_of(item)} is not hashable, so no set can hold it: use list")
+        node = _repeated(reader, item, path, kind)
+        return TypeNode({"items": SCALARS_ALONE, **node.schema, "uniqueItems": True}, node.build)
+
+    return read
+
+
+def unhashable(hint: Any, outer: tuple[Any, ...] = ()) -> bool:
+    """Whether values of a type cannot be items of a set; `outer` are the aliases around it."""
+    origin = typing.get_origin(hint) or hint
+    inner = getattr(hint, "__supertype__", None) or getattr(origin, "__value__", None)
+    if inner is not None and hint not in outer and not isinstance(origin, type):
+        return unhashable(inner, (*outer, hint))
+    if origin in (typing.Annotated, typing.Union, types.UnionType, tuple):
+        parts = typing.get_args(hint)[: 1 if origin is typing.Annotated else None]
+        return any(unhashable(part, outer) for part in parts)
+    return origin in _ABSTRACT or (isinstance(origin, type) and getattr(origin, "__hash__", None) is None)
+
+
+def _repeated(reader: TypeReader, item: Any, path: str, kind: Callable[[Any], Any]) -> TypeNode:
     node = reader.read(item, f"{path}[]")
 
     def build(value: Any) -> Any:
@@ -26,9 +65,8 @@ def _repeated(reader: TypeReader, item: Any, path: str, kind: type) -> TypeNode:
             raise ValueError(f"{value!r} is not an array")
         return kind(node.build(part) for part in value)
 
-    unique = {"uniqueItems": True} if kind in (set, frozenset) else {}
     items = {"items": node.schema} if node.schema else {}
-    return TypeNode({"type": "array", **items, **unique}, build)
+    return TypeNode({"type": "array", **items}, build)
 
 
 def fixed_tuple(reader: TypeReader, hint: Any, path: str) -> TypeNode:
@@ -48,36 +86,47 @@ def fixed_tuple(reader: TypeReader, hint: Any, path: str) -> TypeNode:
     return TypeNode({"type": "array", **prefix, "minItems": size, "maxItems": size}, build)
 
 
-def mapping(reader: TypeReader, hint: Any, path: str) -> TypeNode:
-    """A dict whose keys are strings; keys of a finite set become optional properties."""
+def mapping_of(kind: Callable[[dict[Any, Any]], Any]) -> Callable[[TypeReader, Any, str], TypeNode]:
+    """Reads objects into a dict or a kind of it; keys of a finite set become optional properties."""
+    return lambda reader, hint, path: _mapping(reader, hint, path, _argument(hint, 1), kind)
+
+
+def counter(reader: TypeReader, hint: Any, path: str) -> TypeNode:
+    """A `Counter`: an object of integers."""
+    return _mapping(reader, hint, path, int, collections.Counter)
+
+
+def default_dict(reader: TypeReader, hint: Any, path: str) -> TypeNode:
+    """A `defaultdict`, whose new members are empty or zero, as the type of its values is when it is called; None for other types."""
+    factory = typing.get_origin(_argument(hint, 1)) or _argument(hint, 1)
+    known = factory if factory in (list, dict, set, str, int, float, bool, tuple) else None
+    return mapping_of(lambda items: collections.defaultdict(known, items))(reader, hint, path)
+
+
+def _mapping(
+    reader: TypeReader, hint: Any, path: str, value: Any, kind: Callable[[dict[Any, Any]], Any]
+) -> TypeNode:
     key = reader.read(_argument(hint, 0), f"{path}.keys()")
-    value_node = reader.read(_argument(hint, 1), f"{path}{{}}")
-    shape = reader.definitions.get(definition_name(key.schema), key.schema)
+    node = reader.read(value, f"{path}{{}}")
+    names = key_schema(
+        key.schema, lambda reference: reader.definitions.get(definition_name({"$ref": reference}))
+    )
+    if names is None:
+        return reader.refuse(path, f"keys of type {name_of(_argument(hint, 0))}{NO_KEYS}")
+    shape = reader.definitions.get(definition_name(names), names)
     finite = shape.get("enum", [shape["const"]] if "const" in shape else None)
-    if finite is not None and all(isinstance(name, str) for name in finite):
-        fixed = dict.fromkeys(finite, value_node.schema)
+    if finite is not None:
+        fixed = dict.fromkeys(finite, node.schema)
         schema: dict[str, Any] = {"type": "object", "properties": fixed, "additionalProperties": False}
-    elif shape in ({}, {"type": "string"}):
-        schema = {"type": "object", "additionalProperties": value_node.schema or True}
     else:
-        return reader.refuse(
-            path,
-            f"keys of type {name_of(_argument(hint, 0))}: keys in JSON are str, or a Literal or Enum of str",
-        )
+        schema = {"type": "object", "additionalProperties": node.schema or True}
+        if names != {"type": "string"}:
+            schema["propertyNames"] = names
+    key_of = key_builder(lambda name: key.build(name))
 
     def build(value: Any) -> Any:
         if not isinstance(value, dict):
             raise ValueError(f"{value!r} is not an object")
-        return {key.build(name): value_node.build(part) for name, part in value.items()}
+        return kind({key_of(name): node.build(part) for name, part in value.items()})
 
     return TypeNode(schema, build)
-
-
-def unique_set(reader: TypeReader, hint: Any, path: str) -> TypeNode:
-    """A set: an array of unique items."""
-    return _repeated(reader, _argument(hint, 0), path, set)
-
-
-def frozen_set(reader: TypeReader, hint: Any, path: str) -> TypeNode:
-    """A frozenset: an array of unique items."""
-    return _repeated(reader, _argument(hint, 0), path, frozenset)

@@ -12,7 +12,6 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from constrained.grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD, StringConstraint
-from constrained.grammars.types.limits import PATTERNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,6 +115,7 @@ def _description(constraint: StringConstraint) -> dict[str, Any]:
 
 
 _FORMATS: dict[str, dict[str, Any]] = {
+    "fraction": {"fraction": {}},
     **{f"uuid{version}": {"uuid": {"version": version}} for version in range(1, 9)},
     **{
         f"ip{name}{form}": {"ip": {"version": version, "form": form or "address"}}
@@ -144,8 +144,6 @@ def _enforced(part: dict[str, Any]) -> dict[str, Any]:
         return {**part, CONTENT_KEYWORD: _FORMATS[name]}
     if name in _CHECKED_FORMATS:
         return {**part, CHECKED_KEYWORD: _CHECKED_FORMATS[name]}
-    if name in PATTERNS and "pattern" not in part:
-        part["pattern"] = PATTERNS[name]
     return part
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import collections
 import collections.abc
 import dataclasses
 import enum
 import inspect
+import re
 import types
 import typing
 from collections.abc import Callable
@@ -48,8 +50,8 @@ def _lookup(table: dict[Any, Any], key: Any) -> Any:
 
 
 def _advice(hint: Any) -> str:
-    if hint in (bytes, bytearray, memoryview):
-        return ": use str, with base64 text in it if need be"
+    if hint in (bytearray, memoryview):
+        return ": use bytes"
     if isinstance(hint, type):
         return ": make it a dataclass, a TypedDict or a pydantic model"
     if not isinstance(hint, typing.TypeVar) and not hasattr(hint, "__origin__"):
@@ -97,19 +99,24 @@ def _record(
     fields_of: Callable[[Any, TypeReader, str], records.RecordType],
 ) -> Callable[[TypeReader, Any, str], TypeNode]:
     def read(reader: TypeReader, hint: Any, path: str) -> TypeNode:
-        return reader.define(
-            hint, lambda: records.lower_record(fields_of(hint, reader, path), name_of(hint), reader, path)
-        )
+        def lower() -> SchemaAndBuilder:
+            outer, reader.owner = reader.owner, hint
+            made = records.lower_record(fields_of(hint, reader, path), name_of(hint), reader, path)
+            reader.owner = outer
+            return made
+
+        return reader.define(hint, lower)
 
     return read
 
 
 def _alias(reader: TypeReader, hint: Any, path: str) -> TypeNode:
+    alias = records.origin_class(hint)
+    if any(models.is_pydantic(meta) for meta in getattr(alias.__value__, "__metadata__", ())):
+        return _pydantic(reader, hint, path)  # `JsonValue` names itself, which pydantic alone can resolve
+
     def lower() -> SchemaAndBuilder:
-        body = records.substitute(
-            records.origin_class(hint).__value__, next(iter(records.type_variable_bindings(hint).values()))
-        )
-        node = reader.read(body, path)
+        node = reader.read(records.alias_value(hint, reader, path), path)
         return node.schema, node.build
 
     return reader.define(hint, lower)
@@ -134,6 +141,12 @@ def _pydantic(reader: TypeReader, hint: Any, path: str) -> TypeNode:
         return reader.refuse(path + refused.place, str(refused))
 
 
+def _self(reader: TypeReader, hint: Any, path: str) -> TypeNode:
+    if reader.owner is None:
+        return reader.refuse(path, "Self stands outside of any class: name the class")
+    return reader.read(reader.owner, path)
+
+
 def _is_class(hint: Any) -> bool:
     return isinstance(records.origin_class(hint), type)
 
@@ -144,17 +157,27 @@ _ORIGINS: dict[Any, Callable[[TypeReader, Any, str], TypeNode]] = {
     typing.Union: _union,
     types.UnionType: _union,
     tuple: containers.fixed_tuple,
-    **dict.fromkeys((list, collections.abc.Sequence, collections.abc.MutableSequence), containers.array),
-    **dict.fromkeys((collections.abc.Iterable, collections.abc.Collection), containers.array),
-    **dict.fromkeys((dict, collections.abc.Mapping, collections.abc.MutableMapping), containers.mapping),
-    **dict.fromkeys((set, collections.abc.Set, collections.abc.MutableSet), containers.unique_set),
-    frozenset: containers.frozen_set,
+    **dict.fromkeys(
+        (list, collections.abc.Sequence, collections.abc.MutableSequence), containers.array_of(list)
+    ),
+    **dict.fromkeys((collections.abc.Iterable, collections.abc.Collection), containers.array_of(list)),
+    collections.deque: containers.array_of(collections.deque),
+    **dict.fromkeys(
+        (dict, collections.abc.Mapping, collections.abc.MutableMapping), containers.mapping_of(dict)
+    ),
+    collections.OrderedDict: containers.mapping_of(collections.OrderedDict),
+    collections.defaultdict: containers.default_dict,
+    collections.Counter: containers.counter,
+    **dict.fromkeys((set, collections.abc.Set, collections.abc.MutableSet), containers.set_of(set)),
+    frozenset: containers.set_of(frozenset),
+    re.Pattern: lambda reader, _, path: reader.read(re.Pattern, path),
     **dict.fromkeys((typing.Final, typing.ClassVar), _qualified),
 }
 """Origin of a generic type -> how it is read. Without arguments these are found through `_KINDS`."""
 
 _KINDS: tuple[tuple[Callable[[Any], bool], Callable[[TypeReader, Any, str], TypeNode]], ...] = (
     (lambda hint: hint is None, lambda reader, _, path: reader.read(type(None), path)),
+    (lambda hint: getattr(hint, "_name", None) == "Self", _self),
     (models.is_pydantic, _pydantic),
     (lambda hint: isinstance(hint, type) and issubclass(hint, enum.Enum), values.enumeration),
     (
@@ -173,7 +196,7 @@ _KINDS: tuple[tuple[Callable[[Any], bool], Callable[[TypeReader, Any, str], Type
         _record(records.named_tuple_record),
     ),
     (
-        lambda hint: hint in (list, dict, tuple, set, frozenset),
+        lambda hint: hint is not re.Pattern and _lookup(_ORIGINS, hint) is not None,
         lambda reader, hint, path: _ORIGINS[hint](reader, hint, path),
     ),
     (

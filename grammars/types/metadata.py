@@ -12,7 +12,8 @@ from typing import Any
 
 from constrained.grammars.types.span import apply_span
 
-_LENGTHS = {"string": "Length", "array": "Items", "object": "Properties"}
+LENGTHS = {"string": "Length", "array": "Items", "object": "Properties"}
+"""Type -> what its keywords for a length end with."""
 _NUMERIC = frozenset({"integer", "number"})
 
 Bound = tuple[str, Any]
@@ -96,7 +97,7 @@ def _apply(schema: dict[str, Any], bound: Bound) -> dict[str, Any]:
     if keyword in ("min", "max"):
         if value is None:
             return schema
-        keyword += _LENGTHS[schema["type"]]
+        keyword += LENGTHS[schema["type"]]
     else:
         value = _number(value)
     return {**schema, keyword: _strictest(keyword, schema.get(keyword), value)}
@@ -106,7 +107,7 @@ def _applies(schema: dict[str, Any], keyword: str) -> bool:
     kind = schema.get("type")
     if "format" in schema or not isinstance(kind, str) or "enum" in schema or "const" in schema:
         return False
-    return kind in (_LENGTHS if keyword in ("min", "max") else _NUMERIC)
+    return kind in (LENGTHS if keyword in ("min", "max") else _NUMERIC)
 
 
 def _number(value: Any) -> int | float:

@@ -6,17 +6,24 @@ validation accepts: see `_generator`.
 
 from __future__ import annotations
 
+import enum
 import functools
 import json
 import re
 from collections.abc import Callable, Iterator
+from datetime import timedelta
+from decimal import Decimal
 from typing import Annotated, Any
 
 from constrained.grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
+from constrained.grammars.types.containers import NO_KEYS, SCALARS_ALONE
 from constrained.grammars.types.contents import UnsupportedContent
 from constrained.grammars.types.ignored_patterns import REASON, find_ignored_pattern
+from constrained.grammars.types.keys import key_schema
+from constrained.grammars.types.metadata import LENGTHS
 from constrained.grammars.types.pydantic_contents import (
     checked_bounds,
+    checked_lengths,
     content_of_date,
     content_of_datetime,
     content_of_function,
@@ -25,6 +32,16 @@ from constrained.grammars.types.pydantic_contents import (
     function_name,
     merged_checks,
     without_outer_space,
+)
+from constrained.grammars.types.pydantic_shapes import (
+    combined_flags,
+    is_object,
+    keys_are_read,
+    kinds_of,
+    length_of,
+    only_paths,
+    reads_from_json,
+    unhashable,
 )
 
 _PYDANTIC_ATTRIBUTES = ("__get_pydantic_core_schema__", "__pydantic_core_schema__")
@@ -111,18 +128,19 @@ def _first_line(error: Exception) -> str:
 
 def _blame(adapter: Any) -> str:
     """The field of a model that has no schema, as `.field`; empty if no single field is the reason."""
-    from pydantic import TypeAdapter
+    from pydantic import AliasPath, TypeAdapter
 
     refused: tuple[type[Exception], ...] = (PydanticSchemaError, *_failures())
-    fields = getattr(adapter._type, "model_fields", {})
-    for name, field in fields.items() if isinstance(fields, dict) else ():
+    fields = getattr(getattr(adapter._type, "__origin__", adapter._type), "__pydantic_fields__", None) or {}
+    for name, field in fields.items():
         hint: Any = Annotated.__class_getitem__((field.annotation, *field.metadata, ""))  # type: ignore[attr-defined]
         inner: Any = TypeAdapter(hint)
         try:
             inner.json_schema(schema_generator=_generator())
         except refused:
             return f".{name}{_blame(inner)}"
-    return ""
+    paths = [name for name, field in fields.items() if isinstance(field.validation_alias, AliasPath)]
+    return f".{paths[0]}" if paths else ""
 
 
 @functools.cache
@@ -131,7 +149,9 @@ def _generator() -> Any:
 
     * Objects are closed unless the model takes extra keys.
     * A discriminated union is `anyOf` with the discriminator required in every member, as validation requires it.
-    * `Decimal` is a number, or a string of digits if digits are counted.
+    * `Decimal` is a number, or a string of digits if all digits are counted.
+    * Keys of dicts are the texts of their type; items of sets are hashable; bounds of lengths are those of the kind of value.
+    * What pydantic never reads from JSON is refused: members of plain enums in a `Literal`, enums of tuples, aliases that are paths.
     * `type[T]` and `ImportString` are refused, where pydantic would take any value and then refuse it.
     * What a type checks beyond JSON Schema stands in the keywords of `constrained.grammars.content`.
     * Fields have no title of their own, and keys keep their order.
@@ -169,7 +189,83 @@ def _generator() -> Any:
             return super().time_schema(schema) | content_of_time(schema)
 
         def timedelta_schema(self, schema: Any) -> Any:
-            return super().timedelta_schema(schema) | checked_bounds(schema)
+            made = super().timedelta_schema(schema)
+            if made.get("type") == "number":  # ser_json_timedelta="float"
+                most = int(timedelta(days=timedelta.max.days).total_seconds())
+                made |= {"minimum": -most, "maximum": most}
+            else:
+                made[CONTENT_KEYWORD] = {"duration": {}}
+            return made | checked_bounds(schema)
+
+        def bytes_schema(self, schema: Any) -> Any:
+            made = {
+                name: value for name, value in super().bytes_schema(schema).items() if "Length" not in name
+            }
+            if self._config.val_json_bytes == "base64":
+                made[CONTENT_KEYWORD] = {"base64": {"alphabet": "url", "text": False}}
+            elif self._config.val_json_bytes == "hex":
+                made["pattern"] = "^(?:[0-9a-f]{2})*$"
+            return made | checked_lengths(schema)
+
+        def literal_schema(self, schema: Any) -> Any:
+            for value in schema["expected"]:
+                if not reads_from_json(value):
+                    raise PydanticSchemaError(
+                        f"pydantic does not read {value!r} of a Literal from JSON: use its value, or an Enum that is a str or an int, too"
+                    )
+            return super().literal_schema(schema)
+
+        def enum_schema(self, schema: Any) -> Any:
+            for member in schema["members"]:
+                if not isinstance(member.value, str | int | float | None):
+                    raise PydanticSchemaError(
+                        f"pydantic does not read the value {member.value!r} of {member!r} from JSON: use str"
+                    )
+            made = super().enum_schema(schema)
+            if issubclass(schema["cls"], enum.Flag):
+                made |= {"enum": combined_flags(schema["members"])}
+            return made
+
+        def dict_schema(self, schema: Any) -> Any:
+            keys = schema.get("keys_schema")
+            without: Any = {name: part for name, part in schema.items() if name != "keys_schema"}
+            made = super().dict_schema(without)
+            if keys is None:
+                return made
+            names = key_schema(self.generate_inner(keys), self.get_schema_from_definitions)
+            if names is None or not keys_are_read(keys):
+                raise PydanticSchemaError(f"keys of type {keys['type']}{NO_KEYS}")
+            return made if names == {"type": "string"} else {**made, "propertyNames": names}
+
+        def counter_schema(self, schema: Any) -> Any:
+            return self.dict_schema(schema)
+
+        def fraction_schema(self, schema: Any) -> Any:
+            return super().fraction_schema(schema) | checked_bounds(schema)
+
+        def float_schema(self, schema: Any) -> Any:
+            step = schema.get("multiple_of")
+            inexact = step is not None and Decimal(step) != Decimal(repr(step))
+            checked = {CHECKED_KEYWORD: f"multiple_of {step}, which no binary number is"} if inexact else {}
+            return super().float_schema(schema) | checked
+
+        def set_schema(self, schema: Any) -> Any:
+            return self._of_hashable(super().set_schema(schema), schema)
+
+        def frozenset_schema(self, schema: Any) -> Any:
+            return self._of_hashable(super().frozenset_schema(schema), schema)
+
+        def _of_hashable(self, made: Any, schema: Any) -> Any:
+            items = schema.get("items_schema", {"type": "any"})
+            if unhashable(items):
+                raise PydanticSchemaError(
+                    "the items of a set have to be hashable: use list, or frozen classes"
+                )
+            return made if made.get("items") else {**made, "items": SCALARS_ALONE}
+
+        def custom_error_schema(self, schema: Any) -> Any:
+            hashable = schema["custom_error_type"] == "is_hashable"
+            return dict(SCALARS_ALONE) if hashable else super().custom_error_schema(schema)
 
         def url_schema(self, schema: Any) -> Any:
             return super().url_schema(schema) | content_of_url(schema)
@@ -200,7 +296,23 @@ def _generator() -> Any:
                 raise PydanticSchemaError(
                     "ImportString: which names can be imported is not known; use a Literal of them, or str"
                 )
-            return super().generate_inner(schema)
+            by_name = any(
+                getattr(self._config, name, None) for name in ("populate_by_name", "validate_by_name")
+            )
+            if not by_name and only_paths(schema.get("validation_alias")):
+                raise PydanticSchemaError(
+                    "its alias is a path, which no schema says: give it a plain alias, too"
+                )
+            made = super().generate_inner(schema)
+            return self._counted(made, schema) if length_of(schema) else made
+
+        def _counted(self, made: Any, schema: Any) -> Any:
+            """The schema of what pydantic measures by a function, with the bound that its kind of value has."""
+            bounds = {name: made.pop(name) for name in ("minLength", "maxLength") if name in made}
+            kinds = set() if is_object(schema) else kinds_of(made, self.get_schema_from_definitions)
+            for kind in sorted(kinds & LENGTHS.keys()):
+                made |= {name.replace("Length", LENGTHS[kind]): bound for name, bound in bounds.items()}
+            return made
 
         def function_plain_schema(self, schema: Any) -> Any:
             return self._checked(super().function_plain_schema(schema), schema)
@@ -212,7 +324,7 @@ def _generator() -> Any:
                 members = [part | strings if part.get("type") == "string" else part for part in made["anyOf"]]
                 return made | {"anyOf": members}
             found = content_of_function(schema)
-            if not found:
+            if not found or (length_of(schema) and not is_object(schema)):
                 return made
             if (
                 found.keys() == {CHECKED_KEYWORD} and "$ref" in made
@@ -242,9 +354,12 @@ def _generator() -> Any:
                 }
             made = super().decimal_schema(schema)
             number = next((part for part in made.get("anyOf", ()) if part.get("type") == "number"), made)
-            if counted:
-                number |= _counted(schema)
-            return number
+            if not counted:
+                return number
+            most, places = schema.get("max_digits"), schema.get("decimal_places")
+            if places is not None and most is None and schema.get("multiple_of") is None:
+                return number | {"multipleOf": 1 if places == 0 else float(f"1e-{places}")}
+            return {"type": "string", "pattern": _digits(most, places), CONTENT_KEYWORD: {"json": number}}
 
     return _PydanticJsonSchema
 
@@ -296,13 +411,3 @@ def _digits(most: int | None, places: int | None) -> str:
 
 def _fraction(places: int) -> str:
     return f"(?:\\.[0-9]{{1,{places}}})?" if places else ""
-
-
-def _counted(schema: Any) -> dict[str, Any]:
-    """Digit counts of a bounded number, as far as numeric keywords can express them."""
-    from pydantic.errors import PydanticInvalidForJsonSchema
-
-    most, places = schema.get("max_digits"), schema.get("decimal_places")
-    if places is None or most is not None or schema.get("multiple_of") is not None:
-        raise PydanticInvalidForJsonSchema("a Decimal with both max_digits and bounds has no JSON Schema")
-    return {"multipleOf": 1 if places == 0 else float(f"1e-{places}")}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from constrained.grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
@@ -62,6 +63,14 @@ def checked_bounds(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {CHECKED_KEYWORD: ", ".join(bounds)} if bounds else {}
 
 
+def checked_lengths(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Lengths of bytes, where JSON Schema counts characters."""
+    bounds = [
+        f"{name} {schema[name]}" for name in ("min_length", "max_length") if schema.get(name) is not None
+    ]
+    return {CHECKED_KEYWORD: ", ".join(bounds)} if bounds else {}
+
+
 def _limits(schema: Mapping[str, Any], step: dt.timedelta) -> tuple[Any, Any]:
     """The least and greatest value within `ge`, `gt`, `le` and `lt`, up to a step."""
     lows = [schema["ge"]] if schema.get("ge") is not None else []
@@ -108,9 +117,14 @@ def without_outer_space(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {CONTENT_KEYWORD: {"stripped": {}}}
 
 
+def _function(schema: Mapping[str, Any]) -> Any:
+    function = schema["function"]["function"]
+    return function.func if isinstance(function, partial) else function
+
+
 def function_name(schema: Mapping[str, Any]) -> str:
     """The name of the function of a core schema ``function-*``."""
-    function = schema["function"]["function"]
+    function = _function(schema)
     return str(getattr(function, "__qualname__", None) or type(function).__name__)
 
 
@@ -130,7 +144,7 @@ _ENFORCED = frozenset(
 
 def content_of_function(schema: Mapping[str, Any]) -> dict[str, Any]:
     """What the function of a core schema ``function-*`` checks; empty if the schema says it already."""
-    function, name = schema["function"]["function"], function_name(schema)
+    function, name = _function(schema), function_name(schema)
     own = str(getattr(function, "__module__", "")).partition(".")[0] == "pydantic"
     owner: Any = getattr(function, "__self__", None)
     if own and type(owner).__name__ in ("EncodedBytes", "EncodedStr"):

@@ -41,12 +41,14 @@ class TypeReader:
     Attributes:
         definitions: name -> schema of the named types met so far.
         contents: constraints of strings met so far, by key.
+        owner: the record whose fields are being read, for `Self`; None outside of any.
     """
 
     def __init__(self, read: Callable[[TypeReader, Any, str], TypeNode]) -> None:
         self._read = read
         self.definitions: dict[str, dict[str, Any]] = {}
         self.contents: Contents = {}
+        self.owner: Any = None
         self._named: dict[Any, TypeNode] = {}
         self._uses: dict[str, int] = {}
         self._local: dict[str, Any] = {}

@@ -8,6 +8,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 import inspect
+import sys
+import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -232,6 +234,27 @@ def resolved_hints(hint: Any, reader: TypeReader, path: str) -> dict[str, Any]:
     if not any(bound.values()):
         return hints
     return {name: substitute(value, bound[_owner(thing, name, bound)]) for name, value in hints.items()}
+
+
+def alias_value(hint: Any, reader: TypeReader, path: str) -> Any:
+    """What a `TypeAliasType` stands for, names in it resolved (its own too) and type variables bound.
+
+    Raises:
+        InvalidConstraint: it names something that is not defined where the alias is.
+    """
+    alias = origin_class(hint)
+    names = {**(reader.local_names(None) or {}), alias.__name__: alias}
+    try:
+        holder = types.SimpleNamespace(__annotations__={"value": alias.__value__})
+        module = vars(sys.modules.get(alias.__module__ or "", holder))
+        body = typing.get_type_hints(holder, globalns=module, localns=names, include_extras=True)["value"]
+    except (NameError, TypeError, SyntaxError, AttributeError) as error:
+        raise InvalidConstraint(
+            f"an annotation of {path} cannot be resolved",
+            Problem(path, str(error)),
+            action="define every type that it names at module level",
+        ) from None
+    return substitute(body, next(iter(type_variable_bindings(hint).values())))
 
 
 def type_variable_bindings(hint: Any) -> dict[Any, dict[Any, Any]]:

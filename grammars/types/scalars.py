@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from pathlib import Path, PurePath
+from fractions import Fraction
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
 from uuid import UUID
 
@@ -139,14 +140,17 @@ SCALARS: dict[Any, tuple[dict[str, Any], Callable[[Any], Any]]] = {
     Any: ({}, _as_is),
     object: ({}, _as_is),
     Decimal: ({"type": "number"}, _decimal),
+    Fraction: (_string("fraction"), _text(Fraction)),
     complex: ({"type": "string", CONTENT_KEYWORD: {"complex": {}}}, _text(complex)),
     datetime: (_string("date-time", {"datetime": {}}), _datetime),
     date: (_string("date", {"date": {}}), _date),
     time: (_string("time", {"time": {}}), _time),
-    timedelta: (_string("duration"), _timedelta),
+    timedelta: (_string("duration", {"duration": {}}), _timedelta),
+    bytes: (_string("binary"), _text(str.encode)),
+    re.Pattern: (_string("regex"), _text(re.compile)),
     UUID: (_string("uuid"), _uuid),
     Path: ({"type": "string"}, _text(Path)),
-    PurePath: ({"type": "string"}, _text(PurePath)),
+    **{kind: ({"type": "string"}, _text(kind)) for kind in (PurePath, PurePosixPath, PureWindowsPath)},
     **{kind: (_string(name), _text(kind)) for kind, name in _ADDRESSES.items()},
 }
 """Type -> its schema, and the function from a JSON value of that schema to a value of the type."""

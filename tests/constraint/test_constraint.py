@@ -278,7 +278,9 @@ def test_limits_of_python_are_enforced_and_not_shown() -> None:
     judge = ReferenceRecognizer(constraint.grammar)
     assert judge.accepts(b'["0001-01-01", "P999999Y"]')
     assert not judge.viable(b'["0000')
-    assert not judge.viable(b'["P1234567')
+    assert judge.accepts(b'["-P999999999D"]')
+    assert not judge.viable(b'["P1234567890')
+    assert not judge.viable(b'["-P999999999DT1')
 
 
 def test_a_value_that_the_type_itself_refuses() -> None:
@@ -306,7 +308,7 @@ def test_types_of_one_schema_share_the_language_and_not_the_value() -> None:
 def test_types_are_read_when_the_constraint_is_made() -> None:
     @dataclass
     class Job:
-        payload: bytes
+        payload: bytearray
 
     with pytest.raises(UnsupportedConstraint, match=r"Job\.payload"):
         python_type(Job)

@@ -341,8 +341,8 @@ class Invoice(pydantic.BaseModel):
 
 @dataclass
 class Basket:
-    items: list[dict[str, bytes]]
-    tags: dict[str, bytes]
+    items: list[dict[str, range]]
+    tags: dict[str, range]
     invoice: Invoice
     fine: int
 
@@ -352,8 +352,9 @@ class Basket:
     [
         (Basket, ["Basket.items[]{}", "Basket.tags{}"]),
         (list[Basket], ["list[Basket][].items[]{}", "list[Basket][].tags{}"]),
-        (bytes, ["bytes"]),
-        (dict[int, str], ["dict[int, str]"]),
+        (bytearray, ["bytearray"]),
+        (dict[tuple[int, int], str], ["dict[tuple[int, int], str]"]),
+        (set[list[int]], ["set[list[int]]"]),
         (tuple[int, range], ["tuple[int, range][1]"]),
         (Literal[b"x"], ["Literal[b'x']"]),
         (Annotated[str, at.Ge(1)], ["str"]),

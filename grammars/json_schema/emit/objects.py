@@ -99,7 +99,7 @@ class ObjectLowering:
         if at_least > possible and all(
             isinstance(keys, ir.EmptySet) or value is ir.EMPTY_LANGUAGE for keys, value in others
         ):
-            reason = f"at least {at_least} properties are required, and {possible} names are possible"
+            reason = f"at least {at_least} properties are required, and at most {possible} are possible: no other name is allowed"
             self.diagnostics.conflict(disjunct, reason)
             return ir.EMPTY_LANGUAGE
         if others:

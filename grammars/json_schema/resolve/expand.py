@@ -29,6 +29,7 @@ from constrained.grammars.json_schema.resolve.negate import negate_schema
 from constrained.grammars.json_schema.resolve.unevaluated import UnevaluatedExpansion
 from constrained.grammars.json_schema.source.constraints import (
     EVERY_TYPE,
+    KEYWORD_TYPES,
     OBJECT,
     Conjunction,
     ParsedSchema,
@@ -148,6 +149,7 @@ class DnfExpansion:
         dialect = node.dialect
         alone = dialect.ref_overrides_siblings and "$ref" in schema if isinstance(schema, dict) else False
         statuses = []
+        types = self.types_and_branches((node,))[0] if isinstance(schema, dict) and not alone else 0
         for keyword, value in schema.items() if isinstance(schema, dict) else ():
             function = dialect.handlers.get(keyword)
             if function is None:
@@ -156,6 +158,8 @@ class DnfExpansion:
                 statuses.append((keyword, False, f"ignored next to $ref in draft {dialect.name}"))
             else:
                 note = function(ParsedSchema(), value, node, self.document)
+                if note is None and types and not types & KEYWORD_TYPES.get(keyword, types):
+                    note = "has no effect on values of this type"
                 statuses.append((keyword, note is None, note or ""))
         return statuses
 

@@ -34,6 +34,22 @@ TYPES: dict[str, int] = {
 }
 
 
+KEYWORD_TYPES: dict[str, int] = {
+    keyword: types
+    for types, keywords in (
+        (STRING, "minLength maxLength pattern format"),
+        (NUMBER, "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"),
+        (ARRAY, "items prefixItems minItems maxItems uniqueItems contains unevaluatedItems"),
+        (
+            OBJECT,
+            "properties patternProperties additionalProperties propertyNames required minProperties maxProperties",
+        ),
+    )
+    for keyword in keywords.split()
+}
+"""Keyword -> the types whose values it limits."""
+
+
 def type_bit_of(value: Any, whole_floats: bool) -> int:
     """The type bit of a JSON value; whether 1.0 is an integer depends on the dialect."""
     if value is None:

@@ -103,7 +103,7 @@ class EscapeStyle:
                 done[node] = self.literal(node.data)  # type: ignore[attr-defined]
             elif kind is ir.Chars:
                 done[node] = self.unit(node.ranges)  # type: ignore[attr-defined]
-            elif kind is ir.EmptySet:
+            elif kind is ir.EmptySet or kind is ir.DecimalMultiple:  # digits stand for themselves
                 done[node] = node
             elif kind is ir.Substring:
                 done[node] = self.substring(node)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from constrained.grammars import ir
-from constrained.grammars.json_schema.text.python import encodings, networks, times, urls
+from constrained.grammars.json_schema.text.python import durations, encodings, networks, times, urls
 
 __all__ = ["KINDS"]
 
@@ -23,11 +23,13 @@ KINDS: Mapping[str, Callable[[Any], ir.Grammar]] = {
     "datetime": _regular(times.datetimes),
     "date": _regular(times.dates),
     "time": _regular(times.times_of_day),
+    "duration": _regular(durations.durations),
     "uuid": _regular(encodings.uuid),
     "ip": _regular(networks.addresses),
     "url": _regular(urls.url),
     "base64": lambda parameters: encodings.base64(**parameters),
     "byte size": _regular(encodings.byte_size),
+    "fraction": _regular(encodings.fraction),
     "complex": _regular(encodings.complex_number),
     "email": _regular(urls.email_address),
     "stripped": _regular(encodings.stripped),

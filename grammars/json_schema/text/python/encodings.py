@@ -73,6 +73,12 @@ def _any_case(name: str) -> ir.Regex:
 
 
 @cache
+def fraction() -> ir.Regex:
+    """Texts of `fractions.Fraction`: a whole number, or two."""
+    return fragment_regex("-?[0-9]{1,24}(?:/0{0,9}[1-9][0-9]{0,23})?")
+
+
+@cache
 def complex_number() -> ir.Regex:
     """Texts of `complex` without parentheses and non-finite parts."""
     number = r"(?:[0-9]{1,24}(?:\.[0-9]{0,24})?|\.[0-9]{1,24})(?:[eE][+-]?[0-9]{1,2})?"
