@@ -123,7 +123,7 @@ def whole() -> int:
 
 def number() -> float:
     return DRAW.choice(
-        [0.0, -1.5, 1e-9, 1e20, -0.0, DRAW.uniform(-1, 1), DRAW.random() * 10 ** DRAW.randint(-99, 99)]
+        [0.0, -1.5, 1e-9, 1e20, -0.0, DRAW.uniform(-1, 1), DRAW.random() * 10 ** DRAW.randint(-320, 307)]
     )
 
 

@@ -22,7 +22,7 @@ from constrained.grammars.json_schema.resolve.validate import InstanceValidator
 from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
 from constrained.grammars.json_schema.source.document import SchemaNode
-from constrained.grammars.json_schema.text import numbers, strings
+from constrained.grammars.json_schema.text import floats, numbers, strings
 from constrained.grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
 from constrained.grammars.json_schema.text.formats import ENDLESS_DIGITS
 from constrained.grammars.json_schema.text.literals import value_expr, value_regex, values_regex
@@ -33,7 +33,7 @@ from constrained.grammars.json_schema.text.multiple_of import (
     numbers_beyond,
 )
 from constrained.grammars.json_schema.text.numbers import (
-    INTEGRAL_NUMBER,
+    DECIMAL_NOTATION,
     decimal,
     decimal_spellings,
     exclude_numbers,
@@ -325,7 +325,7 @@ class ScalarLowering:
         others = constraints.non_divisors
         steps = constraints.divisors or ((Decimal(1),) if whole and others else ())
         excluded = [
-            decimal_spellings(decimal(value))
+            floats.spellings(decimal(value))
             for value in constraints.excluded_values
             if type(value) in (int, float)
         ]
@@ -334,7 +334,9 @@ class ScalarLowering:
             if steps and integral:
                 others = (*others, Decimal(1))
             else:
-                excluded.append(INTEGRAL_NUMBER if integral else numbers.ANY_INTEGER)
+                excluded.append(
+                    ir.difference(DECIMAL_NOTATION, floats.apart(0)) if integral else numbers.ANY_INTEGER
+                )
         rest = self.included_numbers(disjunct, constraints.bounds, steps, others if steps else (), whole)
         if not isinstance(rest, ir.Terminal) or not (excluded or others):
             return rest
@@ -363,7 +365,7 @@ class ScalarLowering:
         elif bounds == numbers.UNBOUNDED:
             return self.any_integer if whole else self.any_number
         else:
-            regex = numbers.integers(bounds) if whole else numbers.numbers_between(bounds)
+            regex = numbers.integers(bounds) if whole else self.floats_between(bounds)
         if isinstance(regex, ir.EmptySet):
             kind, none = "integer" if whole else "number", ", and of none that not excludes" if others else ""
             self.diagnostics.conflict(
@@ -371,6 +373,16 @@ class ScalarLowering:
             )
             return ir.EMPTY_LANGUAGE
         return ir.Terminal(regex if steps else self.with_few_digits(regex, bounds, whole))
+
+    def floats_between(self, bounds: numbers.Bounds) -> ir.Regex:
+        """The numbers within bounds, those that are read as floats with their floats; integers are read exactly."""
+        found = floats.float_bounds(bounds)
+        regex = ir.EMPTY_SET if found.empty() else numbers.numbers_between(found)
+        limits = [bound for bound in (bounds.low, bounds.high) if bound is not None]
+        if len(limits) == 2 and not bounds.contains_number(Decimal(0)) and 0 in limits:
+            regex = ir.difference(regex, floats.TINY)
+        exact = max(map(abs, limits)) <= floats.MOST_EXACT
+        return regex if exact else ir.union(numbers.integers(bounds), regex)
 
     def without_multiples(self, bounds: numbers.Bounds, others: tuple[Decimal, ...]) -> ir.Regex:
         """The numbers within bounds that are multiples of no other, written without an exponent.
@@ -381,8 +393,8 @@ class ScalarLowering:
         places = max(decimal_places(number) for number in (*others, *limits))
         unit = Decimal(1).scaleb(-places)
         closed, most = self.closed_bounds(bounds, (unit,))
-        few = multiples_of((unit,), closed, False, most, others)
-        return ir.union(few, numbers_beyond(places, closed, most))
+        few = self.short_multiples((unit,), closed, most, others)
+        return ir.union(few, ir.intersection(numbers_beyond(places, closed, most), floats.apart(places)))
 
     def with_few_digits(self, regex: ir.Regex, bounds: numbers.Bounds, whole: bool) -> ir.Regex:
         """Numbers with as many digits as `max_digits` and bounds allow; integers between two bounds stay."""
@@ -405,7 +417,24 @@ class ScalarLowering:
         multiple that is short enough.
         """
         closed, places = self.closed_bounds(bounds, steps)
-        return multiples_of(steps, closed, whole, places, others)
+        if whole or others:  # beside excluded multiples each mask would be searched for so many digits
+            return multiples_of(steps, closed, whole, places, others)
+        return self.short_multiples(steps, closed, places, others)
+
+    def short_multiples(
+        self,
+        steps: tuple[Decimal, ...],
+        bounds: numbers.Bounds,
+        places: int | None,
+        others: tuple[Decimal, ...],
+    ) -> ir.Regex:
+        """`multiples_of`, where a number with a fraction has so few digits that its float is a multiple, too."""
+        short = max(floats.DIGITS - max(map(decimal_places, steps)), 1)
+        regex = multiples_of(steps, bounds, False, places, others, short)
+        limits = [abs(bound) for bound in (bounds.low, bounds.high) if bound is not None]
+        if len(limits) == 2 and max(limits) < Decimal(10) ** short:
+            return regex
+        return ir.union(regex, multiples_of(steps, bounds, True, places, others))
 
     def closed_bounds(
         self, bounds: numbers.Bounds, steps: tuple[Decimal, ...]

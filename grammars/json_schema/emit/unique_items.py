@@ -18,6 +18,7 @@ from constrained.grammars.json_schema.resolve.validate import InstanceValidator
 from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints, type_bit_of
 from constrained.grammars.json_schema.text import numbers
+from constrained.grammars.json_schema.text.floats import few_digits
 from constrained.grammars.json_schema.text.literals import equality_key, value_regex
 from constrained.grammars.json_schema.text.punctuation import JsonPunctuation
 from constrained.grammars.transform.interleave import interleave
@@ -117,10 +118,11 @@ class UniqueItemsLowering:
                     if constraints.types & kind and isinstance(
                         expr := lower(disjunct, constraints), ir.Terminal
                     ):
-                        without = (
-                            kind == f.STRING or constraints.divisors or expr.regex is numbers.ANY_INTEGER
+                        whole = not constraints.types & f.NON_INTEGER
+                        short = kind == f.STRING or whole or constraints.divisors
+                        languages[kind].append(
+                            expr.regex if short else ir.intersection(expr.regex, few_digits())
                         )
-                        languages[kind].append(expr.regex if without else _without_exponents(expr.regex))
             for value in candidates:
                 values.setdefault(equality_key(value), []).append(value)
         listed: list[ir.Expr] = []

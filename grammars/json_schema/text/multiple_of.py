@@ -32,6 +32,7 @@ def multiples_of(
     integers_only: bool,
     places: int | None = None,
     excluded: tuple[Decimal, ...] = (),
+    short: int | None = None,
 ) -> ir.Regex:
     """The numbers within bounds that are multiples of all the steps and of no excluded number, written without an exponent.
 
@@ -41,6 +42,7 @@ def multiples_of(
         integers_only: integers only, written without a fraction.
         places: most digits after the point, at least those of the steps; None: any number.
         excluded: positive numbers.
+        short: most digits before the point; None: any number.
 
     Returns:
         `ir.EMPTY_SET` if there are none without bounds.
@@ -52,7 +54,7 @@ def multiples_of(
     step = least_common_multiple([*steps, *([Decimal(1)] if integers_only else [])])
     if any((step / Fraction(number)).denominator == 1 for number in excluded):
         return ir.EMPTY_SET
-    return _Multiples(step, integers_only, places, excluded).within(bounds)
+    return _Multiples(step, integers_only, places, excluded, short).within(bounds)
 
 
 def numbers_beyond(places: int, bounds: Bounds, most: int | None) -> ir.Regex:
@@ -103,9 +105,11 @@ class _Multiples:
         integers_only: bool,
         places: int | None = None,
         excluded: tuple[Decimal, ...] = (),
+        short: int | None = None,
         *,
         beyond: bool = False,
     ) -> None:
+        self.short = short
         self.places = self.zeros = 0
         while (step * 10**self.places).denominator > 1:
             self.places += 1
@@ -211,6 +215,9 @@ class _Multiples:
     def wholes(self, low: int, high: int | None) -> Iterator[ir.Regex]:
         """Texts whose integer part is from `low` (at least 1) to `high`, with any fraction."""
         first = str(low)
+        short = None if self.short is None else max(self.short - self.zeros, 0)
+        if short is not None and (high is None or len(str(high)) > short):
+            high = 10**short - 1
         last = str(high) if high is not None else "9" * len(first)
         if high is not None and low > high:
             return

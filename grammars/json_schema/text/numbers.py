@@ -7,12 +7,14 @@ language. Every number within bounds can be written without an exponent. Zero ma
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import cache
 
 from constrained.grammars import ir
+from constrained.grammars.json_schema.text.rfc.notation import fragment_regex
 
 _MINUS, _ZERO, _POINT = ir.Literal(b"-"), ir.Literal(b"0"), ir.Literal(b".")
 
@@ -42,13 +44,12 @@ DECIMAL_NOTATION = ir.concat(_SIGN, _WHOLE, ir.optional(_FRACTION))
 """Any number, written without an exponent."""
 DECIMAL_CHARACTERS = ir.repeat(ir.chars([(0x2D, 0x2E), (0x30, 0x39)]))
 """Any text of minus signs, points and digits."""
-_ABOVE_ZERO = ir.concat(
-    ir.union(
-        ir.concat(_D19, _DIGITS, ir.optional(_FRACTION)),
-        ir.concat(_ZERO, _POINT, _ZEROS, _D19, _DIGITS),
-    ),
-    ir.optional(_EXPONENT),
+_ABOVE_ZERO = fragment_regex(
+    r"[1-9][0-9]*(?:\.[0-9]+)?(?:[eE](?:\+?[0-9]+|-0*(?:[0-9]{1,2}|[12][0-9]{2}|3[01][0-9]|32[0-3])))?"
+    r"|[5-9](?:\.[0-9]+)?[eE]-324|0\.0{0,322}[1-9][0-9]*"
+    r"|0\.0{0,99}[1-9][0-9]*[eE](?:\+?[0-9]+|-1?[0-9]{1,2})"
 )
+"""Above zero, and not so little that its float is zero."""
 _NO_FRACTION = ir.optional(ir.concat(_POINT, ir.repeat(_ZERO, 1)))
 _IS_ZERO = ir.concat(_ZERO, _NO_FRACTION, ir.optional(_EXPONENT))
 _ZERO_VALUE = Decimal(0)
@@ -294,7 +295,10 @@ def numbers_between(bounds: Bounds) -> ir.Regex:
 
 @cache
 def with_digits(whole: int, places: int | None) -> ir.Regex:
-    """Numbers of at most `whole` digits before the point and `places` after it, exponents up to 199; None: integers."""
+    """Numbers of at most `whole` digits before the point and `places` after it; None: integers.
+
+    Exponents are up to 199, and what floats have beyond after one digit, as `repr` writes them.
+    """
     integer = ir.concat(_SIGN, ir.union(_ZERO, ir.concat(_D19, ir.repeat(_D, 0, whole - 1))))
     if places is None:
         return integer
@@ -302,7 +306,16 @@ def with_digits(whole: int, places: int | None) -> ir.Regex:
     sign = ir.optional(ir.chars([(0x2B, 0x2B), (0x2D, 0x2D)]))
     size = ir.concat(ir.optional(ir.Literal(b"1")), ir.repeat(_D, 1, 2))
     exponent = ir.concat(ir.chars([(0x45, 0x45), (0x65, 0x65)]), sign, size)
-    return ir.concat(integer, ir.optional(fraction), ir.optional(exponent))
+    few = ir.concat(_D19, ir.optional(fraction))
+    most = ir.intersection(
+        few, numbers_between(Bounds(Decimal(1), high=Decimal(repr(sys.float_info.max / 1e308))))
+    )
+    beyond = ir.union(
+        ir.concat(few, fragment_regex("[eE](?:[+-]?(?:2[0-9]{2}|30[0-7])|-3(?:0[89]|1[0-9]|2[0-4]))")),
+        ir.concat(most, fragment_regex("[eE][+]?308")),
+    )
+    usual = ir.concat(integer, ir.optional(fraction), ir.optional(exponent))
+    return ir.union(usual, ir.concat(_SIGN, beyond))
 
 
 def digits_needed(bounds: Bounds, divisors: Sequence[Decimal], most: int) -> tuple[int, int]:
@@ -314,9 +327,6 @@ def digits_needed(bounds: Bounds, divisors: Sequence[Decimal], most: int) -> tup
 
 
 # ---------------------------------------------------------------- excluded numbers
-
-INTEGRAL_NUMBER = ir.concat(ANY_INTEGER, ir.optional(ir.concat(_POINT, ir.repeat(_ZERO, 1))))
-"""Numbers without exponent whose value is an integer."""
 
 
 def decimal_spellings(value: Decimal) -> ir.Regex:
