@@ -126,6 +126,7 @@ _FORMATS: dict[str, dict[str, Any]] = {
 }
 """Formats that only Python's types have -> the kind of their texts."""
 _CHECKED_FORMATS = {
+    "zoneinfo": "a time zone of that name exists",
     "file-path": "a file of that name exists",
     "directory-path": "a directory of that name exists",
     "path": "the path does not exist yet, and its directory does",

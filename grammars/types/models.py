@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin
 
 from constrained.grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
 from constrained.grammars.types.containers import NO_KEYS, SCALARS_ALONE
@@ -57,7 +57,8 @@ class PydanticSchemaError(Exception):
 
 def is_pydantic(thing: Any) -> bool:
     """Whether pydantic reads this type or this piece of `Annotated` metadata."""
-    marked = isinstance(thing, type) and any(hasattr(thing, mark) for mark in _PYDANTIC_ATTRIBUTES)
+    origin = get_origin(thing) or thing  # `Secret[date]` is a class with an argument
+    marked = isinstance(origin, type) and any(hasattr(origin, mark) for mark in _PYDANTIC_ATTRIBUTES)
     return marked or type(thing).__module__.partition(".")[0] == "pydantic" or _is_version_1(thing)
 
 
@@ -189,12 +190,10 @@ def _generator() -> Any:
             return super().time_schema(schema) | content_of_time(schema)
 
         def timedelta_schema(self, schema: Any) -> Any:
-            made = super().timedelta_schema(schema)
-            if made.get("type") == "number":  # ser_json_timedelta="float"
+            made = super().timedelta_schema(schema) | {CONTENT_KEYWORD: {"duration": {}}}
+            if self._config.ser_json_timedelta == "float":
                 most = int(timedelta(days=timedelta.max.days).total_seconds())
-                made |= {"minimum": -most, "maximum": most}
-            else:
-                made[CONTENT_KEYWORD] = {"duration": {}}
+                made = {"anyOf": [made, {"type": "number", "minimum": -most, "maximum": most}]}
             return made | checked_bounds(schema)
 
         def bytes_schema(self, schema: Any) -> Any:
@@ -280,7 +279,11 @@ def _generator() -> Any:
             return {"contentSchema": {}} | super().json_schema(schema) | {CONTENT_KEYWORD: {"json": None}}
 
         def str_schema(self, schema: Any) -> Any:
-            return super().str_schema(schema) | without_outer_space(schema)
+            config = {
+                "strip_whitespace": self._config.str_strip_whitespace,
+                "min_length": self._config.str_min_length or None,
+            }
+            return super().str_schema(schema) | without_outer_space(config | schema)
 
         def function_after_schema(self, schema: Any) -> Any:
             return self._checked(super().function_after_schema(schema), schema)

@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from constrained.grammars.content import CONTENT_KEYWORD
 
@@ -148,6 +149,7 @@ SCALARS: dict[Any, tuple[dict[str, Any], Callable[[Any], Any]]] = {
     timedelta: (_string("duration", {"duration": {}}), _timedelta),
     bytes: (_string("binary"), _text(str.encode)),
     re.Pattern: (_string("regex"), _text(re.compile)),
+    ZoneInfo: (_string("zoneinfo"), _text(ZoneInfo)),
     UUID: (_string("uuid"), _uuid),
     Path: ({"type": "string"}, _text(Path)),
     **{kind: ({"type": "string"}, _text(kind)) for kind in (PurePath, PurePosixPath, PureWindowsPath)},
