@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -68,8 +69,11 @@ class _JsonConstraint(Constraint):
         from constrained.grammars.types.contents import shown
 
         schema = json.loads(self._text)
-        typed = CONTENT_KEYWORD in self._text or CHECKED_KEYWORD in self._text
-        return shown(schema, self.embedded or {}) if typed else schema
+        if CONTENT_KEYWORD not in self._text and CHECKED_KEYWORD not in self._text:
+            return schema
+        with contextlib.suppress(RecursionError):  # of a schema that nobody reads
+            return shown(schema, self.embedded or {})
+        return schema
 
     @cached_property
     def local_schema(self) -> Any:

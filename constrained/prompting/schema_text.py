@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from constrained.grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
 from constrained.grammars.json_schema.view import local_view, target_of
 
 Schema = Mapping[str, Any] | bool
@@ -28,7 +29,7 @@ _ANNOTATIONS = frozenset(
         "definitions",
         "$anchor",
     }
-    | {"$vocabulary", "$dynamicAnchor"}
+    | {"$vocabulary", "$dynamicAnchor", CONTENT_KEYWORD, CHECKED_KEYWORD}
 )
 _PRIMITIVES = {
     "string": "string",

@@ -98,6 +98,8 @@ def enforced(schema: Any) -> Any:
 
 def _shown(part: dict[str, Any], contents: Mapping[str, StringConstraint]) -> dict[str, Any]:
     part.pop(CHECKED_KEYWORD, None)
+    if part.get("propertyNames") == {"type": "string"}:
+        del part["propertyNames"]
     content = part.pop(CONTENT_KEYWORD, None)
     constraint = contents.get(content) if isinstance(content, str) else None
     return part if constraint is None else _description(constraint) | part

@@ -22,6 +22,7 @@ from constrained.integrations.langchain.structured import (
     response_format_of,
 )
 from constrained.integrations.langchain.typed import tool_definition
+from constrained.prompting.schema_text import schema_to_text
 from constrained.server.request_constraint import JsonForm
 from tests.chat.scripted_chat import call, scripted
 from tests.grammars.json_schema.test_contents import accepted
@@ -114,6 +115,7 @@ def test_a_type_is_enforced_at_every_door(name: str) -> None:
 def test_a_prompt_does_not_show_what_only_the_grammar_reads() -> None:
     (tool,) = parse_tools([tool_definition(Coded)])
     _, shown = content_constraint(response_format_of(Coded), closed=True)
+    assert "x-content" not in schema_to_text(ENFORCED)
     for schema in (tool.as_openai()["function"]["parameters"], shown, json_schema(ENFORCED).schema):
         assert "x-content" not in json.dumps(schema)
         assert schema["properties"]["at"] == {"type": "string", "format": "date-time"}
