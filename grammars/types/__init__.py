@@ -17,6 +17,7 @@ converts a JSON value of that schema to a value of the type. Must not know: auto
     span.py       `Span`: strings that are spans of the document
     docstrings.py  descriptions from docstrings
     models.py      types that pydantic (version 2) defines, read by pydantic
+    pydantic_contents.py, pydantic_shapes.py  what its core schemas say and its JSON Schemas do not
 """
 
 from __future__ import annotations

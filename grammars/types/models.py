@@ -200,9 +200,10 @@ def _generator() -> Any:
             made = {
                 name: value for name, value in super().bytes_schema(schema).items() if "Length" not in name
             }
-            if self._config.val_json_bytes == "base64":
+            said = getattr(self._config, "val_json_bytes", None)  # since pydantic 2.9
+            if said == "base64":
                 made[CONTENT_KEYWORD] = {"base64": {"alphabet": "url", "text": False}}
-            elif self._config.val_json_bytes == "hex":
+            elif said == "hex":
                 made["pattern"] = "^(?:[0-9a-f]{2})*$"
             return made | checked_lengths(schema)
 

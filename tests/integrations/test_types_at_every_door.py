@@ -151,8 +151,11 @@ def test_values_of_a_strict_model_and_of_a_typed_dict() -> None:
         assert chat.invoke("hi", max_tokens=120) == json.loads(keyed)
 
 
-def test_parameters_that_no_type_has_are_refused_with_their_place() -> None:
-    schema = {"properties": {"a": {"type": "string", "x-content": {"date": {"low": 3}}}}}
+@pytest.mark.parametrize(
+    "kind", [{"date": {"low": 3}}, {"date": {"low": "1" * 99}}, {"uuid": {"version": "4"}}, {"url": {"longest": "x"}}, {"duration": {"a": 1}}]
+)  # fmt: skip
+def test_parameters_that_no_type_has_are_refused_with_their_place(kind: dict[str, Any]) -> None:
+    schema = {"properties": {"a": {"type": "string", "x-content": kind}}}
     with pytest.raises(InvalidConstraint, match="other parameters") as caught:
         _ = json_schema(schema).grammar
     assert caught.value.problems[0].place.startswith("#/properties/a/x-content")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 from constrained.grammars import ir
 from constrained.grammars.json_schema.text.rfc.notation import fragment_regex
@@ -47,7 +47,7 @@ _BITS = (
 )
 
 
-@cache
+@lru_cache(64)
 def uuid(version: int) -> ir.Regex:
     """UUIDs of one version, in the variant of RFC 9562."""
     some = "[0-9A-Fa-f]"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 from constrained.grammars import ir
 from constrained.grammars.json_schema.text.rfc.notation import fragment_regex
@@ -25,7 +25,7 @@ def _clock() -> ir.Regex:
     return fragment_regex(f"{_HOUR}:{_MINUTE}(?::{_MINUTE}{_FRACTION})?")
 
 
-@cache
+@lru_cache(64)
 def _zone(zone: str) -> ir.Regex:
     """What follows the clock; `zone` is ``"aware"``, ``"naive"`` or ``"any"``."""
     if zone == "naive":
@@ -52,8 +52,9 @@ def dates(low: str | None = None, high: str | None = None, written: bool = False
     if written and low is None and high is None:
         return ir.union(ir.intersection(date(), fragment_regex("[12][0-9-]*")), written_dates())
     parts = [date()]
-    parts += [] if low is None else [_lexically(low, above=True)]
-    parts += [] if high is None else [_lexically(high, above=False)]
+    for bound, above in ((low, True), (high, False)):
+        if bound is not None:
+            parts.append(_lexically(dt.date.fromisoformat(bound).isoformat(), above=above))
     return ir.intersection(*parts)
 
 

@@ -7,7 +7,7 @@ RFC 3986; paths, queries and fragments may contain letters beyond ASCII.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 from constrained.grammars import ir
 from constrained.grammars.json_schema.text.rfc.hosts import ipv4, ipv6
@@ -75,7 +75,7 @@ def url(
     return ir.union(plain, ir.intersection(texts, ir.repeat(ir.ANY_CHAR, 0, longest // _LONGEST_CHARACTER)))
 
 
-@cache
+@lru_cache(64)
 def _url(schemes: tuple[str, ...], host: bool, hosts: bool, beyond: str) -> ir.Regex:
     one = ir.concat(_host(), _port())
     place = ir.concat(one, ir.repeat(ir.concat(ir.literal(","), one))) if hosts else one
