@@ -417,7 +417,7 @@ class ScalarLowering:
         multiple that is short enough.
         """
         closed, places = self.closed_bounds(bounds, steps)
-        if whole or others:  # beside excluded multiples each mask would be searched for so many digits
+        if whole:
             return multiples_of(steps, closed, whole, places, others)
         return self.short_multiples(steps, closed, places, others)
 

@@ -353,8 +353,8 @@ def test_a_mask_of_multiples_beside_excluded_ones_needs_no_search(
         value = Fraction(str(step or "0.001")) * factor
         wanted = all((value / Fraction(str(one))).denominator > 1 for one in excluded)
         assert walk(automaton, spellings(value)[0][0]) == wanted, value
-    assert max(steps_along(automaton, b"156298925301")) < 50_000
-    assert automaton.memory["states"] < 5_000
+    assert max(steps_along(automaton, b"156298925301")) < 200_000
+    assert automaton.memory["states"] < 12_000
 
 
 @given(
