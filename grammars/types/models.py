@@ -233,8 +233,12 @@ def _generator() -> Any:
             if keys is None:
                 return made
             names = key_schema(self.generate_inner(keys), self.get_schema_from_definitions)
-            if names is None or not keys_are_read(keys):
+            if names is None:
                 raise PydanticSchemaError(f"keys of type {keys['type']}{NO_KEYS}")
+            if not keys_are_read(keys):
+                raise PydanticSchemaError(
+                    "pydantic reads no key that is a number of a Literal or of a plain Enum: use int, IntEnum or strings"
+                )
             return made if names == {"type": "string"} else {**made, "propertyNames": names}
 
         def counter_schema(self, schema: Any) -> Any:
