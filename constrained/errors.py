@@ -17,7 +17,7 @@
     ├── PredicateError (RuntimeError)       a predicate raised, returned no bool, or timed out; carries the text
     ├── RejectedValue (ValueError)          the Python type rejects the value of a completion
     ├── Truncated (RuntimeError)            max_tokens cut a completion; carries the text, the partial value and the place
-    ├── WorkerError (RuntimeError)          workers of a cluster failed, or were lost
+    ├── WorkerError (RuntimeError)          worker processes failed, or were lost
     └── BudgetExhausted (RuntimeError)      a sampler exhausted its budget; carries diagnostics
 
 `constrained.grammars.errors` defines the base class and the errors about constraints.
@@ -185,7 +185,7 @@ class Truncated(_WithCompletion, RuntimeError):
 
 
 class WorkerError(ConstrainedError, RuntimeError):
-    """A worker of a cluster could not begin, failed, or was lost again and again with the same documents."""
+    """A worker process could not begin, failed or was ended; or was lost again and again with the same documents."""
 
 
 class BudgetExhausted(ConstrainedError, RuntimeError):

@@ -1,7 +1,7 @@
 """Runs a function in a separate process with limits of time and memory; for constraints of people who are not trusted.
 
-The process is a new interpreter that imports what the function needs and forks a child, which calls it. If the child is
-killed at its time limit, runs out of memory or crashes, the process forks another one, with all modules loaded.
+The process is a new interpreter that imports what the function needs and forks a child for each call, with all modules
+loaded. So a call finds what is loaded and nothing that earlier calls left: its limits are its own, and its answer depends on it alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NoReturn
 
 FORKS = hasattr(os, "fork")
 """Without fork, as on Windows, there is no sandbox."""
@@ -28,6 +28,15 @@ WALL = 6
 
 _LOADING = 120.0
 """Seconds by the clock that the process may take to start; after them, and the time of the call, it is killed."""
+
+_NO_MEMORY = 3
+"""Exit status of a child whose call ran out of memory."""
+
+_CLOSED = 4
+"""Exit status of a child that got no call any more."""
+
+_CRASHES = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGFPE, -signal.SIGILL, -signal.SIGBUS) if FORKS else ()
+"""Exit status of a child that crashed: an end of its stack, for instance, or a C++ exception in the wrong place."""
 
 _NICE = 5
 """Calls get about a third of a processor that the other process wants too."""
@@ -44,11 +53,13 @@ class SandboxFailed(Exception):
 
     Attributes:
         code: its exit status; None if the sandbox is closed.
+        crashed: the call has crashed, as a mistake in native code would; otherwise something else ended the process.
     """
 
     def __init__(self, code: int | None) -> None:
         super().__init__(f"the process ended with {code}" if code is not None else "the sandbox is closed")
         self.code = code
+        self.crashed = code in _CRASHES
 
 
 class Sandbox:
@@ -58,7 +69,7 @@ class Sandbox:
         subject: the first argument of each call, sent once: a vocabulary, for instance.
         seconds: processor time that a call may take, so that a busy machine ends no call. By the clock it may take `WALL`
             times as long.
-        memory: bytes of address space that calls may allocate.
+        memory: bytes of address space that a call may allocate.
         warm: called with the subject before the first fork, so that children inherit loaded modules and tables. A
             function of a module, as everything that is called here.
     """
@@ -99,11 +110,13 @@ class Sandbox:
         A `pickle.PickleBuffer` among the arguments is sent as it is, without a copy; what is called gets its bytes.
 
         Returns:
-            What it returns, pickled and unpickled. An exception counts as a crash.
+            What it returns, pickled and unpickled.
 
         Raises:
+            MemoryError: it needs more memory than it has.
             SandboxTimeout: it takes too long.
-            SandboxFailed: the process crashed, does not start or does not answer, or the sandbox is closed.
+            SandboxFailed: the call raised another exception or crashed; the process does not start, does not answer or was
+                killed; the sandbox is closed.
         """
         self.start()
         pipe, process = self._pipe, self._process
@@ -128,6 +141,8 @@ class Sandbox:
             return outcome[0]
         if outcome in (-signal.SIGPROF, -signal.SIGALRM):
             raise SandboxTimeout
+        if outcome == _NO_MEMORY:
+            raise MemoryError
         self._drop()
         self.start()  # the next call need not wait for all of it
         raise SandboxFailed(None if self._ended else outcome)  # `close` has killed it
@@ -165,7 +180,7 @@ def _send(pipe: Connection, call: Any) -> None:
 
 
 def main() -> None:
-    """Main loop of the sandbox process: forks a worker again whenever it dies, until the other process exits."""
+    """Main loop of the sandbox process: forks a child for each call, before it comes, until the other process exits."""
     pipe = Connection(int(sys.argv[1]))
     os.nice(_NICE)  # one that starts again and again takes no more than that either
     try:
@@ -175,37 +190,40 @@ def main() -> None:
     warm(subject)
     gc.collect()
     gc.freeze()  # children neither look through what is loaded nor copy its pages
-    while True:
+    code = 0
+    while code != _CLOSED:
         child = os.fork()
         if child == 0:
             _work(pipe, subject, seconds, memory)
-            os._exit(0)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        if code == 0:
-            return
-        try:
-            pipe.send(code)
-        except OSError:
-            return
+        if code not in (0, _CLOSED):
+            try:
+                pipe.send(code)
+            except OSError:
+                return
 
 
-def _work(pipe: Connection, subject: Any, seconds: float, memory: int) -> None:
-    """Calls functions until the pipe is closed; sends ``(result,)``."""
-    _limit(memory)
-    while True:
-        try:
-            pickled, count = pipe.recv()
-            buffers = [pipe.recv_bytes() for _ in range(count)]
-            function, arguments = pickle.loads(pickled, buffers=buffers)
-        except (EOFError, OSError):
-            return
+def _work(pipe: Connection, subject: Any, seconds: float, memory: int) -> NoReturn:
+    """Receives a call, answers it with ``(result,)`` and ends the process."""
+    try:
+        pickled, count = pipe.recv()
+        buffers = [pipe.recv_bytes() for _ in range(count)]
+    except (EOFError, OSError):
+        os._exit(_CLOSED)
+    try:
+        _limit(memory)
         _end_after(seconds)
-        outcome = function(subject, *arguments)
+        function, arguments = pickle.loads(pickled, buffers=buffers)
+        outcome = pickle.dumps((function(subject, *arguments),))
         _end_after(0)
-        try:
-            pipe.send((outcome,))
-        except OSError:
-            return
+        pipe.send_bytes(outcome)
+    except MemoryError:
+        os._exit(_NO_MEMORY)
+    except OSError:  # nobody waits for it
+        os._exit(_CLOSED)
+    except BaseException:
+        os._exit(1)
+    os._exit(0)
 
 
 def _end_after(seconds: float) -> None:

@@ -67,6 +67,14 @@ def crash(vocabulary: Vocabulary) -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
+def kill(vocabulary: Vocabulary) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def exit_(vocabulary: Vocabulary) -> None:
+    raise ValueError("no result")
+
+
 def joined(vocabulary: Vocabulary, parts: list[bytes], last: bytes) -> tuple[str, bytes]:
     return type(parts[0]).__name__, b"".join([*parts, last])
 
@@ -98,6 +106,35 @@ def test_a_process_that_does_not_answer_is_killed(
             made.run(call, *([0.0] if call is sleep else []))
     finally:
         made.close()
+
+
+_left: list[bytes] = []
+
+
+def leave(vocabulary: Vocabulary, size: int) -> int:
+    _left.append(b"x" * size)
+    return len(_left)
+
+
+def test_a_call_has_all_of_its_memory_and_finds_nothing_that_earlier_ones_left() -> None:
+    made = Sandbox(VOCABULARY, 10, 64 << 20, warm)
+    try:
+        for _ in range(6):
+            assert made.run(leave, 40 << 20) == 1
+            process = made._process
+            for too_much in ((leave, 80 << 20), (joined, [b"x" * (40 << 20)], b"y")):
+                with pytest.raises(MemoryError):
+                    made.run(*too_much)
+            assert made._process is process
+    finally:
+        made.close()
+
+
+def test_who_ended_a_process_is_told(sandbox: Sandbox) -> None:
+    for end, crashed in ((crash, True), (kill, False), (exit_, False)):
+        with pytest.raises(SandboxFailed) as failed:
+            sandbox.run(end)
+        assert failed.value.crashed is crashed
 
 
 def test_after_a_crash_another_process_starts_before_it_is_asked(sandbox: Sandbox) -> None:

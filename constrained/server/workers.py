@@ -19,7 +19,6 @@ from constrained.automaton import compile
 from constrained.chat.detect import ReplyFormats
 from constrained.chat.tools import ToolFormat
 from constrained.constraint import Constraint
-from constrained.lru_cache import LRUCache
 from constrained.models import LanguageModel
 from constrained.sandbox import FORKS, Sandbox, SandboxFailed, SandboxTimeout
 from constrained.server import prepare
@@ -61,15 +60,15 @@ class Task(NamedTuple):
         function: called in the process with `_Served` first; a function of a module.
         late: what is said if it takes too long.
         late_code: code of that error.
-        failed_status: status if the process ends.
-        failed_code: code of that error.
+        large: what is said if it needs too much memory; None: the server has not enough.
+        failed_code: code of the error if its process ends: 400 if what it does crashed it, 503 otherwise.
     """
 
     function: Callable[..., Any]
     late: str
     late_code: str
-    failed_status: int
     failed_code: str
+    large: str | None = None
 
 
 class Workers:
@@ -126,7 +125,7 @@ class Workers:
             param: field of the request that errors name.
 
         Raises:
-            ApiError: of the function; it took too long; the process ended.
+            ApiError: of the function; it took too long or too much memory; the process ended.
         """
         sandbox = self._free.get()
         try:
@@ -134,14 +133,18 @@ class Workers:
         except SandboxTimeout:
             what = f"{task.late} within {self._settings.compile_seconds:g} seconds"
             raise ApiError(400, what, code=task.late_code, param=param) from None
+        except MemoryError as error:
+            if task.large is None:
+                raise to_api_error(error) from None
+            raise ApiError(400, task.large, code="constraint_too_large", param=param) from None
         except SandboxFailed as failed:
             if failed.code is None:
                 raise stopping_error() from None
             what = f"the process that had the request ended with {failed.code}"
-            again = {"Retry-After": "1"} if task.failed_status == 503 else {}
-            raise ApiError(
-                task.failed_status, what, code=task.failed_code, param=param, headers=again
-            ) from None
+            if failed.crashed:
+                raise ApiError(400, what, code=task.failed_code, param=param) from None
+            again = {"Retry-After": "1"}
+            raise ApiError(503, what, code=task.failed_code, headers=again) from None
         finally:
             self._free.put(sandbox)
         if isinstance(result, _Refusal):
@@ -185,9 +188,6 @@ def buffers(parts: Sequence[bytes]) -> list[PickleBuffer]:
 
 # ---------------------------------------------------------------- inside the processes
 
-_constraints: LRUCache[str, Constraint] = LRUCache(8)
-"""By key, those whose captures were found last, with the grammars in which they are."""
-
 
 class _Refusal(NamedTuple):
     """Arguments of an `ApiError`, which is not pickled as a whole."""
@@ -213,20 +213,17 @@ def _has_readers(served: _Served) -> bool:
 def _outcome(served: _Served, function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return function(served, *arguments)
+    except MemoryError:
+        raise
     except Exception as error:
         return _Refusal(vars(to_api_error(error)))
 
 
 def _compile(served: _Served, name: str, request: ApiRequest, formats: ReplyFormats) -> None:
-    try:
-        _, automaton = compile_constraint(
-            request, served.vocabularies[name], formats, served.settings.json_form
-        )
-        automaton.fill_mask(automaton.start, automaton.new_mask())
-        automaton.shortest_completion(automaton.start)
-    except MemoryError:
-        what = "compiling the constraint exceeds the memory limit"
-        raise ApiError(400, what, code="constraint_too_large") from None
+    vocabulary = served.vocabularies[name]
+    _, automaton = compile_constraint(request, vocabulary, formats, served.settings.json_form)
+    automaton.fill_mask(automaton.start, automaton.new_mask())
+    automaton.shortest_completion(automaton.start)
 
 
 def _joined(parts: Sequence[bytes], settings: ServerSettings) -> bytes:
@@ -257,12 +254,18 @@ def _tokens(
 
 
 def _captures(served: _Served, constraint: Constraint, pieces: Sequence[Piece]) -> dict[str, Any]:
-    return answer_captures(_constraints.setdefault(constraint.key, constraint), pieces)
+    return answer_captures(constraint, pieces)
 
 
-COMPILE = Task(_compile, "the constraint was not compiled", "compile_timeout", 400, "compile_failed")
+COMPILE = Task(
+    _compile,
+    "the constraint was not compiled",
+    "compile_timeout",
+    "compile_failed",
+    large="compiling the constraint exceeds the memory limit",
+)
 """Compiles the constraint of a request without prompts: (name of the model, request, its formats)."""
-READ = Task(_read, "the request was not prepared", "prepare_timeout", 503, "prepare_failed")
+READ = Task(_read, "the request was not prepared", "prepare_timeout", "prepare_failed")
 """The `ReadRequest` of a body, with encoded prompts: (kind of request, `buffers`)."""
 TOKENS = READ._replace(function=_tokens)
 """The answer to a request that needs no forward pass, as JSON: (kind of request, what answers it, `buffers`)."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from constrained.automaton import compile
 from constrained.automaton.registry import lookup
 from constrained.constraint import ebnf, json_schema, lark
-from constrained.errors import ConstrainedError, ConstraintTooLarge, InvalidConstraint
+from constrained.errors import ConstrainedError, ConstraintTooLarge, InvalidConstraint, WorkerError
 from constrained.integrations.engines.request_constraint import request_constraint
 from constrained.lru_cache import LRUCache
 from constrained.sandbox import FORKS, Sandbox, SandboxFailed, SandboxTimeout
@@ -56,6 +56,7 @@ class Trial:
 
         Raises:
             ConstrainedError: the constraint cannot be enforced, or is not compiled within the limits.
+            WorkerError: something ended the process that compiled it.
         """
         ready = lookup(given)
         if ready is not None:
@@ -106,10 +107,15 @@ class Trial:
                 f"the constraint was not compiled within {self._settings.compile_seconds:g} seconds",
                 action="simplify it, or raise compile_seconds",
             )
-        except SandboxFailed as failed:
+        except MemoryError:
             return ConstraintTooLarge(
-                f"the process that compiled the constraint ended with {failed.code}", action="simplify it"
+                "compiling the constraint exceeds the memory limit", action="simplify it"
             )
+        except SandboxFailed as failed:
+            what = f"the process that compiled the constraint ended with {failed.code}"
+            if failed.crashed:
+                return ConstraintTooLarge(what, action="simplify it")
+            raise WorkerError(what, action="send the request again") from None  # and it is not remembered
         return outcome
 
 
@@ -139,7 +145,5 @@ def _outcome(vocabulary: Vocabulary, text: str) -> int | ConstrainedError:
         automaton = compile(request_constraint(json.loads(text)), vocabulary)
         automaton.fill_mask(automaton.start, automaton.new_mask())
         return automaton.shortest_completion(automaton.start)
-    except MemoryError:
-        return ConstraintTooLarge("compiling the constraint exceeds the memory limit", action="simplify it")
     except ConstrainedError as error:
         return error
