@@ -29,6 +29,9 @@ from constrained.errors import InvalidArgument
 _COLDEST = 1e-30
 """Logits over a smaller temperature would not be numbers in float32."""
 
+REPETITION_PENALTIES = (0.01, 100.0)
+"""Least and greatest: logits that are divided by it, and by the temperature, are numbers as well."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogitsWarper:
@@ -73,7 +76,9 @@ class LogitsWarper:
         _check("min_p", self.min_p, "a number from 0 to 1", lambda p: 0 <= p <= 1)
         for name in ("frequency_penalty", "presence_penalty"):
             _check(name, getattr(self, name), "a number", lambda _: True)
-        _check("repetition_penalty", self.repetition_penalty, "a number above 0", lambda r: r > 0)
+        least, most = REPETITION_PENALTIES
+        what = f"a number from {least:g} to {most:g}"
+        _check("repetition_penalty", self.repetition_penalty, what, lambda r: least <= r <= most)
         window = self.repetition_window
         _check("repetition_window", window, "a whole number >= 0", lambda w: w >= 0 and float(w).is_integer())
         object.__setattr__(self, "logit_bias", _bias_pairs(self.logit_bias))

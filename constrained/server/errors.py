@@ -11,29 +11,40 @@ from pydantic import ValidationError
 from constrained.errors import (
     BudgetExhausted,
     ConstrainedError,
+    ConstraintError,
     ConstraintTooLarge,
+    DocumentError,
     DoesNotFit,
     InvalidArgument,
     InvalidConstraint,
     ModelError,
+    ModelMismatch,
     PromptError,
     PromptTooLong,
     UnsatisfiableConstraint,
     UnsupportedConstraint,
+    VocabularyError,
+    WorkerError,
 )
 from constrained.server.logs import frames_of
 
 _CODES: tuple[tuple[type[ConstrainedError], int, str], ...] = (
+    (ModelMismatch, 500, "model_error"),
+    (VocabularyError, 400, "invalid_constraint"),  # a token that the constraint names
     (InvalidConstraint, 400, "invalid_constraint"),
     (UnsupportedConstraint, 400, "unsupported_constraint"),
     (UnsatisfiableConstraint, 400, "unsatisfiable_constraint"),
+    (ConstraintError, 400, "invalid_constraint"),
     (ConstraintTooLarge, 400, "constraint_too_large"),
     (DoesNotFit, 400, "max_tokens_too_small"),
     (PromptTooLong, 400, "context_length_exceeded"),
     (PromptError, 400, "invalid_prompt"),
     (InvalidArgument, 400, "invalid_value"),
+    (DocumentError, 400, "invalid_value"),
     (BudgetExhausted, 500, "budget_exhausted"),
     (ModelError, 500, "model_error"),
+    (WorkerError, 503, "worker_failed"),
+    (ConstrainedError, 500, "server_error"),
 )
 """Exception classes with status and code; the first match is used."""
 

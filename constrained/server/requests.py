@@ -12,9 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from constrained.chat.custom_input import as_arguments
 
+from constrained.sampling.warpers import REPETITION_PENALTIES
+
 _Item = TypeVar("_Item")
 Items = Annotated[list[_Item], Field(fail_fast=True)]
 """A list whose check ends at its first error: one of all would take a second for a body of half a MiB."""
+
+_Penalty = Annotated[float, Field(ge=REPETITION_PENALTIES[0], le=REPETITION_PENALTIES[1])]
 
 
 class StrictModel(BaseModel):
@@ -110,9 +114,9 @@ class ApiRequest(StrictModel):
     )
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
-    repetition_penalty: Annotated[float, Field(gt=0, le=100)] | None = None
+    repetition_penalty: _Penalty | None = None
     # Names of llama.cpp; -1 is no limit:
-    repeat_penalty: Annotated[float, Field(gt=0, le=100)] | None = None
+    repeat_penalty: _Penalty | None = None
     repeat_last_n: Annotated[int, Field(ge=-1)] | None = None
     n_predict: Annotated[int, Field(ge=-1)] | None = None
     # These do not change the completion:

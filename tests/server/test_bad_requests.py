@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -55,6 +56,9 @@ BAD: list[tuple[dict[str, Any], int, str, str | None]] = [
     ({"logit_bias": {"five": 1}}, 400, "invalid_value", "logit_bias"),
     ({"frequency_penalty": 2.5}, 400, "invalid_value", "frequency_penalty"),
     ({"repetition_penalty": 0}, 400, "invalid_value", "repetition_penalty"),
+    ({"repetition_penalty": 1e-308}, 400, "invalid_value", "repetition_penalty"),
+    ({"repeat_penalty": 0.001}, 400, "invalid_value", "repeat_penalty"),
+    ({"temperature": 1e-308}, 400, "invalid_value", None),
     ({"modalities": ["audio"]}, 400, "unsupported_value", "modalities"),
     ({"stream_options": {"include_usage": True}}, 400, "invalid_value", "stream_options"),
     # What could be a constraint is never dropped.
@@ -70,6 +74,15 @@ BAD: list[tuple[dict[str, Any], int, str, str | None]] = [
         400,
         "invalid_constraint",
         "structured_outputs.grammar",
+    ),
+    *(
+        ({"structured_outputs": {kind: of}}, 400, "invalid_constraint", f"structured_outputs.{kind}")
+        for kind, of in (
+            ("grammar", "start: <|nope|>"),
+            ("grammar", "start: <[7]>"),
+            ("grammar", "start: <[999999999]>"),
+            ("structural_tag", {"format": {"type": "token", "token": "<tool_call>"}}),
+        )
     ),
     ({"structured_outputs": {"json": "{"}}, 400, "invalid_constraint", "structured_outputs.json"),
     ({"structured_outputs": {"json": False}}, 400, "unsatisfiable_constraint", "structured_outputs.json"),
@@ -263,6 +276,16 @@ def test_an_error_does_not_repeat_a_long_name(server: Served, change: dict[str, 
     answer = server.chat(**change)
     assert answer.status_code == 400
     assert len(answer.content) < 1000
+
+
+def test_the_least_and_the_greatest_numbers_are_answered(server: Served) -> None:
+    ends = {"temperature": (1e-30, 100), "repetition_penalty": (0.01, 100), "frequency_penalty": (-2, 2)}
+    others = itertools.cycle(
+        ({}, {"top_p": 1e-308, "logit_bias": {"104": 100}}, {"min_p": 1, "logit_bias": {"104": -100}})
+    )
+    for values in itertools.product(*ends.values()):
+        asked = {**dict(zip(ends, values, strict=True)), **next(others)}
+        assert server.chat(max_tokens=3, seed=0, **asked).status_code == 200, asked
 
 
 def test_the_context_of_the_model_ends() -> None:
