@@ -15,6 +15,7 @@ import uvicorn
 from openai import OpenAI
 
 from constrained import LanguageModel, Vocabulary
+from constrained.sandbox import Sandbox
 from constrained.server import ServerSettings, create_app
 from constrained.testing import ScriptedModel
 
@@ -129,3 +130,21 @@ def lives(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def processes_of(sandbox: Sandbox) -> list[int]:
+    """The process of a sandbox and its child."""
+    process = sandbox._process
+    if process is None:
+        return []
+    return [
+        process.pid,
+        *map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()),
+    ]
+
+
+def family(sandbox: Sandbox) -> tuple[int, int]:
+    """The process of a sandbox, and its child when it waits for a call."""
+    wait_until(lambda: len(processes_of(sandbox)) == 2)
+    process, child = processes_of(sandbox)
+    return process, child

@@ -9,20 +9,28 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from constrained.models.prompt_model import PromptModel
-from constrained.sandbox import Sandbox
 from constrained.server.errors import ApiError
 from constrained.server.read_request import LARGE
 from constrained.server.requests import ChatRequest
 from constrained.server.settings import ServerSettings
 from constrained.server.workers import READ, Workers, buffers
 from constrained.testing import ScriptedModel
-from tests.server.serving import BYTES, MODEL, Served, lives, scripted, served, wait_until
+from tests.server.serving import (
+    BYTES,
+    MODEL,
+    Served,
+    family,
+    lives,
+    processes_of,
+    scripted,
+    served,
+    wait_until,
+)
 
 CALL = '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
 TOOL = {
@@ -38,15 +46,6 @@ PADDED = {"metadata": {"pad": "x" * LARGE}}
 
 def reply(prompt: str) -> str:
     return CALL if "add" in prompt else f"{len(prompt)} bytes"
-
-
-def processes_of(sandbox: Sandbox) -> list[int]:
-    """The process and its child."""
-    process = sandbox._process
-    if process is None:
-        return []
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return [process.pid, *map(int, children)]
 
 
 @pytest.fixture(scope="module")

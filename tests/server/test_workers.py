@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 
 from constrained.chat.detect import ReplyFormats
-from constrained.sandbox import Sandbox
 from constrained.server.errors import ApiError
 from constrained.server.requests import ChatRequest
 from constrained.server.settings import ServerSettings
 from constrained.server.workers import COMPILE, Workers
-from tests.server.serving import MODEL, lives, scripted, served, wait_until
+from tests.server.serving import MODEL, family, lives, processes_of, scripted, served, wait_until
 
 
 def slow(rules: int = 5000, name: str = "b") -> dict[str, Any]:
@@ -31,24 +30,6 @@ def slow(rules: int = 5000, name: str = "b") -> dict[str, Any]:
 def chat_request(wanted: dict[str, Any]) -> ChatRequest:
     body = {"model": MODEL, "messages": [{"role": "user", "content": "x"}], "structured_outputs": wanted}
     return ChatRequest.model_validate(body)
-
-
-def processes_of(sandbox: Sandbox) -> list[int]:
-    """The process of a sandbox and its child."""
-    process = sandbox._process
-    if process is None:
-        return []
-    return [
-        process.pid,
-        *map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()),
-    ]
-
-
-def family(sandbox: Sandbox) -> tuple[int, int]:
-    """The process of a sandbox, and its child when it waits for a call."""
-    wait_until(lambda: len(processes_of(sandbox)) == 2)
-    process, child = processes_of(sandbox)
-    return process, child
 
 
 def workers_of(seconds: float, memory: int) -> Workers:
