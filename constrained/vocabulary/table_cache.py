@@ -68,8 +68,13 @@ def open_tables(
 
 
 def _mapped(path: Path) -> memoryview:
-    with path.open("rb") as file:
+    with open(path, "rb", opener=_opened) as file:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def _opened(path: str, flags: int) -> int:
+    """Opens a file without waiting for another side, if it is a pipe: it cannot be mapped then, and is replaced."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _write(path: Path, table_file: Any) -> None:

@@ -219,3 +219,14 @@ def test_what_files_mean_changes_only_with_their_version():
     vocabulary = Vocabulary.from_bytes([*BYTES, b"ab", b"Ab1", "é".encode(), b"", b"ab"], [259])
     assert _core.TABLE_FILE_VERSION == 2
     assert hashlib.blake2b(vocabulary.core.table_file, digest_size=8).hexdigest() == "c5fbd685e497f3cb"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no named pipes")
+def test_a_pipe_with_the_name_of_the_file_is_not_waited_for(folder: Path, builds: list[bool]):
+    expected = masks(large())
+    (file,) = folder.iterdir()
+    file.unlink()
+    os.mkfifo(file)
+    assert masks(large()) == expected
+    assert builds[2:] == [False, True]
+    assert file.is_file()
