@@ -29,7 +29,7 @@
     errors.py            errors as status and body
     metrics.py           Prometheus metrics
     memory.py            whether enough memory is free
-    connections.py       limits of connections
+    connections.py       limits of connections and of the heads of requests
     logs.py              request ids, and log lines as JSON
     settings.py          limits and names
     run.py               the process, or the thread

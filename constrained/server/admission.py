@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hmac
+import ipaddress
 import math
+import re
+import socket
 from collections import Counter, deque
 
 from starlette.requests import Request
@@ -19,6 +22,7 @@ class Admission:
     Attributes:
         open: open requests.
         clients: open requests of each client.
+        local: the server listens to this machine alone.
 
     Args:
         settings: limits.
@@ -29,6 +33,7 @@ class Admission:
     def __init__(self, settings: ServerSettings, memory: MemoryWatch, models: int = 1) -> None:
         self.open = 0
         self.clients: Counter[str] = Counter()
+        self.local = False
         self._settings = settings
         self._memory = memory
         self._places = settings.max_batch * models
@@ -38,12 +43,19 @@ class Admission:
         """The client of a request: its key if there are several, else its address.
 
         Raises:
-            ApiError: 401; all keys are compared, each in constant time.
+            ApiError: 401; all keys are compared, each in constant time. 403: a page of the web asks a server that has no key
+                and listens to this machine alone, by a name of its own for it.
         """
         keys = self._settings.api_keys
-        shown_key = request.headers.get("authorization") or f"Bearer {request.headers.get('x-api-key', '')}"
-        shown = shown_key.encode("latin-1")  # the bytes of the header
-        equal = [hmac.compare_digest(shown, f"Bearer {key}".encode()) for key in keys]
+        if self.local and not keys and not self._settings.trust_proxy:
+            _check_host(request.headers.get("host", ""))
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if not scheme:  # Anthropic's clients
+            scheme, token = "bearer", request.headers.get("x-api-key", "")
+        shown = (
+            token.strip(" ").encode("latin-1") if scheme.lower() == "bearer" else b""
+        )  # the bytes of the header
+        equal = [hmac.compare_digest(shown, key.encode()) for key in keys]
         if keys and not any(equal):
             raise ApiError(
                 401,
@@ -53,7 +65,7 @@ class Admission:
             )
         if len(keys) > 1:
             return f"key {equal.index(True)}"
-        return request.client.host if request.client else ""
+        return client_address(request)
 
     def check_room(self, client: str) -> None:
         """Raises 429 if the queue is full or the client has too many requests, and 503 if memory is low."""
@@ -95,3 +107,30 @@ class Admission:
     def answered(self, seconds: float) -> None:
         """Notes how long an answer took; later refusals say by it when to try again."""
         self._recent.append(seconds)
+
+
+def client_address(request: Request) -> str:
+    """The address of a client."""
+    return request.client.host if request.client else ""
+
+
+_LOCAL_NAMES = re.compile(r"[^.]*|.*\.(localhost|local|internal)", re.IGNORECASE)
+"""Names that nobody can register: no page of the web has one of them."""
+
+
+def _check_host(host: str) -> None:
+    """Refuses a name of the public DNS, which its owner may let point here: then pages under it could read answers.
+
+    Raises:
+        ApiError: 403.
+    """
+    name = host.rpartition(":")[0] if re.search(r":[0-9]*$", host) and not host.endswith("]") else host
+    name = name.removeprefix("[").removesuffix("]")
+    if name.lower() == socket.gethostname().lower() or _LOCAL_NAMES.fullmatch(name):
+        return
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        what = f"the server has no key and answers this machine alone, not {name!r:.200}"
+        action = "ask localhost; behind a proxy, start it with --trust-proxy; or give it a key"
+        raise ApiError(403, f"{what}\n  -> {action}", code="host_not_allowed") from None

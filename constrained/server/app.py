@@ -16,7 +16,7 @@ from starlette.responses import Response
 from constrained.chat.tools import ToolFormat
 from constrained.models import LanguageModel
 from constrained.server.errors import ApiError
-from constrained.server.logs import RequestLog
+from constrained.server.logs import SHOWN, RequestLog
 from constrained.server.service import Service
 from constrained.server.settings import ServerSettings
 
@@ -69,7 +69,8 @@ def create_app(
             allow_headers=["Authorization", "Content-Type", "X-Request-Id"],
             expose_headers=["X-Request-Id"],
         )
-    app.add_middleware(RequestLog, enabled=service.settings.log_requests)
+    log, trust = service.settings.log_requests, service.settings.trust_proxy
+    app.add_middleware(RequestLog, enabled=log, trust_proxy=trust)
     app.add_exception_handler(ApiError, _refusal)
     app.add_exception_handler(HTTPException, _http)
     return app
@@ -77,12 +78,15 @@ def create_app(
 
 async def _refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, ApiError)
+    if error.status < 500:  # a server that ends waits for nobody
+        await request.app.state.service.turn(request)
     return JSONResponse(error.body, error.status, headers=error.headers)
 
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    what = f"{request.method} {request.url.path}: {error.detail}"
+    await request.app.state.service.turn(request)
+    what = f"{request.method:.{SHOWN}} {request.url.path:.{SHOWN}}: {error.detail}"
     if error.status_code == 404 and not request.url.path.startswith("/v1/"):
         what += "\n  -> the endpoints of OpenAI's API are below /v1: end the client's base_url with /v1"
     return JSONResponse(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import json
 import logging
 import re
@@ -17,8 +18,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 ACCESS = logging.getLogger("constrained.server.access")
 """One record for each request, at the level INFO; its fields are in `record.request`."""
 
+SHOWN = 200
+"""Characters of a path that answers and the log show."""
+
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
-_LOGGERS = ("constrained", "uvicorn")
+_LOGGERS = ("constrained", "uvicorn", "asyncio")
 
 
 class RequestLog:
@@ -27,18 +31,23 @@ class RequestLog:
     Args:
         app: the application.
         enabled: whether to log.
+        trust_proxy: see `ServerSettings`.
     """
 
-    def __init__(self, app: ASGIApp, enabled: bool) -> None:
+    def __init__(self, app: ASGIApp, enabled: bool, trust_proxy: bool) -> None:
         self._app = app
         self._enabled = enabled
+        self._trust_proxy = trust_proxy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See the class."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = dict(scope["headers"]).get(b"x-request-id", b"")
+        headers = dict(scope["headers"])
+        if self._trust_proxy and (told := _last_address(headers.get(b"x-forwarded-for", b""))):
+            scope["client"] = (told, 0)
+        given = headers.get(b"x-request-id", b"")
         name = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex.encode()
         began, status, size = time.perf_counter(), 0, 0
 
@@ -58,13 +67,21 @@ class RequestLog:
                 fields = {
                     "id": name.decode(),
                     "client": client[0],
-                    "method": scope["method"],
-                    "path": scope["path"],
+                    "method": scope["method"][:SHOWN],
+                    "path": scope["path"][:SHOWN],
                     "status": status,
                     "bytes": size,
                     "seconds": round(time.perf_counter() - began, 6),
                 }
                 ACCESS.info("request", extra={"request": fields})
+
+
+def _last_address(forwarded: bytes) -> str | None:
+    """The last address of ``X-Forwarded-For``, which the proxy has added; those before it are what the client sent."""
+    try:
+        return str(ipaddress.ip_address(forwarded.rpartition(b",")[2].strip().decode("ascii")))
+    except ValueError:
+        return None
 
 
 class JsonFormatter(logging.Formatter):

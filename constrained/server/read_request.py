@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -33,6 +34,8 @@ SMALL = 16 << 10
 
 LARGE = 64 << 10
 """Bytes of a body above which its request is prepared in a worker process, if there are any."""
+
+_JSON = re.compile(r"\s*application/([\w.-]+\+)?json\s*(;|$)", re.IGNORECASE)
 
 _NUMBERS = 4
 """Numbers that count as one value."""
@@ -61,10 +64,17 @@ async def receive_body(request: Request, settings: ServerSettings) -> list[bytes
     """The body of a request, in the parts in which it came.
 
     Raises:
-        ApiError: it is compressed, is too large, or takes too long.
+        ApiError: it is no JSON, is compressed, is too large, or takes too long.
         ClientDisconnect: the client disconnected.
     """
     close = {"Connection": "close"}
+    kind = request.headers.get("content-type", "")
+    browser = (
+        "origin" in request.headers
+    )  # whose pages can send any other type, or none, without asking first
+    if not _JSON.match(kind) and (kind or browser):
+        what = f"the body has the content type {kind!r:.100}: send application/json"
+        raise ApiError(415, what, code="unsupported_content_type", headers=close)
     coding = request.headers.get("content-encoding", "identity")
     if coding.lower() != "identity":
         what = f"the body has the encoding {coding!r:.100}: send it without one"

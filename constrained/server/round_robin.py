@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+
+_REST = 3
+"""Requests that are answered at once take a quarter of the event loop's time at most."""
 
 
 class RoundRobin(Generic[T]):
@@ -55,6 +59,36 @@ class RoundRobin(Generic[T]):
                 self._queues[client] = kept
             else:
                 del self._queues[client]
+
+
+class Turns:
+    """Turns of clients in the event loop, one at a time, for requests that are answered at once.
+
+    After each one the loop has time for other things, `_REST` times as long as it took.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: RoundRobin[asyncio.Future[None]] = RoundRobin()
+        self._giving: asyncio.Task[None] | None = None
+
+    async def take(self, client: str) -> None:
+        """Returns when it is the turn of a client."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.put(client, turn)
+        if self._giving is None:
+            self._giving = asyncio.create_task(self._give())
+        await turn
+
+    async def _give(self) -> None:
+        while (client := self._waiting.next()) is not None:
+            turn = self._waiting.pop(client)
+            if turn.cancelled():
+                continue
+            began = time.thread_time()
+            turn.set_result(None)
+            await asyncio.sleep(0)  # who waited for it is next
+            await asyncio.sleep(_REST * (time.thread_time() - began))
+        self._giving = None
 
 
 class ClientThreads:

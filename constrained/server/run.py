@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import gc
@@ -22,7 +23,7 @@ from constrained.chat.tools import ToolFormat
 from constrained.errors import InvalidArgument
 from constrained.models import LanguageModel
 from constrained.server.app import create_app
-from constrained.server.connections import LimitedProtocol
+from constrained.server.connections import Connections, LimitedProtocol, LoopErrors, fit_connections
 from constrained.server.logs import logging_as_json
 from constrained.server.served_model import ServedModels
 from constrained.server.settings import ServerSettings
@@ -34,6 +35,13 @@ _SWITCH_SECONDS = 0.0005
 the batch hands the GIL from thread to thread several times, each time behind whoever lowers a new constraint in Python."""
 
 
+_BACKLOG = 1024
+"""Connections that wait until they are accepted."""
+
+_ACCEPTED = 16
+"""Connections that the loop accepts before it looks at any: each has a descriptor, those beyond the limit as well."""
+
+
 class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[str], None], where: str) -> None:
         super().__init__(config)
@@ -41,7 +49,10 @@ class _Server(uvicorn.Server):
         self._where = where
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(LoopErrors())
         await super().startup(sockets)
+        for one in sockets or ():
+            one.listen(_BACKLOG)  # the loop has set it to what it accepts at a time
         if self.started:
             self._on_ready(self._where)
 
@@ -81,8 +92,10 @@ def serve(
         app.state.service.start()  # its errors are the caller's here, and lines of a log in the application
         if not settings.api_keys and not _is_loopback(host):
             _log.warning("everybody who reaches %s can use the server: it has no API key", host)
+        app.state.service.admission.local = _is_loopback(host)
         where = f"http://{shown}:{listening.getsockname()[1]}"
-        server = _Server(_config(app, settings, settings.grace_seconds), on_ready, where)
+        config = _config(app, fit_connections(settings), settings.grace_seconds)
+        server = _Server(config, on_ready, where)
         for one in models.distinct:
             one.scheduler.on_failure = lambda: setattr(server, "should_exit", True)
         server.run(sockets=[listening])
@@ -158,8 +171,10 @@ def _config(app: FastAPI, settings: ServerSettings, grace: float) -> uvicorn.Con
     """Settings of uvicorn; `grace`: seconds for running requests at the end."""
     return uvicorn.Config(
         app,
-        http=functools.partial(LimitedProtocol, settings=settings),  # type: ignore[arg-type]
-        h11_max_incomplete_event_size=settings.max_headers,
+        http=functools.partial(LimitedProtocol, settings=settings, open=Connections()),  # type: ignore[arg-type]
+        ws="none",
+        backlog=_ACCEPTED,
+        proxy_headers=False,  # see `RequestLog`
         log_config=None,
         access_log=False,
         server_header=False,
@@ -171,7 +186,7 @@ def _config(app: FastAPI, settings: ServerSettings, grace: float) -> uvicorn.Con
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=1024)
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except (OSError, OverflowError) as error:
         raise InvalidArgument(
             f"cannot listen at {host} port {port}: {error}", action="name another --port or --host"

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from constrained.chat.tools import ToolFormat
 from constrained.errors import ConstraintTooLarge
 from constrained.models import LanguageModel
-from constrained.server.admission import Admission
+from constrained.server.admission import Admission, client_address
 from constrained.server.captures import answer_captures, emitted_pieces
 from constrained.server.decisions import Decisions, DecisionsRequest, SystemOneRequest, prepare_decision
 from constrained.server.errors import ApiError, stopping_error, to_api_error
@@ -39,6 +39,7 @@ from constrained.server.request_lifecycle import CLIENT_GONE, RequestLifecycle, 
 from constrained.server.requests import ApiRequest, ChatRequest, CompletionRequest
 from constrained.server.responses import ResponseBuilder
 from constrained.server.responses_api import ResponsesBuilder, ResponsesRequest, in_responses
+from constrained.server.round_robin import Turns
 from constrained.server.sequence_stream import SequenceDelta, SequenceStream
 from constrained.server.served_model import ServedModel, ServedModels
 from constrained.server.settings import ServerSettings
@@ -91,6 +92,7 @@ class Service:
         self.memory = MemoryWatch(settings, self.models.shed)
         self.metrics = Metrics({one.name: one.scheduler for one in self.models.distinct}, self.memory)
         self.admission = Admission(settings, self.memory, len(self.models.distinct))
+        self._turns = Turns()
         self._workers = self.models.workers
         self._started = False
         self._created = int(time.time())
@@ -108,8 +110,13 @@ class Service:
         self.memory.stop()
         self.models.stop()
 
-    async def health(self) -> Response:
-        """``GET /health``: status, running and waiting requests; 503 if the scheduler failed."""
+    async def turn(self, request: Request) -> None:
+        """Waits for the turn of a client; for what is answered at once, and refusals."""
+        await self._turns.take(client_address(request))
+
+    async def health(self, request: Request) -> Response:
+        """``GET /health``: status, running and waiting requests; 503 if the scheduler failed. Probes have no key."""
+        await self.turn(request)
         schedulers = [one.scheduler for one in self.models.distinct]
         counts = {name: sum(getattr(one, name) for one in schedulers) for name in ("running", "waiting")}
         if self.models.failure is None:
@@ -118,18 +125,20 @@ class Service:
 
     async def metrics_page(self, request: Request) -> Response:
         """``GET /metrics`` in the Prometheus text format."""
-        if self.settings.protect_metrics:
-            self.admission.check_key(request)
+        self.admission.check_key(request)
+        await self.turn(request)
         return Response(self.metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def model_list(self, request: Request) -> dict[str, Any]:
         """``GET /v1/models``: a list of the served models."""
         self.admission.check_key(request)
+        await self.turn(request)
         return {"object": "list", "data": [self._described(one) for one in self.models.by_name.values()]}
 
     async def model(self, request: Request, name: str) -> dict[str, Any]:
         """``GET /v1/models/{name}``."""
         self.admission.check_key(request)
+        await self.turn(request)
         return self._described(self.models.named(name))
 
     def _described(self, model: ServedModel) -> dict[str, Any]:

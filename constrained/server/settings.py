@@ -28,7 +28,10 @@ class ServerSettings:
         "Required in `Authorization: Bearer ...`, one of them if they are several; None: no authentication.",
         flag=None,
     )
-    protect_metrics: bool = option(False, "/metrics needs a key too.")
+    trust_proxy: bool = option(
+        False,
+        "Clients reach the server through a proxy alone: their address is the last one in `X-Forwarded-For`.",
+    )
     cors_origins: tuple[str, ...] = option(
         (),
         "An origin whose pages may call the server from a browser; several times for several; '*' for all.",

@@ -77,7 +77,9 @@ def served(
     """A server; without `sandbox` it compiles in its own process, as where processes cannot fork."""
     limits = ServerSettings(**{"name": MODEL, "sandbox": sandbox, **settings})
     app = create_app(model, limits, format=format)
-    config = uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=grace)
+    config = uvicorn.Config(
+        app, log_level="error", lifespan="on", timeout_graceful_shutdown=grace, proxy_headers=False
+    )
     server = uvicorn.Server(config)
     listening = socket.create_server(("127.0.0.1", 0), backlog=256)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

@@ -73,9 +73,18 @@ def received(connection: socket.socket) -> bytes:
 
 
 def test_one_of_several_keys_is_needed() -> None:
-    with served(scripted("hello"), api_key=("one", "zwei é"), protect_metrics=True) as server:
-        for key, status in (("one", 200), ("zwei é", 200), ("on", 401), ("one zwei é", 401), ("-", 401)):
-            headers = {"authorization": f"Bearer {key}".encode()}
+    with served(scripted("hello"), api_key=("one", "zwei é")) as server:
+        for shown, status in (
+            *(("Bearer one", 200), ("Bearer zwei é", 200), ("bearer one", 200), ("BEARER  one", 200)),
+            *(
+                ("Bearer on", 401),
+                ("Bearer one zwei é", 401),
+                ("Bearer -", 401),
+                ("one", 401),
+                ("Basic one", 401),
+            ),
+        ):
+            headers = {"authorization": shown.encode()}
             assert server.post("/v1/chat/completions", HI, headers=headers).status_code == status
             assert server.http.get("/metrics", headers=headers).status_code == status
         assert server.http.get("/metrics").status_code == 401
@@ -189,29 +198,6 @@ def test_a_connection_has_time_for_its_next_request() -> None:
             again.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\nGET /hea")
             assert received(again).startswith(b"HTTP/1.1 200 ")
         assert httpx.post(f"{url}/v1/chat/completions", json=HI).status_code == 200
-
-
-def test_there_are_so_many_connections_and_heads_of_such_a_size() -> None:
-    with process(scripted("hello"), max_connections=3, max_headers=2048) as (host, port):
-        held = [socket.create_connection((host, port)) for _ in range(3)]
-        for one in held:  # the server has seen them
-            one.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert one.recv(100).startswith(b"HTTP/1.1 200 ")
-        with socket.create_connection((host, port)) as refused:
-            assert received(refused).startswith(b"HTTP/1.1 503 ")
-        for one in held:
-            one.close()
-
-        def answers() -> bool:
-            try:
-                return httpx.get(f"http://{host}:{port}/health").status_code == 200
-            except httpx.HTTPError:
-                return False
-
-        wait_until(answers)
-        with socket.create_connection((host, port)) as long:
-            long.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 5000)
-            assert received(long).startswith(b"HTTP/1.1 400 ")
 
 
 def test_a_large_body_is_refused_by_its_head() -> None:
