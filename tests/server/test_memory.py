@@ -136,7 +136,7 @@ def test_the_last_request_of_the_client_with_most_ends_first() -> None:
         assert (done[0].status_code, done[3].status_code) == (200, 200)
         refused = next(one for one in done if one.status_code == 503)
         assert refused.json()["error"]["code"] == "out_of_memory"
-        page = server.http.get("/metrics").text
+        page = server.http.get("/metrics", headers={"authorization": "Bearer few"}).text
         assert 'constrained_memory_bytes{kind="resident"}' in page
         assert f'constrained_request_seconds_count{{model="{MODEL}"}}' in page
         server.service.models.shed()  # nobody is there, and who comes next is left alone
