@@ -150,6 +150,7 @@ def _call(call: Any, place: str) -> dict[str, Any]:
             raise PromptError(
                 f"{place}: the arguments are not JSON", action="pass the arguments unchanged"
             ) from None
+    arguments = {} if arguments is None else arguments  # clients write "null" for none
     read = {"type": "function", "function": {"name": name, "arguments": arguments}}
     return read if call.get("id") is None else {"id": str(call["id"]), **read}
 
@@ -225,7 +226,7 @@ def with_schema_instruction(chat: list[dict[str, Any]], schema: Any) -> list[dic
     """The chat, its last text of the user followed by a request for the schema."""
     request = f"Answer with JSON only, of this type:\n{schema_to_text(schema)}"
     for place in range(len(chat) - 1, -1, -1):
-        if chat[place]["role"] == "user" and isinstance(chat[place]["content"], str):
+        if chat[place]["role"] == "user" and isinstance(chat[place].get("content"), str):
             instructed = {**chat[place], "content": f"{chat[place]['content']}\n\n{request}"}
             return [*chat[:place], instructed, *chat[place + 1 :]]
     return [*chat, {"role": "user", "content": request}]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -117,18 +117,44 @@ def parse_tools(
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Sequence):
         raise InvalidConstraint(f"tools are a {type(tools).__name__}", action="pass a list of tools")
     parsed: dict[str, Tool] = {}
+    wrong: dict[int, ConstraintError | ConstraintTooLarge] = {}
     for index, definition in enumerate(tools):
         place = f"#/tools/{index}"
-        tool = definition if isinstance(definition, Tool) else _tool(definition, place, closed, max_digits)
-        if tool.name in parsed:
-            raise InvalidConstraint(
-                f"duplicate tool name {tool.name!r}",
-                Problem(place, "is a duplicate name", tool.name),
-                action="rename one of them",
+        try:
+            tool = (
+                definition if isinstance(definition, Tool) else _tool(definition, place, closed, max_digits)
             )
-        _check_schema(tool)
-        parsed[tool.name] = tool
+            if tool.name in parsed:
+                raise InvalidConstraint(
+                    f"duplicate tool name {tool.name!r}",
+                    Problem(place, "is a duplicate name", tool.name),
+                    action="rename one of them",
+                )
+            parsed[tool.name] = tool
+            _check_schema(tool)
+        except (ConstraintError, ConstraintTooLarge) as error:
+            wrong[index] = error
+    if len(wrong) > 1:
+        raise _together(wrong)
+    for error in wrong.values():
+        raise error
     return tuple(parsed.values())
+
+
+def _together(errors: Mapping[int, ConstraintError | ConstraintTooLarge]) -> Exception:
+    """One error for the tools at some places: its kind is that of the first one, and problems have places in the list of tools."""
+    problems = [
+        problem
+        if problem.place.startswith("#/tools/")
+        else replace(problem, place=f"#/tools/{index}/function/parameters{problem.place.removeprefix('#')}")
+        for index, error in errors.items()
+        for problem in error.problems
+    ]
+    summaries = dict.fromkeys(error.summary for error in errors.values())
+    actions = dict.fromkeys(error.action for error in errors.values() if error.action)
+    return type(next(iter(errors.values())))(
+        "; ".join(summaries), problems, action="; ".join(actions) or None
+    )
 
 
 def _tool(definition: Any, place: str, closed: bool, max_digits: int | None) -> Tool:

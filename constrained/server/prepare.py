@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from constrained.chat.detect import ReplyFormats, detect_formats
 from constrained.chat.messages import chat_prompt, with_schema_instruction
 from constrained.chat.reply import ReplyConstraint
-from constrained.chat.tools import HERMES, Tool, ToolFormat
+from constrained.chat.tools import HERMES, Tool, ToolFormat, parse_tool_choice
 from constrained.constraint import Constraint
 from constrained.decoding import limits
 from constrained.decoding.repetition import repetition_guard
@@ -85,8 +85,8 @@ def check_request(request: ApiRequest, settings: ServerSettings) -> None:
             raise unsupported_field_error("modalities", "only 'text' is supported")
         if request.top_logprobs is not None and not request.logprobs:
             raise invalid_field_error("top_logprobs", "needs logprobs")
-        if request.tools is None and request.tool_choice not in (None, "none", "auto"):
-            raise invalid_field_error("tool_choice", "tools is empty")
+        if not request.tools:
+            _check_tool_choice(request.tool_choice)
     elif isinstance(request, CompletionRequest):
         for name in ("echo", "suffix"):
             if getattr(request, name):
@@ -96,13 +96,21 @@ def check_request(request: ApiRequest, settings: ServerSettings) -> None:
     _check_sizes(request, settings)
 
 
+def _check_tool_choice(choice: Any) -> None:
+    """A choice without tools that asks for a call is an error."""
+    try:
+        parse_tool_choice(choice, ())
+    except InvalidArgument as error:
+        raise to_api_error(error, "tool_choice") from error
+
+
 def _check_sizes(request: ApiRequest, settings: ServerSettings) -> None:
     parts: dict[str, Any] = {name: getattr(request, name) for name in CONSTRAINT_FIELDS}
     if request.structured_outputs is not None:
         parts["structured_outputs"] = request.structured_outputs.model_dump(by_alias=True)
+    if request.response_format is not None:
+        parts["response_format"] = request.response_format.model_dump(by_alias=True)
     if isinstance(request, ChatRequest):
-        if request.response_format is not None:
-            parts["response_format"] = request.response_format.model_dump(by_alias=True)
         parts["tools"] = request.tools
     for name, part in parts.items():
         if part is not None and len(json.dumps(part)) > settings.max_schema:

@@ -76,8 +76,8 @@ def shown_schema(request: ApiRequest) -> Any:
         return None
     form, outputs = request.response_format, request.structured_outputs
     schema: Any = None
-    if form is not None and form.type == "json_schema" and form.json_schema is not None:
-        schema = form.json_schema.schema_
+    if form is not None and form.type == "json_schema":
+        schema = form.wanted[1]
     elif outputs is not None:
         schema = outputs.json_
     if isinstance(schema, str):
@@ -204,7 +204,7 @@ def _is_tag(param: str | None) -> bool:
 
 def _content(request: ApiRequest, json_form: JsonForm) -> tuple[str | None, Callable[[], Constraint] | None]:
     """The field with the constraint on the content, and a function that creates it; (None, None) for free text."""
-    form = request.response_format if isinstance(request, ChatRequest) else None
+    form = request.response_format
     formatted = form is not None and form.type != "text"
     given = ["response_format"] if formatted else []
     given += [name for name in CONSTRAINT_FIELDS if getattr(request, name) is not None]
@@ -226,12 +226,10 @@ def _formatted(form: ResponseFormat, json_form: JsonForm) -> tuple[str, Callable
         schema = {"type": "object"} if form.schema_ is None else form.schema_
         return "response_format.schema", lambda: json_form.constraint(schema)
     if form.type == "json_schema":
-        inner = form.json_schema
-        if inner is None:
-            raise invalid_field_error("response_format.json_schema", "is missing")
-        if (wanted := inner.schema_) is None:
-            raise invalid_field_error("response_format.json_schema.schema", "is missing")
-        return "response_format.json_schema.schema", lambda: json_form.constraint(wanted)
+        field, wanted = form.wanted
+        if wanted is None:
+            raise invalid_field_error(field, "is missing")
+        return field, lambda: json_form.constraint(wanted)
     if form.type == "structural_tag":
         definition = {"type": form.type, **(form.model_extra or {})}
         return "response_format", lambda: structural_tag(definition)

@@ -5,10 +5,11 @@ An unknown field that could change a completion is refused by name, because it c
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from constrained.chat.custom_input import as_arguments
 
@@ -19,6 +20,11 @@ Items = Annotated[list[_Item], Field(fail_fast=True)]
 """A list whose check ends at its first error: one of all would take a second for a body of half a MiB."""
 
 _Penalty = Annotated[float, Field(ge=REPETITION_PENALTIES[0], le=REPETITION_PENALTIES[1])]
+
+
+def _null_is(default: Any) -> BeforeValidator:
+    """Reads null as the default: clients write out what they leave open."""
+    return BeforeValidator(lambda value: default if value is None else value)
 
 
 class StrictModel(BaseModel):
@@ -40,7 +46,7 @@ class StreamOptions(LenientModel):
         include_usage: send a last chunk with the token usage.
     """
 
-    include_usage: bool = False
+    include_usage: Annotated[bool, _null_is(False)] = False
 
 
 class StructuredOutputs(StrictModel):
@@ -59,22 +65,29 @@ class StructuredOutputs(StrictModel):
 
 
 class JsonSchemaFormat(StrictModel):
-    """The part of a response format that holds the schema."""
+    """The part of a response format that holds the schema. Its name changes nothing."""
 
-    name: str
+    name: str | None = None
     schema_: dict[str, Any] | bool | None = Field(default=None, alias="schema")
     description: str | None = None
     strict: bool | None = None
 
 
 class ResponseFormat(LenientModel):
-    """``text``, ``json_object``, ``json_schema`` or ``structural_tag``."""
+    """``text``, ``json_object``, ``json_schema`` or ``structural_tag``; llama.cpp has the schema beside the type."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 
     type: str
     json_schema: JsonSchemaFormat | None = None
     schema_: dict[str, Any] | bool | None = Field(default=None, alias="schema")
+
+    @property
+    def wanted(self) -> tuple[str, dict[str, Any] | bool | None]:
+        """The field of the schema, and the schema; None: it is missing."""
+        if self.json_schema is not None:
+            return "response_format.json_schema.schema", self.json_schema.schema_
+        return f"response_format.{'json_schema' if self.schema_ is None else 'schema'}", self.schema_
 
 
 class ApiRequest(StrictModel):
@@ -98,6 +111,7 @@ class ApiRequest(StrictModel):
     max_tokens: Annotated[int, Field(ge=0)] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+    response_format: ResponseFormat | None = None
     structured_outputs: StructuredOutputs | None = None
     # The constraint under the names of older vLLM, SGLang and llama.cpp:
     guided_json: Any = None
@@ -137,18 +151,25 @@ class ContentPart(LenientModel):
     refusal: str | None = None
 
 
+def _as_text(arguments: Any) -> Any:
+    """The JSON text of arguments."""
+    if arguments is None:
+        return "{}"
+    return json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, dict) else arguments
+
+
 class FunctionCall(LenientModel):
-    """A tool call of the assistant; the arguments are a JSON string."""
+    """A tool call of the assistant; the arguments are a JSON string, which some clients send as the object itself, or null."""
 
     name: str
-    arguments: str = "{}"
+    arguments: Annotated[str, BeforeValidator(_as_text)] = "{}"
 
 
 class MessageToolCall(LenientModel):
     """A tool call in the history of a chat; that of a custom tool is read as the call of a function."""
 
     id: str | None = None
-    type: str = "function"
+    type: Annotated[str, _null_is("function")] = "function"
     function: FunctionCall
 
     @model_validator(mode="before")
@@ -183,7 +204,6 @@ class ChatRequest(ApiRequest):
 
     messages: Annotated[Items[ChatMessage], Field(min_length=1)]
     max_completion_tokens: Annotated[int, Field(ge=0)] | None = None
-    response_format: ResponseFormat | None = None
     tools: Items[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = None

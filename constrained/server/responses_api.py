@@ -116,6 +116,7 @@ def as_chat(request: ResponsesRequest) -> ChatRequest:
         "messages": _messages(request),
         "stream": request.stream,
         "max_tokens": request.max_output_tokens,
+        "tool_choice": request.tool_choice,
     }
     if request.top_logprobs or _LOGPROBS in (request.include or ()):
         body |= {"logprobs": True, "top_logprobs": request.top_logprobs}
@@ -129,7 +130,6 @@ def as_chat(request: ResponsesRequest) -> ChatRequest:
         body["reasoning_effort"] = request.reasoning.effort
     if request.tools:
         body["tools"] = [_tool(tool, index) for index, tool in enumerate(request.tools)]
-        body["tool_choice"] = request.tool_choice
     return ChatRequest.model_validate(body)
 
 

@@ -107,12 +107,6 @@ BAD: list[tuple[dict[str, Any], int, str, str | None]] = [
     ({"response_format": {"type": "xml"}}, 400, "unsupported_value", "response_format.type"),
     ({"response_format": {"type": "json_schema"}}, 400, "invalid_value", "response_format.json_schema"),
     (
-        {"response_format": {"type": "json_schema", "json_schema": {"schema": {}}}},
-        400,
-        "invalid_value",
-        "response_format.json_schema.name",
-    ),
-    (
         {"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}},
         400,
         "invalid_value",
@@ -144,6 +138,13 @@ BAD: list[tuple[dict[str, Any], int, str, str | None]] = [
         "response_format.json_schema.schema",
     ),
     ({"tools": []}, 200, "", None),
+    ({"tools": [], "tool_choice": "required"}, 400, "invalid_value", "tool_choice"),
+    (
+        {"tools": [], "tool_choice": {"type": "function", "function": {"name": "f"}}},
+        400,
+        "invalid_value",
+        None,
+    ),
     ({"tools": [{"type": "function"}]}, 400, "invalid_constraint", "tools"),
     ({"tools": [TOOL, TOOL]}, 400, "invalid_constraint", "tools"),
     ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, 400, "invalid_constraint", "tools"),

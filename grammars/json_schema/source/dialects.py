@@ -47,6 +47,11 @@ class SchemaDialect:
     contains_evaluates: bool = False
     formats: Mapping[str, Format] = field(default_factory=lambda: FORMATS)
 
+    @property
+    def meta_schema(self) -> str:
+        """How ``$schema`` names it."""
+        return self.uri + "#" * self.ref_overrides_siblings
+
     def dialect_of(self, schema: Any) -> SchemaDialect:
         """The dialect of a schema that is contained in, or referenced by, one of this dialect."""
         uri = schema.get("$schema") if isinstance(schema, dict) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from constrained.grammars.errors import MISSING, InvalidConstraint, Problem
-from constrained.grammars.json_schema.source.dialects import SchemaDialect
+from constrained.grammars.json_schema.source.dialects import SCHEMA_DIALECTS, SchemaDialect
 from constrained.grammars.json_schema.source.document import child_pointer
 
 _MAX_PROBLEMS = 10
@@ -19,19 +19,24 @@ def require_valid_schema(schema: Any, dialect: SchemaDialect) -> int:
     """
     count = dialect.native_keywords.count_subschemas(schema)
     if not count:
-        raise InvalidConstraint(
-            "the schema is malformed", _problems(schema, dialect), action=f"correct it (draft {dialect.name})"
-        )
+        action = f"correct it (draft {dialect.name})"
+        if (other := _valid_in(schema)) is not None:
+            action += f'; or name the draft in which it is valid: "$schema": "{other.meta_schema}"'
+        raise InvalidConstraint("the schema is malformed", _problems(schema, dialect), action=action)
     return count
+
+
+def _valid_in(schema: Any) -> SchemaDialect | None:
+    """The newest draft in which a schema is valid, if there is one: clients often send older ones without saying so."""
+    newest_first = reversed(SCHEMA_DIALECTS.values())
+    return next((one for one in newest_first if one.native_keywords.count_subschemas(schema)), None)
 
 
 def _problems(schema: Any, dialect: SchemaDialect) -> list[Problem]:
     """The errors that `jsonschema` reports, by place."""
     import jsonschema.validators
 
-    validator = jsonschema.validators.validator_for(
-        {"$schema": dialect.uri + "#" * (dialect.ref_overrides_siblings)}
-    )
+    validator = jsonschema.validators.validator_for({"$schema": dialect.meta_schema})
     try:
         errors = list(validator(validator.META_SCHEMA).iter_errors(schema))
     except RecursionError:
