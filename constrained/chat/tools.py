@@ -134,10 +134,8 @@ def parse_tools(
             _check_schema(tool)
         except (ConstraintError, ConstraintTooLarge) as error:
             wrong[index] = error
-    if len(wrong) > 1:
-        raise _together(wrong)
-    for error in wrong.values():
-        raise error
+    if wrong:
+        raise _together(wrong) if len(wrong) > 1 else next(iter(wrong.values()))
     return tuple(parsed.values())
 
 
