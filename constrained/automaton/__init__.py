@@ -23,7 +23,7 @@ from constrained import _core
 from constrained.automaton.bitmask import Bitmask
 from constrained.automaton.counted import CountedAutomaton, vocabulary_with_letters
 from constrained.automaton.predicate import PredicateAutomaton
-from constrained.automaton.protocol import DEAD, NO_LIMIT, Automaton
+from constrained.automaton.protocol import DEAD, NO_LIMIT, Automaton, shown_count
 from constrained.automaton.spelled import SpelledAutomaton, complete_vocabulary
 from constrained.automaton.trial import try_out
 from constrained.errors import (
@@ -376,7 +376,7 @@ def _fewest_tokens(text: CountedText, automaton: Automaton) -> int:
     )
     raise UnsatisfiableConstraint(
         "a limit of tokens is too small",
-        Problem(text.place, f"{which} {fewest} tokens, and the limit is {text.most}"),
+        Problem(text.place, f"{which} {shown_count(fewest)} tokens, and the limit is {text.most}"),
         action="raise the limit",
     )
 

@@ -23,6 +23,11 @@ NO_LIMIT = 1 << 30
 """A token budget that never runs out."""
 
 
+def shown_count(tokens: int) -> str:
+    """A number of tokens in words: numbers beyond `NO_LIMIT` may be saturated."""
+    return f"more than {NO_LIMIT}" if tokens > NO_LIMIT else str(tokens)
+
+
 @runtime_checkable
 class Automaton(Protocol):
     """A language over token ids, as a deterministic automaton.

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from constrained.automaton.protocol import NO_LIMIT
+from constrained.automaton.protocol import NO_LIMIT, shown_count
 from constrained.errors import DoesNotFit, InvalidArgument, PromptTooLong
 from constrained.models import LanguageModel
 from constrained.sampling import LogitsWarper
@@ -23,6 +23,31 @@ WARPER_SETTINGS = tuple(field.name for field in fields(LogitsWarper))
 
 DEFAULT_TOKENS = 512
 """Default token limit (more if the shortest completion needs it, less if the context is shorter)."""
+
+
+def check_max_tokens(automaton: Automaton, max_tokens: int | None, also: str = "") -> int:
+    """The tokens of the shortest completion, which `max_tokens` can hold; None: `NO_LIMIT`.
+
+    Args:
+        automaton: of the constraint.
+        max_tokens: the caller's limit.
+        also: where else the limit has to be changed.
+
+    Raises:
+        DoesNotFit: it is longer.
+    """
+    needed = automaton.shortest_completion(automaton.start)
+    limit = NO_LIMIT if max_tokens is None else max_tokens
+    if needed > limit:
+        which = "the shortest one" if automaton.counts_exactly(automaton.start) else "the shortest one found"
+        longer = "" if needed > NO_LIMIT else f"max_tokens={needed} or more{also}, or "
+        raise DoesNotFit(
+            f"max_tokens={limit} cannot hold a complete text: {which} needs {shown_count(needed)} tokens",
+            action=f"pass {longer}a constraint with shorter texts",
+            needed=needed,
+            limit=limit,
+        )
+    return needed
 
 
 def token_limit(
@@ -41,24 +66,14 @@ def token_limit(
         PromptTooLong: prompt and shortest completion do not fit into the context.
         DoesNotFit: the shortest completion is longer than `max_tokens` or than the context.
     """
-    needed = automaton.shortest_completion(automaton.start)
     allowed = None if max_tokens is None else nonnegative_int("max_tokens", max_tokens)
-    if allowed is not None and allowed < needed:
-        shortest = (
-            "the shortest one" if automaton.counts_exactly(automaton.start) else "the shortest one found"
-        )
-        raise DoesNotFit(
-            f"max_tokens={allowed} cannot hold a complete text: {shortest} needs {needed} tokens",
-            action=f"pass max_tokens={needed} or more, or a constraint with shorter texts",
-            needed=needed,
-            limit=allowed,
-        )
+    needed = check_max_tokens(automaton, allowed)
     wanted = max(DEFAULT_TOKENS, 2 * needed) if allowed is None else allowed
     if model.context is None:
         return min(wanted, NO_LIMIT)
     if needed >= model.context:
         raise DoesNotFit(
-            f"the shortest text of the constraint needs {needed} tokens, and the model reads {model.context} in all",
+            f"the shortest text of the constraint needs {shown_count(needed)} tokens, and the model reads {model.context} in all",
             action="pass a constraint with shorter texts, or use a model with a longer context",
             needed=needed,
             limit=model.context,

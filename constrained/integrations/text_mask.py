@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from constrained.automaton.bitmask import Bitmask, unpack_bits, zero_mask
 from constrained.automaton.cache import compile_cached
 from constrained.automaton.protocol import DEAD, NO_LIMIT
-from constrained.errors import BudgetExhausted, DoesNotFit, InvalidArgument
+from constrained.decoding.limits import check_max_tokens
+from constrained.errors import BudgetExhausted, InvalidArgument
 from constrained.vocabulary import Vocabulary
 
 
@@ -38,14 +39,7 @@ class TextMask:
         self.vocabulary = vocabulary
         self.max_tokens = max_tokens
         self._automaton = compile_cached(constraint, vocabulary)[1]
-        needed = self._automaton.shortest_completion(self._automaton.start)
-        if max_tokens is not None and max_tokens < needed:
-            raise DoesNotFit(
-                f"max_tokens={max_tokens} cannot hold a complete text: the shortest one needs {needed} tokens",
-                action=f"pass max_tokens={needed} or more, here and to the engine",
-                needed=needed,
-                limit=max_tokens,
-            )
+        check_max_tokens(self._automaton, max_tokens, ", here and to the engine")
         self.reset()
 
     def reset(self) -> None:

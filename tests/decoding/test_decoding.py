@@ -493,6 +493,19 @@ def test_outputs_chunks_and_generators_can_be_pickled():
     assert pickle.loads(pickle.dumps(chunk)) == chunk
 
 
+def test_counts_that_are_saturated_say_more_than():
+    """The shortest text has 2^60 items: no limit holds it, not even none."""
+    twice = {"type": "array", "minItems": 2, "maxItems": 2}
+    defs = {f"d{i}": {**twice, "items": {"$ref": f"#/$defs/d{i + 1}"}} for i in range(60)}
+    schema = {"$defs": {**defs, "d60": {"type": "null"}}, "$ref": "#/$defs/d0"}
+    gen = Generator(ScriptedModel(byte_vocabulary(), "x"), constrained.json_schema(schema))
+    for limit in (None, 1000):
+        with pytest.raises(
+            DoesNotFit, match="needs more than 1073741824 tokens\n  -> pass a constraint with"
+        ):
+            gen("x", max_tokens=limit)
+
+
 def test_errors_can_be_pickled():
     with pytest.raises(DoesNotFit) as caught:
         words()("the", max_tokens=0)

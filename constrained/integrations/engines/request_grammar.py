@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from constrained.automaton.protocol import DEAD, NO_LIMIT
+from constrained.automaton.protocol import DEAD, NO_LIMIT, shown_count
 from constrained.errors import DoesNotFit, InvalidArgument
 
 if TYPE_CHECKING:
@@ -139,10 +139,12 @@ def check_lengths(needed: int, limit: int | None, least: int = 0) -> None:
         DoesNotFit: no completion is as short as the limit.
         InvalidArgument: completions may be shorter than `least`, where the engine forbids every end: no token would be left.
     """
-    if limit is not None and needed > limit:
+    limit = NO_LIMIT if limit is None else limit
+    if needed > limit:
+        longer = "shorten it" if needed > NO_LIMIT else f"set max_tokens to {needed + 1} or more"
         raise DoesNotFit(
-            f"the shortest valid completion has {needed} tokens, and max_tokens is {limit}",
-            action=f"set max_tokens to {needed + 1} or more",
+            f"the shortest valid completion has {shown_count(needed)} tokens, and max_tokens is {limit}",
+            action=longer,
             needed=needed,
             limit=limit,
         )

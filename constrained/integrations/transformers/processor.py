@@ -11,7 +11,8 @@ from constrained.automaton.bitmask import pack_ids, unpack_bits, zero_mask
 from constrained.automaton.cache import compile_cached
 from constrained.automaton.device_masks import DeviceMaskCache, vocabulary_of_masks
 from constrained.automaton.protocol import DEAD, NO_LIMIT
-from constrained.errors import BudgetExhausted, DoesNotFit, InvalidArgument, ModelMismatch
+from constrained.decoding.limits import check_max_tokens
+from constrained.errors import BudgetExhausted, InvalidArgument, ModelMismatch
 from constrained.integrations.transformers.histories import SequenceTracker, TrackedSequence
 from constrained.models.upload import upload
 from constrained.vocabulary import Vocabulary
@@ -76,14 +77,7 @@ class ConstraintLogitsProcessor(LogitsProcessor):
         automata = [compile_cached(constraint, self.vocabulary)[1] for constraint in several]
         self.max_tokens = max_tokens
         for automaton in automata:
-            needed = automaton.shortest_completion(automaton.start)
-            if max_tokens is not None and max_tokens < needed:
-                raise DoesNotFit(
-                    f"max_tokens={max_tokens} cannot hold a complete text: the shortest one needs {needed} tokens",
-                    action=f"pass max_tokens={needed} or more, also as max_new_tokens",
-                    needed=needed,
-                    limit=max_tokens,
-                )
+            check_max_tokens(automaton, max_tokens, ", also as max_new_tokens")
         self._histories = SequenceTracker(automata, assisted=assisted)
         costly = any(automaton.expensive_membership for automaton in automata)
         self._sent = None if max_tokens is not None or costly else vocabulary_of_masks(automata)
