@@ -14,7 +14,8 @@ V = TypeVar("V")
 class LRUCache(Generic[K, V]):
     """Values by key; adding one evicts the least recently used ones beyond the limit. Thread-safe.
 
-    The newest entry is never evicted, even if it exceeds the limit alone.
+    The newest entry is never evicted, even if it exceeds the limit alone. Values are freed outside of the lock: that of an
+    automaton takes long.
     """
 
     def __init__(
@@ -61,25 +62,20 @@ class LRUCache(Generic[K, V]):
     def put(self, key: K, value: V) -> None:
         """Stores a value, which replaces that of an equal key."""
         with self._lock:
-            if key in self._entries:
-                self._size -= self._size_of(key, self._entries[key])
-            self._entries[key] = value
-            self._entries.move_to_end(key)
-            self._size += self._size_of(key, value)
-            while self._size > self._limit and len(self._entries) > 1:
-                oldest, removed = self._entries.popitem(last=False)
-                self._size -= self._size_of(oldest, removed)
-                if self._evicted is not None:
-                    self._evicted(oldest, removed)
+            removed = self._put(key, value)
+        del removed
 
     def setdefault(self, key: K, value: V) -> V:
         """The value of a key; stores the given one if there is none."""
+        removed: list[V] = []
         with self._lock:
             if key in self._entries:
                 self._entries.move_to_end(key)
             else:
-                self.put(key, value)
-            return self._entries[key]
+                removed = self._put(key, value)
+            found = self._entries[key]
+        del removed
+        return found
 
     def items(self) -> list[tuple[K, V]]:
         """The entries now, the least recently used one first; does not count as a use."""
@@ -89,11 +85,30 @@ class LRUCache(Generic[K, V]):
     def discard(self, key: K) -> None:
         """Removes an entry if there is one, without calling `evicted`."""
         with self._lock:
-            if key in self._entries:
-                self._size -= self._size_of(key, self._entries.pop(key))
+            removed = [self._entries.pop(key)] if key in self._entries else []
+            self._size -= sum(self._size_of(key, value) for value in removed)
+        del removed
 
     def clear(self) -> None:
         """Removes all entries, without calling `evicted`."""
         with self._lock:
-            self._entries.clear()
+            removed, self._entries = self._entries, OrderedDict()
             self._size = 0
+        del removed
+
+    def _put(self, key: K, value: V) -> list[V]:
+        """Stores a value; returns those that are no longer in the cache."""
+        removed = []
+        if key in self._entries:
+            removed.append(self._entries[key])
+            self._size -= self._size_of(key, self._entries[key])
+        self._entries[key] = value
+        self._entries.move_to_end(key)
+        self._size += self._size_of(key, value)
+        while self._size > self._limit and len(self._entries) > 1:
+            oldest, last = self._entries.popitem(last=False)
+            removed.append(last)
+            self._size -= self._size_of(oldest, last)
+            if self._evicted is not None:
+                self._evicted(oldest, last)
+        return removed

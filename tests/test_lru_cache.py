@@ -85,3 +85,28 @@ def test_threads_agree_on_one_value() -> None:
         thread.join()
     assert len(values) == 8
     assert all(found == values[0] for found in values)
+
+
+def test_values_are_freed_outside_of_the_lock():
+    """What is freed can take long, and ask the cache itself in another thread."""
+    cache: LRUCache[str, object] = LRUCache(1)
+    waited: list[bool] = []
+
+    class Value:
+        def __del__(self) -> None:
+            asking = threading.Thread(target=cache.get, args=("x",))
+            asking.start()
+            asking.join(5)
+            waited.append(asking.is_alive())
+
+    for change in (
+        lambda: cache.put("b", 1),
+        lambda: cache.put("a", 1),
+        lambda: cache.setdefault("b", 1),
+        lambda: cache.discard("a"),
+        cache.clear,
+    ):
+        cache.clear()
+        cache.put("a", Value())
+        change()
+    assert waited == [False] * 5

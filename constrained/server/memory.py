@@ -8,6 +8,7 @@ One allocation can be larger than all that was left: with `max_memory` the syste
 from __future__ import annotations
 
 import contextlib
+import gc
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -71,6 +72,7 @@ class MemoryWatch:
         left = self._left()
         if left < least:
             cache.clear()
+            gc.collect()
             if self._trim is not None:
                 self._trim(0)
             left = self._left()

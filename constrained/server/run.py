@@ -42,6 +42,13 @@ _ACCEPTED = 16
 """Connections that the loop accepts before it looks at any: each has a descriptor, those beyond the limit as well."""
 
 
+_COLLECT_SECONDS = 60.0
+"""Seconds between two garbage collections of all that was not there at the start: tens of milliseconds each."""
+
+_NEVER = 1_000_000_000
+"""Collections of younger objects before Python makes a whole one."""
+
+
 class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[str], None], where: str) -> None:
         super().__init__(config)
@@ -205,18 +212,29 @@ def _prompt_threads() -> Iterator[None]:
     """No thread holds the GIL for long.
 
     It is handed over within `_SWITCH_SECONDS`, and garbage collections leave out what is loaded now: with torch and a model they
-    take .3 s otherwise, and lowering a large schema causes one.
+    take .3 s otherwise. Whole collections come at a time of their own, and not where lowering a large schema causes one.
     """
-    before, frozen = sys.getswitchinterval(), gc.get_freeze_count()
+    before, frozen, threshold = sys.getswitchinterval(), gc.get_freeze_count(), gc.get_threshold()
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*threshold[:2], _NEVER)
+    ended = threading.Event()
+    collecting = threading.Thread(target=_collect, args=(ended,), name="garbage", daemon=True)
+    collecting.start()
     try:
         yield
     finally:
+        ended.set()
+        gc.set_threshold(*threshold)
         if not frozen:
             gc.unfreeze()
         sys.setswitchinterval(before)
+
+
+def _collect(ended: threading.Event) -> None:
+    while not ended.wait(_COLLECT_SECONDS):
+        gc.collect()
 
 
 @contextlib.contextmanager

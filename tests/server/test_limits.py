@@ -340,8 +340,9 @@ def test_no_thread_keeps_the_others_from_running_while_the_server_serves() -> No
     from constrained.server import run
 
     gc.unfreeze()  # what another library froze
-    settings = gc.get_freeze_count(), sys.getswitchinterval()
+    settings = gc.get_freeze_count(), sys.getswitchinterval(), gc.get_threshold()
     with run._prompt_threads():
         assert gc.get_freeze_count() > 10_000
         assert sys.getswitchinterval() < 0.001
-    assert (gc.get_freeze_count(), sys.getswitchinterval()) == settings
+        assert gc.get_threshold()[2] > 1_000_000
+    assert (gc.get_freeze_count(), sys.getswitchinterval(), gc.get_threshold()) == settings
