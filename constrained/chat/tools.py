@@ -62,15 +62,14 @@ class Tool:
     @cached_property
     def arguments(self) -> Constraint:
         """The constraint of the arguments' JSON, with the separators that chat templates write: ``{"a": 1, "b": 2}``."""
-        embed = None if self.grammar is None else {INPUT: self.grammar}
+        text = self.grammar
         return json_schema(
-            self.parameters if embed is None else _custom_parameters({"x-content": INPUT}),
-            embed=embed,
+            self.parameters if text is None else _custom_parameters({"x-content": INPUT}),
+            embed=self.embed if text is None else {INPUT: text},
             additional_properties_default=not self.closed,
             distinct_names=True,
             separators=ONE_LINE,
             max_digits=self.max_digits,
-            embed=self.embed,
         )
 
     def arguments_in(self, format: ToolFormat, special: Sequence[str] = ()) -> Constraint:
@@ -215,6 +214,8 @@ def _format(form: Any, place: str) -> tuple[Constraint | None, str]:
     return regex(
         definition, dialect="rust"
     ), f"The input, a text that this regular expression matches:\n{definition}"
+
+
 def _embedded(value: Any) -> Mapping[str, Constraint] | None:
     """Constraints by name; anything else comes from a client, to whom the member means nothing."""
     constraints = isinstance(value, Mapping) and all(isinstance(one, Constraint) for one in value.values())

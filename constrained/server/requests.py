@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from constrained.chat.custom_input import as_arguments
-
 from constrained.sampling.warpers import REPETITION_PENALTIES
 
 _Item = TypeVar("_Item")
