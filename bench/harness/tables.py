@@ -75,8 +75,3 @@ def format_number(value: float | None, scale: float = 1.0, decimals: int = 3) ->
         return "inf"
     digits = max(0, 2 - math.floor(math.log10(scaled))) if 0 < scaled < 100 else 0
     return f"{scaled:,.{min(digits, decimals)}f}"
-
-
-def format_share(count: int, total: int) -> str:
-    """A count, and its percentage of the total."""
-    return f"{count} ({100 * count / total:.1f} %)" if total else NO_VALUE
