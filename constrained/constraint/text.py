@@ -115,18 +115,21 @@ class _ChoiceConstraint(Constraint):
         return self._values  # 1 == True in Python: the texts, which are the key, tell them apart
 
 
-def choice(values: Iterable[Any]) -> Constraint:
+def choice(values: Any, *more: Any) -> Constraint:
     """One of several values, as bare text: a string is generated without quotes.
 
     Args:
         values: strings, which stand for themselves; other JSON values, which are written as JSON
             (`3`, `true`, `null`, `{"a": 1}`); enum members, which are written as their value and returned as
             members (an `Enum` class is the list of its members). The same value twice counts once.
+        more: further values, where they are passed one by one: ``choice("yes", "no")``.
 
     Raises:
         UnsatisfiableConstraint: no values.
         InvalidConstraint: a value that is not JSON, or two values that are the same text (`1` and `"1"`).
     """
+    if more:
+        values = (values, *more)
     if isinstance(values, (str, bytes, Mapping)):
         raise InvalidConstraint(
             f"choice takes a list of values, not one {type(values).__name__}", action="write choice([...])"

@@ -56,6 +56,10 @@ def test_a_choice_of_strings_is_bare_text() -> None:
     assert colors.schema["enum"][0] == "red"
 
 
+def test_values_of_a_choice_may_be_passed_one_by_one() -> None:
+    assert choice("red", "dark blue").key == choice(["red", "dark blue"]).key
+
+
 def test_a_choice_of_other_values_is_their_json() -> None:
     values = [1, 1.5, True, None, {"a": [1, "ü"]}, "text"]
     mixed = choice(values)
