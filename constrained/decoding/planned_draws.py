@@ -12,10 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.automaton.bitmask import Bitmask, unpack_ids
+from constrained.automaton.forced_tokens import forced_token
+from constrained.automaton.protocol import DEAD
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.sequence import TokenSequence
 from constrained.decoding.tree_logits import TreeLogits
 from constrained.models.logits import PlannedDraws
+from constrained.sampling import CandidateList
 from constrained.spec.noise import GumbelNoise
 
 _FEW = 64
@@ -67,14 +70,19 @@ def _allowed(sequence: TokenSequence, row: TreeLogits, depths: Sequence[int]) ->
 
     Only masks that are known already: all sequences wait for this, and a draw may need no mask at all.
     """
-    automaton = sequence.params.automaton
-    if automaton.expensive_membership or not isinstance(sequence.candidates, AutomatonCandidates):
+    automaton, single = sequence.params.automaton, isinstance(sequence.candidates, CandidateList)
+    if automaton.expensive_membership or not (single or isinstance(sequence.candidates, AutomatonCandidates)):
         return {}
     states = [sequence.state] if row.tree is None else [sequence.state, *row.tree.state[1:_MASKED_NODES]]
-    found = {}
+    found = {row.begin: sequence.candidates.ids} if single else {}
     mask = automaton.new_mask()
     for node, state in enumerate(states[: len(depths)]):
-        if automaton.has_mask(state):
+        if node == 0 and single:
+            continue
+        forced = forced_token(automaton, state) if sequence.params.canonical and state != DEAD else None
+        if forced is not None:
+            found[row.begin + node] = np.array([forced], dtype=np.intp)
+        elif automaton.has_mask(state):
             automaton.fill_mask(state, mask)
             ids = _few_ids(mask)
             if ids is not None and ids.size:
