@@ -2,8 +2,8 @@
 
 `torch.nn.functional.linear` hands oneDNN the weights row by row, which for a few tokens (a draft tree, a batch) are put into the
 blocks of its kernels each time: two tokens then cost more than one and a half times a single one. `PackedLinear` keeps the blocks
-and nothing else, so that memory stays what it was, but for an output layer that shares its weights with the embeddings. The
-logits are those of the model up to the rounding of its dtype.
+and nothing else, so that memory stays what it was, but for an output layer that shares its weights with the embeddings, which
+keep the rows. The logits are those of the model up to the rounding of its dtype.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ _ROWS = 16
 
 
 class PackedLinear(nn.Linear):
-    """A linear layer whose weight is in the blocks of oneDNN, and no longer in rows.
+    """A linear layer that reads its weight in the blocks of oneDNN; `weight` is these blocks, or rows that embeddings share.
 
     Moved, converted to another dtype, or saved it is a `torch.nn.Linear` again.
     """
+
+    _blocks: torch.Tensor
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """The layer's outputs, ``[..., out_features]``, of inputs ``[..., in_features]``.
@@ -42,7 +44,7 @@ class PackedLinear(nn.Linear):
                 action="call it under torch.no_grad(), or load the model with packed=False",
             )
         packed: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
-            input, self.weight, self.bias, "none", [], ""
+            input, self._blocks, self.bias, "none", [], ""
         )
         return packed
 
@@ -53,16 +55,18 @@ class PackedLinear(nn.Linear):
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
-        destination[f"{prefix}weight"] = self.weight.detach().to_dense()
+        destination[f"{prefix}weight"] = _rows(self).detach()
 
     def __getstate__(self) -> dict[str, Any]:
         """With the weight in rows, as oneDNN's blocks belong to this process."""
-        weight = nn.Parameter(self.weight.detach().to_dense(), requires_grad=False)
-        return {**self.__dict__, "_parameters": {**self._parameters, "weight": weight}}
+        state = {**self.__dict__, "_parameters": {**self._parameters, "weight": _rows(self)}}
+        state["_keeps_rows"] = state.pop("_blocks") is not self.weight
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        keeps_rows = state.pop("_keeps_rows")
         super().__setstate__(state)  # type: ignore[no-untyped-call]
-        _pack(self)
+        _pack(self, keeps_rows=keeps_rows)
 
 
 def no_packing(model: nn.Module) -> str | None:
@@ -81,9 +85,10 @@ def no_packing(model: nn.Module) -> str | None:
 
 def pack(model: nn.Module) -> None:
     """Packs the large linear layers of a model for which `no_packing` is None."""
+    embeddings = {id(layer.weight) for layer in model.modules() if isinstance(layer, nn.Embedding)}
     for layer in model.modules():
         if _fits(layer):
-            _pack(layer)
+            _pack(layer, keeps_rows=id(layer.weight) in embeddings)
 
 
 def unpack(model: nn.Module) -> None:
@@ -98,12 +103,22 @@ def _fits(layer: nn.Module) -> TypeGuard[nn.Linear]:
     return type(layer) is nn.Linear and layer.weight.numel() >= MIN_WEIGHTS and layer.weight.dtype in _DTYPES
 
 
-def _pack(layer: nn.Linear) -> None:
+def _pack(layer: nn.Linear, *, keeps_rows: bool) -> None:
     blocks = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), _ROWS)
-    layer.weight = nn.Parameter(blocks, requires_grad=False)
+    if not keeps_rows:
+        layer.weight = blocks = nn.Parameter(blocks, requires_grad=False)
     layer.__class__ = PackedLinear
+    object.__setattr__(layer, "_blocks", blocks)  # no second parameter
 
 
-def _unpack(layer: nn.Linear) -> None:
-    layer.weight = nn.Parameter(layer.weight.detach().to_dense(), requires_grad=False)
-    layer.__class__ = nn.Linear
+def _unpack(layer: PackedLinear) -> None:
+    layer.weight = _rows(layer)
+    object.__delattr__(layer, "_blocks")
+    layer.__class__ = nn.Linear  # type: ignore[assignment]
+
+
+def _rows(layer: PackedLinear) -> nn.Parameter:
+    """The weight in rows."""
+    if not layer.weight.is_mkldnn:
+        return layer.weight  # type: ignore[return-value]
+    return nn.Parameter(layer.weight.detach().to_dense(), requires_grad=False)

@@ -59,7 +59,10 @@ def test_the_logits_are_those_of_the_layers_in_rows_up_to_rounding(model: Any, d
 
 def test_unpacked_it_has_the_same_weights_bit_by_bit(model: Any) -> None:
     before = copy.deepcopy(model.state_dict())
+    count = model.num_parameters()
     pack(model)
+    assert model.num_parameters() == count
+    assert model.lm_head.weight is model.model.embed_tokens.weight
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     unpack(model)
     assert not packed_names(model)
@@ -71,6 +74,7 @@ def test_a_copy_is_packed_too(model: Any, copied: Any) -> None:
     pack(model)
     other = copied(model)
     assert packed_names(other) == packed_names(model)
+    assert other.lm_head.weight is other.model.embed_tokens.weight
     assert torch.equal(logits(other, 3), logits(model, 3))
 
 
