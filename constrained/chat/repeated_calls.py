@@ -1,7 +1,7 @@
 """`RepeatedCallGuard`: a reply ends behind a call that it has made before.
 
 A small model repeats its call until the token limit: 18 of 31 replies of SmolLM2-135M on BFCL had the same call twice. Nobody means
-that, and an agent would act twice. The second one is left out of the `Reply`.
+that, and an agent would act twice. The second one is left out of the `Reply`, and `ReplyParser` has no deltas of it.
 """
 
 from __future__ import annotations

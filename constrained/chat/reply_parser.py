@@ -79,7 +79,8 @@ class ReplyDelta(NamedTuple):
 class ReplyParser:
     """Parses a reply while it is written: `feed` new characters, get deltas.
 
-    Characters that could be the prefix of a marker are held back until the next ones decide.
+    Characters that could be the prefix of a marker are held back until the next ones decide, and a call as long as it may be one that
+    was made before: a repeated call has no deltas.
 
     Attributes:
         in_reasoning: whether the reasoning has not ended yet.
@@ -106,6 +107,7 @@ class ReplyParser:
         self._reasoning: list[str] = []
         self._content: list[str] = []
         self._calls: list[tuple[str, list[str]]] = []
+        self._unsure: list[ReplyDelta] = []  # of a call that may be a repeated one
         self._stop: str | None = None
         self._held = ""
         self._pieces: list[ReplyDelta] = []
@@ -137,7 +139,7 @@ class ReplyParser:
         self._pieces = []
         self._rest()
         self._held = ""
-        return self._pieces
+        return [*self._unsure, *self._pieces]
 
     def _take(self, count: int) -> str:
         """The next characters, which are not held any more."""
@@ -159,7 +161,15 @@ class ReplyParser:
     def _write(self, text: str) -> None:
         if text:
             self._calls[-1][1].append(text)
-            self._pieces.append(ReplyDelta(text, len(self._calls) - 1))
+            self._add_to_call(text)
+
+    def _add_to_call(self, text: str, name: str | None = None) -> None:
+        """A piece of the last call; `name` in its first one."""
+        *before, call = self.calls
+        self._unsure.append(ReplyDelta(text, len(set(before)), name))
+        if not any(one.name == call.name and one.text.startswith(call.text) for one in before):
+            self._pieces += self._unsure
+            self._unsure.clear()
 
     # Each of these yields where it needs more characters.
 
@@ -240,10 +250,11 @@ class ReplyParser:
             name = found.group(found.lastindex or 0)
             self._take(found.end())
             self._calls.append((name, []))
-            self._pieces.append(ReplyDelta("", len(self._calls) - 1, name))
+            self._add_to_call("", name)
             self.in_call = True
             yield from self._read_object() if form.style is None else self._read_markup(name)
             self.in_call = False
+            self._unsure.clear()
             while not self.constraint.allows_more_calls:
                 yield
             pattern = self._next_head
