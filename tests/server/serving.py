@@ -147,6 +147,12 @@ def processes_of(sandbox: Sandbox) -> list[int]:
 
 def family(sandbox: Sandbox) -> tuple[int, int]:
     """The process of a sandbox, and its child when it waits for a call."""
-    wait_until(lambda: len(processes_of(sandbox)) == 2)
-    process, child = processes_of(sandbox)
+    found: list[int] = []
+
+    def both() -> bool:  # between two calls there is no child
+        found[:] = processes_of(sandbox)
+        return len(found) == 2
+
+    wait_until(both)
+    process, child = found
     return process, child
