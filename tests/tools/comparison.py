@@ -167,6 +167,77 @@ CASES = (
         ('{"c": 1}',),
     ),
     Case(
+        "`oneOf` of `required` at the root",
+        {
+            "type": "object",
+            "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+            "oneOf": [{"required": ["a"]}, {"required": ["b"]}],
+        },
+        ('{"a": 1}', '{"b": 1}'),
+        ("{}", '{"a": 1, "b": 1}'),
+    ),
+    Case(
+        "`allOf` with `if` and `then` at the root",
+        {
+            "type": "object",
+            "properties": {"a": {"type": "boolean"}, "b": {"type": "integer"}},
+            "allOf": [{"if": {"properties": {"a": {"const": True}}}, "then": {"required": ["b"]}}],
+        },
+        ('{"a": false}', '{"a": true, "b": 1}'),
+        ('{"a": true}',),
+    ),
+    Case(
+        "a look-ahead in a `pattern`: a password",
+        {"type": "string", "pattern": "^(?=.*[0-9])(?=.*[a-z]).{3,5}$"},
+        ('"a1b"', '"12a4"'),
+        ('"abc"', '"123"', '"a1"'),
+    ),
+    Case("`\\b` in a `pattern`", {"type": "string", "pattern": r"\bred\b"}, ('"a red b"', '"red"'), ('"reddish"',)),
+    Case(
+        "the 29th of February in `date-time`",
+        {"type": "string", "format": "date-time"},
+        ('"2024-02-29T10:00:00Z"',),
+        ('"2023-02-29T10:00:00Z"',),
+    ),
+    Case(
+        "a surrogate pair is one character, half of one is none",
+        {"type": "string", "maxLength": 1},
+        (r'"\ud83d\ude00"',),
+        (r'"\ud83d"',),
+    ),
+    Case("`const` with 20 digits", {"const": 12345678901234567890}, ("12345678901234567890",), ("12345678901234567891",)),
+    Case(
+        "bounds beyond 53 bits",
+        {"type": "integer", "minimum": 9007199254740993},
+        ("9007199254740993", "9007199254740994"),
+        ("9007199254740992",),
+    ),
+    Case(
+        "an escape in a name that is declared",
+        {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": {"type": "string"}},
+        ('{"n": 1}', '{"m": "a"}'),
+        (r'{"\u006e": "a"}',),
+    ),
+    Case(
+        "`patternProperties` beside `additionalProperties: false`",
+        {"type": "object", "patternProperties": {"^x": {"type": "integer"}}, "additionalProperties": False},
+        ("{}", '{"x1": 1}'),
+        ('{"y": 1}', '{"x1": "a"}'),
+    ),
+    Case(
+        "`enum: []` of a member that is optional",
+        {"type": "object", "properties": {"a": {"enum": []}, "b": {"type": "integer"}}, "additionalProperties": False},
+        ("{}", '{"b": 1}'),
+        ('{"a": 1}',),
+    ),
+    Case("the character U+007F in strings", {"type": "string"}, ('"a\x7fb"',), ('"a',)),
+    Case(
+        "a float of a bound that excludes itself",
+        {"type": "number", "exclusiveMaximum": 1},
+        ("0.5", "0.99"),
+        ("0.99999999999999999999", "1.0"),
+    ),
+    Case(
         "recursion",
         {
             "$ref": "#/$defs/node",
