@@ -215,6 +215,7 @@ def test_a_wrong_key(server: Served) -> None:
 # ---------------------------------------------------------------- the client
 
 
+@pytest.mark.ci  # to import the client takes three seconds
 def test_the_client_reads_messages_streams_tools_and_schemas(server: Served) -> None:
     import anthropic
     from pydantic import BaseModel
