@@ -11,7 +11,7 @@ from importlib.resources import as_file, files
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from constrained.errors import ModelError
+from constrained.errors import InvalidArgument, ModelError
 from constrained.extras import MissingExtra, require_extra
 from constrained.models.adapters import base_of
 from constrained.models.base import LanguageModel
@@ -67,10 +67,12 @@ def load(
     Raises:
         ModelError: it cannot be found or loaded, is not a causal language model, or has a cache that cannot be used; a device
             or an option that does not exist; damaged or missing weights; `packed` is True and they cannot be.
-        InvalidArgument: there is no such engine.
+        InvalidArgument: there is no such engine; `packed` is none of True, False and None.
         MissingExtra: torch or transformers is not installed, and the model needs it.
         VocabularyError, ModelMismatch: the tokenizer cannot be used, or is another model's.
     """
+    if packed not in (None, True, False):
+        raise InvalidArgument(f"packed is {packed!r}", action="pass True, False or None")
     settings = dict(device=device, dtype=dtype, **options)
     asked = None if engine in ("auto", "eager", _LLAMA_CPP) else engine
     reading: dict[str, Any] = {

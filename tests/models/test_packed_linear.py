@@ -12,7 +12,7 @@ from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import constrained
-from constrained.errors import ModelError
+from constrained.errors import InvalidArgument, ModelError
 from constrained.models.hugging_face import HuggingFaceModel
 from constrained.models.packed_linear import PackedLinear, no_packing, pack, unpack
 
@@ -108,5 +108,7 @@ def test_what_cannot_be_packed_says_why() -> None:
     assert "no linear layer of" in str(no_packing(bundled().model))
     with pytest.raises(ModelError, match="cannot be packed: it has no linear layer"):
         constrained.load(packed=True)
+    with pytest.raises(InvalidArgument, match="packed is 'yes'"):
+        constrained.load(packed="yes")  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="compiled passes"):
         constrained.load(packed=True, engine="compiled")
