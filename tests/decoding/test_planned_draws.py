@@ -12,20 +12,23 @@ import constrained
 from constrained.automaton import TokenAutomaton
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.planned_draws import plan_draws
+from constrained.decoding.sequence import DecodingParams
 from constrained.decoding.tree_logits import TreeLogits
 from constrained.models.logits import PlannedDraws
 from constrained.sampling import LogitsWarper
 from constrained.spec.noise import GumbelNoise
+from constrained.vocabulary import Vocabulary
 from tests.server.serving import BYTES
 from tests.spec.test_mask_free import on_device
+from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
 ROW = TreeLogits(None, 0, 0, 1)
 
 
-def sequence_at_the_start(pattern: str, limit: int = 100) -> Any:
-    automaton = constrained.compile(constrained.regex(pattern), BYTES)
+def sequence_at_the_start(pattern: str, limit: int = 100, vocabulary: Vocabulary = BYTES) -> Any:
+    automaton = constrained.compile(constrained.regex(pattern), vocabulary)
     return SimpleNamespace(
-        params=SimpleNamespace(warp=LogitsWarper(1.0), automaton=automaton),
+        params=DecodingParams(automaton, LogitsWarper(1.0), certain_ends=True, canonical=True),
         randomness=SimpleNamespace(noise=GumbelNoise(1)),
         candidates=AutomatonCandidates(automaton, automaton.start, limit),
         state=automaton.start,
@@ -58,6 +61,14 @@ def test_near_the_limit_what_is_allowed_without_it_is_asked_for() -> None:
     automaton.fill_mask(automaton.start, automaton.new_mask())
     assert planned(sequence) == [ord("x"), ord("y")]
     assert sequence.candidates.ids.tolist() == [ord("x")]
+
+
+def test_the_token_of_forced_text_is_asked_for_before_its_mask_is_known() -> None:
+    vocabulary = small_bpe_vocabulary()
+    assert (
+        planned(sequence_at_the_start('"name": [0-9]', vocabulary=vocabulary))
+        == vocabulary.encode('"name": ')[:1]
+    )
 
 
 def test_much_that_is_allowed_is_not_asked_for() -> None:
