@@ -5,13 +5,14 @@ Each kind defines its fields and the construction of an instance; all share the 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -220,16 +221,10 @@ def resolved_hints(hint: Any, reader: TypeReader, path: str) -> dict[str, Any]:
         InvalidConstraint: an annotation names something that is not defined where the class is.
     """
     thing = origin_class(hint)
-    try:
+    with _resolving(path):
         hints = typing.get_type_hints(
             inspect.unwrap(thing), localns=reader.local_names(thing), include_extras=True
         )
-    except (NameError, TypeError, SyntaxError, AttributeError) as error:
-        raise InvalidConstraint(
-            f"an annotation of {path} cannot be resolved",
-            Problem(path, str(error)),
-            action="define every type that it names at module level",
-        ) from None
     bound = type_variable_bindings(hint)
     if not any(bound.values()):
         return hints
@@ -244,17 +239,24 @@ def alias_value(hint: Any, reader: TypeReader, path: str) -> Any:
     """
     alias = origin_class(hint)
     names = {**(reader.local_names(None) or {}), alias.__name__: alias}
-    try:
+    with _resolving(path):
         holder = types.SimpleNamespace(__annotations__={"value": alias.__value__})
         module = vars(sys.modules.get(alias.__module__ or "", holder))
         body = typing.get_type_hints(holder, globalns=module, localns=names, include_extras=True)["value"]
+    return substitute(body, next(iter(type_variable_bindings(hint).values())))
+
+
+@contextlib.contextmanager
+def _resolving(path: str) -> Iterator[None]:
+    """Reads annotations; InvalidConstraint where one names something that is not there."""
+    try:
+        yield
     except (NameError, TypeError, SyntaxError, AttributeError) as error:
         raise InvalidConstraint(
             f"an annotation of {path} cannot be resolved",
             Problem(path, str(error)),
             action="define every type that it names at module level",
         ) from None
-    return substitute(body, next(iter(type_variable_bindings(hint).values())))
 
 
 def type_variable_bindings(hint: Any) -> dict[Any, dict[Any, Any]]:
