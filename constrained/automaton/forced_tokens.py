@@ -17,6 +17,8 @@ _MOST_STATES = 1 << 16
 """States that are remembered of an automaton."""
 
 
+_UNKNOWN = -1
+
 _known: WeakKeyDictionary[Automaton, dict[int, int | None]] = WeakKeyDictionary()
 
 
@@ -33,11 +35,13 @@ def forced_token(automaton: Automaton, state: int) -> int | None:
     found = _known.get(automaton)
     if found is None:
         found = _known.setdefault(automaton, {})
-    if state not in found:
-        if len(found) >= _MOST_STATES:
+    token = found.get(state, _UNKNOWN)
+    if token == _UNKNOWN:
+        token = _first_token(automaton, state) if automaton.vocabulary.has_tokenizer else None
+        if len(found) >= _MOST_STATES:  # other threads may read it: they find nothing, and look again
             found.clear()
-        found[state] = _first_token(automaton, state) if automaton.vocabulary.has_tokenizer else None
-    return found[state]
+        found[state] = token
+    return token
 
 
 def _first_token(automaton: Automaton, state: int) -> int | None:

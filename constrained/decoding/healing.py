@@ -3,7 +3,7 @@
 A prompt that ends in white space, or inside a word, has a last token that the tokenizer would have joined with what follows: after
 "The capital of France is " the model has seen no text that goes on with "Paris", since " Paris" is one token. So a law of texts
 given the prompt's bytes is that of the tokens after a shorter prompt, among texts that begin with the bytes that were taken off.
-(Dagan et al. 2024, "Getting the most out of your tokenizer", section on healing; `guidance` heals so.)
+(Phan et al. 2024, arXiv 2406.16829, call it tokenization bias; `guidance` and transformers heal so.)
 """
 
 from __future__ import annotations

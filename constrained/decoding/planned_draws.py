@@ -73,7 +73,11 @@ def _allowed(sequence: TokenSequence, row: TreeLogits, depths: Sequence[int]) ->
     automaton, single = sequence.params.automaton, isinstance(sequence.candidates, CandidateList)
     if automaton.expensive_membership or not (single or isinstance(sequence.candidates, AutomatonCandidates)):
         return {}
-    states = [sequence.state] if row.tree is None else [sequence.state, *row.tree.state[1:_MASKED_NODES]]
+    states = [sequence.state]
+    if (
+        row.tree is not None and automaton.relaxed_automaton is automaton
+    ):  # else the tree has states of another one
+        states += row.tree.state[1:_MASKED_NODES]
     found = {row.begin: sequence.candidates.ids} if single else {}
     mask = automaton.new_mask()
     for node, state in enumerate(states[: len(depths)]):

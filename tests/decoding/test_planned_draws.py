@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -69,6 +70,20 @@ def test_the_token_of_forced_text_is_asked_for_before_its_mask_is_known() -> Non
         planned(sequence_at_the_start('"name": [0-9]', vocabulary=vocabulary))
         == vocabulary.encode('"name": ')[:1]
     )
+
+
+def test_states_of_a_tree_that_are_those_of_the_grammar_without_limits_are_left_out() -> None:
+    """A drafter follows the relaxed automaton, whose states the limited one does not know."""
+    grammar = constrained.lark('start: a "z"\na[max_tokens=3]: /[a-y]+/\n')
+    automaton = constrained.compile(grammar, small_bpe_vocabulary())
+    assert automaton.relaxed_automaton is not automaton
+    sequence = sequence_at_the_start("x")
+    sequence.params = replace(sequence.params, automaton=automaton)
+    sequence.state, sequence.candidates = automaton.start, AutomatonCandidates(automaton, automaton.start, 9)
+    tree: Any = SimpleNamespace(depth=[0, 1], state=[automaton.start, 10**6])
+    draws = plan_draws([sequence], [TreeLogits(tree, 0, 1, 1)], [16])
+    assert draws is not None
+    assert set(draws.allowed) <= {0}
 
 
 def test_much_that_is_allowed_is_not_asked_for() -> None:
