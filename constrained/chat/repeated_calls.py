@@ -10,12 +10,13 @@ import codecs
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from constrained.chat.reply_parser import ReplyParser
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.repetition import Repair
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
-    from constrained.chat.reply import ReplyConstraint
+    from constrained.chat.reply_form import ReplyForm
     from constrained.vocabulary import Vocabulary
 
 
@@ -26,7 +27,7 @@ class RepeatedCallGuard:
         repairs: the call that was repeated, if one was.
     """
 
-    def __init__(self, constraint: ReplyConstraint, vocabulary: Vocabulary) -> None:
+    def __init__(self, constraint: ReplyForm, vocabulary: Vocabulary) -> None:
         """A guard that has read nothing.
 
         Args:
@@ -37,7 +38,7 @@ class RepeatedCallGuard:
         self._constraint = constraint
         self._vocabulary = vocabulary
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._parser = constraint.parser()
+        self._parser = ReplyParser(constraint)
         self._tokens: list[int] = []
 
     def copy(self) -> RepeatedCallGuard:

@@ -11,13 +11,12 @@ from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from constrained.chat.reply_form import ReplyForm
 from constrained.chat.reply_frame import PLAIN, ReplyFrame
 from constrained.chat.reply_parser import Reply, ReplyDelta, ReplyParser, ToolCall
 from constrained.chat.tool_format import ID, INDEX, MAX_ID, common_prefix
 from constrained.chat.tools import (
     HERMES,
-    Tool,
-    ToolChoice,
     ToolFormat,
     parse_tool_choice,
     parse_tools,
@@ -41,31 +40,8 @@ _JSON_BEGINS = frozenset(' \t\n\r{["-0123456789tfn')
 
 
 @dataclass(frozen=True, eq=False)
-class ReplyConstraint(Constraint):
-    """The constraint that `reply_constraint` makes; its value is a `Reply`.
-
-    Attributes:
-        tools: those that may be called.
-        tool_choice: whether they may, must, or must not be.
-        parallel: whether there may be several calls.
-        stop: texts that end the free text.
-        content: what the text is, if it is not free.
-        format: how calls are written.
-        frame: what stands around reasoning and content.
-    """
-
-    tools: tuple[Tool, ...]
-    tool_choice: ToolChoice
-    parallel: bool
-    stop: tuple[str, ...]
-    content: Constraint | None
-    format: ToolFormat
-    frame: ReplyFrame = PLAIN
-
-    @property
-    def callable_tools(self) -> tuple[Tool, ...]:
-        """The tools that a reply may call."""
-        return () if self.tool_choice == "none" else self.tools
+class ReplyConstraint(ReplyForm, Constraint):
+    """The constraint that `reply_constraint` makes; its value is a `Reply`."""
 
     @property
     def reasoning_end(self) -> str | None:  # type: ignore[override]
@@ -204,11 +180,6 @@ class ReplyConstraint(Constraint):
         """A text of the format in bytes; the number of a call is a zero byte, its id is a byte of one."""
         encoded = encode_with_special(text, self.special_tokens)
         return encoded.replace(INDEX.encode(), b"\0").replace(ID.encode(), b"\1")
-
-    @property
-    def allows_more_calls(self) -> bool:
-        """Whether a call may be followed by another one."""
-        return self.parallel and not self.format.single
 
     def parse(self, text: str) -> Reply:
         """The reply that a text is, also of a text that is not finished."""

@@ -8,15 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from constrained.chat.literals import LiteralReader
 from constrained.chat.parameters import ParameterReader
+from constrained.chat.reply_form import ReplyForm
 from constrained.chat.tool_format import ID, INDEX, name_pattern
 from constrained.constraint.json_text import read_value
-
-if TYPE_CHECKING:
-    from constrained.chat.reply import ReplyConstraint
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ class ReplyParser:
         in_call: whether a call has begun and is not closed.
     """
 
-    def __init__(self, constraint: ReplyConstraint) -> None:
+    def __init__(self, constraint: ReplyForm) -> None:
         """A parser that has read nothing.
 
         Args:

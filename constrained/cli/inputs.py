@@ -115,7 +115,7 @@ def read_constraint(
     Args:
         options: exactly one of them is set.
         json_options: for constraints that are JSON.
-        for_generation: as `constrained.constraint.coerce.generated_constraint`; options say otherwise.
+        for_generation: as `constrained.constraint.generated.generated_constraint`; options say otherwise.
 
     Raises:
         BadInput: none or several are set, or a file or name cannot be read.
@@ -161,7 +161,7 @@ def add_positional(target: str, options: ConstraintOptions) -> ConstraintOptions
 
 
 def _as_generated(arguments: dict[str, Any], for_generation: bool) -> dict[str, Any]:
-    """The arguments of a schema that a model writes; see `constrained.constraint.coerce.generated_constraint`."""
+    """The arguments of a schema that a model writes; see `constrained.constraint.generated.generated_constraint`."""
     from constrained.constraint.json import ONE_LINE
 
     if not for_generation:

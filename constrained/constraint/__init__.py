@@ -13,6 +13,7 @@ models or samplers. The constructors check their arguments; whether a schema or 
     structural/          structural tags, as XGrammar, vLLM and SGLang pass them
     predicate.py         a Python function that accepts or rejects, alone or with one of the others
     coerce.py            `as_constraint`: types, schemas and patterns as constraints
+    generated.py         the constraint of what a model writes for a type or a schema
     post_validation.py   validators of keywords that no grammar enforces
     json_text.py         parsing JSON without losing digits or duplicate names
 """
@@ -20,8 +21,9 @@ models or samplers. The constructors check their arguments; whether a schema or 
 from __future__ import annotations
 
 from constrained.constraint.base import Constraint
-from constrained.constraint.coerce import as_constraint, fields
+from constrained.constraint.coerce import as_constraint
 from constrained.constraint.free_text import Section, ThinkingResult, after, tag, tags
+from constrained.constraint.generated import fields
 from constrained.constraint.grammar import ebnf, gbnf
 from constrained.constraint.json import json_schema, python_type
 from constrained.constraint.lark_grammar import lark

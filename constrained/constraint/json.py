@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from constrained.constraint.base import Constraint, digest, shorten
+from constrained.constraint.coerce import as_constraint
 from constrained.constraint.json_text import (
     copy_schema,
     read_exact,
@@ -301,8 +302,6 @@ def _referenced_schemas(schema: Any, draft: str | None, registry: Any) -> dict[s
 def _embedded(embed: Mapping[str, Any] | None) -> dict[str, StringConstraint] | None:
     if embed is None:
         return None
-    from constrained.constraint.coerce import as_constraint
-
     return {name: as_constraint(value) for name, value in sorted(embed.items())}
 
 
@@ -426,3 +425,12 @@ def _of_type(hint: Any, options: SchemaOptions, dates: Dates, repeats: bool) -> 
     text = write_schema(enforced)
     embedded = spec.contents if CONTENT_KEYWORD in text or CHECKED_KEYWORD in text else None
     return _PythonTypeConstraint(text, options, embedded, hint, spec, dates, repeats)
+
+
+as_constraint.register(object, python_type)
+
+
+@as_constraint.register(Mapping)
+@as_constraint.register(bool)
+def _(value: Any) -> Constraint:
+    return json_schema(value, max_digits=MAX_DIGITS)

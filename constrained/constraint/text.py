@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from constrained.constraint.base import Constraint, digest, shorten
+from constrained.constraint.coerce import as_constraint
 from constrained.errors import InvalidConstraint, Problem, RejectedValue, UnsatisfiableConstraint
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class _RegexConstraint(Constraint):
         return f"regex({shorten(repr(self.pattern))}{dialect}{flags})"
 
 
+@as_constraint.register(re.Pattern)
 def regex(
     pattern: str | re.Pattern[str], *, dialect: Literal["python", "ecma", "rust"] = "python", flags: str = ""
 ) -> Constraint:

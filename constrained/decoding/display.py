@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.automaton.protocol import NO_LIMIT
 from constrained.decoding.allowed_tokens import AutomatonCandidates
-from constrained.decoding.output import AnnotatedToken, Output, Stats, TokenSource
+from constrained.decoding.stats import AnnotatedToken, Stats, TokenSource
 from constrained.spec.sources import DRAFT_SOURCES
 
 if TYPE_CHECKING:
@@ -98,25 +98,27 @@ def _alternatives(automaton: Automaton, state: int, token: int) -> tuple[int | N
     return len(ids), tuple(names)
 
 
-def _counted(output: Output, tokens: Sequence[AnnotatedToken]) -> Iterator[tuple[str, TokenSource | None]]:
+def _counted(
+    tokens: Sequence[AnnotatedToken], stats: Stats, notes: Sequence[str]
+) -> Iterator[tuple[str, TokenSource | None]]:
     """The parts of the summary, each with the source that it counts or None."""
     counts = Counter(token.source for token in tokens)
     for source in _LOOKS:
         if counts[source]:
             yield f"{counts[source]} {source}", source
-    stats = output.stats
     if stats.drafted:
         yield f"{stats.accepted} of {stats.drafted} draft tokens accepted", None
     yield f"{stats.forwards} forward passes", None
-    yield output.distribution, None
-    yield f"ended: {output.finish}", None
+    yield from ((note, None) for note in notes)
 
 
-def render_summary(output: Output, tokens: Sequence[AnnotatedToken]) -> Text:
-    """One line with the counts of sources and forward passes; also the legend of the colours."""
+def render_summary(tokens: Sequence[AnnotatedToken], stats: Stats, notes: Sequence[str]) -> Text:
+    """One line with the counts of sources and forward passes, and the notes; also the legend of the colours."""
     from rich.text import Text
 
-    parts = [Text(part, _LOOKS[source][0] if source else "dim") for part, source in _counted(output, tokens)]
+    parts = [
+        Text(part, _LOOKS[source][0] if source else "dim") for part, source in _counted(tokens, stats, notes)
+    ]
     return Text(", ", "dim").join(parts)
 
 
@@ -169,9 +171,9 @@ def render_table(tokens: Sequence[AnnotatedToken]) -> Any:
     return rows
 
 
-def render_html(output: Output, tokens: Sequence[AnnotatedToken]) -> str:
-    """The completion as HTML for a notebook: coloured tokens, with alternatives as tooltips."""
-    notes = []
+def render_html(tokens: Sequence[AnnotatedToken], stats: Stats, notes: Sequence[str]) -> str:
+    """The completion as HTML for a notebook: coloured tokens, with alternatives as tooltips, and the summary."""
+    titles = []
     for token in tokens:
         note: str = token.source
         if token.pass_index:
@@ -180,7 +182,7 @@ def render_html(output: Output, tokens: Sequence[AnnotatedToken]) -> str:
             note += f", {token.allowed:,} allowed"
         if token.alternative_tokens:
             note += ": " + "  ".join(repr(other) for other in token.alternative_tokens)
-        notes.append(note)
+        titles.append(note)
     spans = []
     lines, last = _lines(tokens), max((token.pass_index for token in tokens), default=0)
     for begun, line in lines:
@@ -188,10 +190,10 @@ def render_html(output: Output, tokens: Sequence[AnnotatedToken]) -> str:
         spans += [f'<span style="opacity: .5; user-select: none">{gutter}</span>'] if gutter else []
         for piece, number in line:
             style = _background(tokens[number].source)
-            spans.append(f'<span title="{html.escape(notes[number])}" {style}>{html.escape(piece)}</span>')
+            spans.append(f'<span title="{html.escape(titles[number])}" {style}>{html.escape(piece)}</span>')
     legend = [
         f"<span {_background(source)}>{html.escape(part)}</span>" if source else html.escape(part)
-        for part, source in _counted(output, tokens)
+        for part, source in _counted(tokens, stats, notes)
     ]
     return (
         '<div><pre style="white-space: pre-wrap; margin: 0">' + "".join(spans) + "</pre>"

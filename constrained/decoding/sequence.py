@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from constrained.automaton.forced_tokens import forced_token
 from constrained.decoding.allowed_tokens import AutomatonCandidates
-from constrained.decoding.output import Finish, Stats
 from constrained.decoding.prompt_questions import PromptQuestions
 from constrained.decoding.reasoning import ReasoningBudget
 from constrained.decoding.repetition import Guard
+from constrained.decoding.stats import Finish, Stats
 from constrained.decoding.tree_logits import TreeLogits
 from constrained.decoding.tree_scores import TreeScores
 from constrained.sampling import (

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar
 
 from constrained.automaton.cache import compile_cached
-from constrained.constraint.coerce import generated_constraint
+from constrained.constraint.generated import generated_constraint
 from constrained.decisions import ABSENT, Decision, Question, ask, closed_questions, whole_question
 from constrained.decisions.decision import decided
 from constrained.decisions.prior import NEUTRAL_TEXTS, Weighing, fitted, mean_prior, neutral_prior, plain

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 from constrained.automaton import Automaton
-from constrained.constraint.coerce import generated_constraint
+from constrained.constraint.generated import generated_constraint
 from constrained.constraint.structural.constraint import FormatConstraint
 from constrained.decoding import Generator, limits
 from constrained.decoding.cut import OnLimit, check_on_limit

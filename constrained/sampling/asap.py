@@ -47,7 +47,7 @@ class ASAp(Sampler):
         """Draws sequences; each depends on the earlier ones only through the trie."""
         batch.reuse_logits()
         kept = self.tries is not None
-        trie = Trie() if self.tries is None else self.tries.of(batch)
+        trie = Trie() if self.tries is None else self.tries.of(batch.key)
 
         def draw() -> list[Any]:
             texts: list[Any] = []

@@ -58,7 +58,7 @@ class CARS(Sampler):
         """
         batch.reuse_logits()
         kept = self.tries is not None
-        trie = Trie() if self.tries is None else self.tries.of(batch)
+        trie = Trie() if self.tries is None else self.tries.of(batch.key)
 
         def draw() -> SampleBatch:
             return sample_until_valid(

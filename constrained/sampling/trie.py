@@ -17,15 +17,12 @@ import math
 import os
 import threading
 from array import array
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from constrained.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from constrained.sampling.base import ParticleBatch
 
 ROOT = 0
 _NONE = -1
@@ -217,10 +214,10 @@ class Tries:
         self._tries: dict[str, Trie] = {}
         self._lock = threading.Lock()
 
-    def of(self, batch: ParticleBatch) -> Trie:
-        """The trie of a batch."""
+    def of(self, key: str) -> Trie:
+        """The trie of the batches with this `ParticleBatch.key`."""
         with self._lock:
-            return self._tries.setdefault(batch.key, Trie())
+            return self._tries.setdefault(key, Trie())
 
     def __len__(self) -> int:
         return len(self._tries)

@@ -9,18 +9,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import Future
-from dataclasses import replace
 
-from constrained.automaton import Automaton
-from constrained.automaton.cache import CACHE_SIZE, compile_cached
 from constrained.chat.detect import ReplyFormats
 from constrained.chat.tools import ToolFormat
-from constrained.constraint import Constraint
-from constrained.decoding.speculation import DraftScheduler, Speculation
 from constrained.lru_cache import LRUCache
 from constrained.models import LanguageModel
 from constrained.sandbox import WALL
 from constrained.server import prepare
+from constrained.server.draft_schedulers import DraftSchedulers
 from constrained.server.errors import ApiError
 from constrained.server.prepare import EncodedPrompts, PreparedRequest
 from constrained.server.request_constraint import constraint_field
@@ -28,7 +24,6 @@ from constrained.server.requests import ApiRequest
 from constrained.server.settings import ServerSettings
 from constrained.server.stream import ClientDisconnected
 from constrained.server.workers import COMPILE, Workers
-from constrained.spec.prior import new_memory
 
 _KNOWN = 4096
 """Digests of constraints that a worker has compiled; the least recently used one is evicted."""
@@ -38,33 +33,6 @@ _SHARDS = 16
 
 _LOADING = 30.0
 """Seconds that a worker process may take to start."""
-
-
-class DraftSchedulers:
-    """Draft schedulers of the constraints used last, with one memory. Safe to share between threads.
-
-    Attributes:
-        shared: sets the draft budget of the whole batch.
-
-    Args:
-        speculation: the configuration; its memory is used if it has one.
-        model: the language model.
-    """
-
-    def __init__(self, speculation: Speculation, model: LanguageModel) -> None:
-        self._chains = model.no_trees is not None
-        self._speculation = replace(speculation, memory=speculation.memory or new_memory(model.vocabulary))
-        self._schedulers: LRUCache[str, tuple[Automaton, DraftScheduler]] = LRUCache(CACHE_SIZE)
-        self.shared = self.for_constraint(*compile_cached({"type": "object"}, model.vocabulary))
-
-    def for_constraint(self, constraint: Constraint, automaton: Automaton) -> DraftScheduler:
-        """The draft scheduler of a constraint, from the cache if it is there."""
-        cached = self._schedulers.get(constraint.key)
-        if cached is not None and cached[0] is automaton:
-            return cached[1]
-        scheduler = DraftScheduler(self._speculation, automaton, constraint, chains=self._chains)
-        self._schedulers.put(constraint.key, (automaton, scheduler))
-        return scheduler
 
 
 class Compiler:

@@ -21,6 +21,7 @@ from constrained.errors import InvalidArgument
 from constrained.models import LanguageModel
 from constrained.sampling import Local, LogitsWarper
 from constrained.sampling.warpers import fit_settings
+from constrained.server.draft_schedulers import DraftSchedulers
 from constrained.server.errors import ApiError, invalid_field_error, to_api_error, unsupported_field_error
 from constrained.server.other_servers import CONSTRAINT_FIELDS, check_other_fields, one_of, repetition
 from constrained.server.reasoning import is_thinking, reasoning_budget, template_variables, thinking_field
@@ -35,7 +36,6 @@ from constrained.server.sequence_stream import SequenceStream
 from constrained.server.settings import ServerSettings
 
 if TYPE_CHECKING:
-    from constrained.server.compiler import DraftSchedulers
     from constrained.vocabulary import Vocabulary
 
 _NO_FORMATS = ReplyFormats()

@@ -13,7 +13,8 @@ from constrained.decoding.speculation import resolve_speculation, speculation_ob
 from constrained.errors import InvalidArgument
 from constrained.models import LanguageModel
 from constrained.sampling import Local
-from constrained.server.compiler import Compiler, DraftSchedulers
+from constrained.server.compiler import Compiler
+from constrained.server.draft_schedulers import DraftSchedulers
 from constrained.server.read_request import named
 from constrained.server.request_constraint import first_constraints
 from constrained.server.scheduler import Scheduler

@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from constrained.errors import VocabularyError
 from constrained.vocabulary.tokenizer_info import Encoder
-
-if TYPE_CHECKING:
-    from constrained.vocabulary.vocabulary import Vocabulary
 
 # What Python makes of bytes that are not UTF-8, and turns back into them.
 _ESCAPE = "surrogateescape"
 _NOT_UTF8 = re.compile("([\udc80-\udcff]+)")
 
 
-def encode(vocabulary: Vocabulary, text: bytes | str, encoder: Encoder | None) -> list[int]:
+class Tokens(Protocol):
+    """What a `Vocabulary` knows of its tokens."""
+
+    @property
+    def tokens(self) -> Sequence[bytes]:
+        """The bytes of each token."""
+
+    @property
+    def ids_by_bytes(self) -> Mapping[bytes, int]:
+        """The lowest id of each token's bytes."""
+
+    @property
+    def token_lengths(self) -> Sequence[int]:
+        """The lengths that tokens have, in bytes, the longest first; without empty ones."""
+
+    def decode(self, ids: Sequence[int]) -> bytes:
+        """The bytes of these tokens."""
+
+
+def encode(vocabulary: Tokens, text: bytes | str, encoder: Encoder | None) -> list[int]:
     """See `Vocabulary.encode`."""
     try:
         data = text.encode("utf-8", _ESCAPE) if isinstance(text, str) else bytes(text)
@@ -31,7 +48,7 @@ def encode(vocabulary: Vocabulary, text: bytes | str, encoder: Encoder | None) -
     return ids
 
 
-def _encode_stretch(vocabulary: Vocabulary, stretch: str, encoder: Encoder | None) -> list[int]:
+def _encode_stretch(vocabulary: Tokens, stretch: str, encoder: Encoder | None) -> list[int]:
     data = stretch.encode("utf-8", _ESCAPE)
     if encoder is not None and not _NOT_UTF8.match(stretch):
         ids = encoder(stretch)
@@ -41,14 +58,14 @@ def _encode_stretch(vocabulary: Vocabulary, stretch: str, encoder: Encoder | Non
     return encode_fewest(vocabulary, data)
 
 
-def encode_fewest(vocabulary: Vocabulary, data: bytes) -> list[int]:
+def encode_fewest(vocabulary: Tokens, data: bytes) -> list[int]:
     """The fewest tokens that spell `data`; ties are broken by the longest first token.
 
     Raises:
         VocabularyError: no tokens spell it.
     """
     index = vocabulary.ids_by_bytes
-    lengths = vocabulary._token_lengths
+    lengths = vocabulary.token_lengths
     unreachable = len(data) + 1
     cost = [unreachable] * len(data) + [0]
     step = [0] * len(data)

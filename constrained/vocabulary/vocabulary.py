@@ -362,7 +362,7 @@ class Vocabulary:
         return sorted(self.tokens)
 
     @cached_property
-    def _token_lengths(self) -> tuple[int, ...]:
+    def token_lengths(self) -> tuple[int, ...]:
         """The lengths that tokens have, in bytes, the longest first; without empty ones."""
         return tuple(
             np.unique(np.diff(self.tokens.offsets))[::-1].tolist()[: -1 if b"" in self.tokens else None]

@@ -16,9 +16,8 @@ from constrained.spec.kernels.attention import tree_attention
 from constrained.spec.kernels.caches import LayerCaches, compact_kv
 from constrained.spec.kernels.checks import InvalidTensor
 from constrained.spec.kernels.masking import apply_masks
+from constrained.spec.kernels.row_stats import RowStats, SplitStats
 from constrained.spec.kernels.rows import (
-    RowStats,
-    SplitStats,
     merge_splits,
     noise_keys,
     row_stats,

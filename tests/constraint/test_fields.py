@@ -9,7 +9,7 @@ import pytest
 
 import constrained
 from constrained import InvalidConstraint, fields
-from constrained.constraint.coerce import generated_constraint
+from constrained.constraint.generated import generated_constraint
 from constrained.extraction.examples import accepts_text
 from tests.support.finite import byte_vocabulary
 

@@ -8,7 +8,7 @@ import pytest
 
 from constrained import as_constraint, json_schema
 from constrained.chat.tools import Tool
-from constrained.constraint.coerce import generated_constraint
+from constrained.constraint.generated import generated_constraint
 from tests.grammars.json_schema.test_contents import accepted
 
 TEXTS = {'{"a": 1, "b": 1}': True, '{"a": 1, "a": 1}': False, '{"a": 1, "\\u0061": 1}': False}

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from constrained.constraint.coerce import generated_constraint
+from constrained.constraint.generated import generated_constraint
 from constrained.decisions import ABSENT, ask, closed_questions
 from constrained.decisions.evidence import option_tree
 from constrained.spec.scores import log_sum_exp

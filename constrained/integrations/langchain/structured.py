@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.output_parsers import JsonOutputParser, PydanticOutputParser
 from langchain_core.output_parsers.openai_tools import JsonOutputKeyToolsParser, PydanticToolsParser
@@ -22,9 +23,6 @@ from constrained.constraint import json_schema
 from constrained.constraint.json import MAX_DIGITS, ONE_LINE
 from constrained.errors import InvalidArgument, Truncated
 from constrained.integrations.langchain.typed import TypedSchema, tool_definition
-
-if TYPE_CHECKING:
-    from constrained.integrations.langchain.chat_model import ChatConstrained
 
 _KEYWORDS = frozenset(
     [
@@ -62,7 +60,7 @@ StructuredOutputMethod = Literal["json_schema", "function_calling", "json_mode"]
 
 
 def structured_output(
-    chat_model: ChatConstrained,
+    chat_model: BaseChatModel,
     schema: Any,
     *,
     include_raw: bool,

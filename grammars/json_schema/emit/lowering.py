@@ -7,7 +7,7 @@ may be nested to any depth.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge, Problem
@@ -30,11 +30,18 @@ from constrained.grammars.json_schema.source.document import SchemaDocument, Sch
 from constrained.grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
 from constrained.grammars.json_schema.text.punctuation import JsonPunctuation
 
-if TYPE_CHECKING:
-    from constrained.grammars.json_schema.emit.not_plain import NotPlain
-
 MAX_RULES = 200_000
 """Most rules of one grammar."""
+
+
+class Walk(Protocol):
+    """What the lowering asks the native walk that hands parts over to it."""
+
+    def call_of(self, node: SchemaNode) -> ir.Call | None:
+        """A call of the walk's rule of all values of a schema."""
+
+    def has_rule_of(self, name: str, disjunct: Conjunction) -> bool:
+        """Whether the walk makes the rule of a disjunct."""
 
 
 class SchemaLowering:
@@ -117,7 +124,7 @@ class SchemaLowering:
         self.queue: deque[tuple[str, Conjunction, TypeConstraints]] = deque()
         self.conjunction_exprs: dict[SchemaNode | frozenset[SchemaNode], ir.Expr] = {}
         self.disjunct_exprs: dict[SchemaNode | frozenset[SchemaNode], ir.Expr] = {}
-        self.walk: NotPlain | None = None
+        self.walk: Walk | None = None
 
     def run(self) -> ir.Grammar:
         """The grammar of the document's root; it may still contain unproductive branches."""

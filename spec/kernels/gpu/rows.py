@@ -18,7 +18,7 @@ import triton
 import triton.language as tl
 
 from constrained.spec.kernels.gpu.keys import LOWEST, gumbel, gumbel_bound, ids_of, keys_of, pack, take, top
-from constrained.spec.kernels.rows import RowStats, SplitStats
+from constrained.spec.kernels.row_stats import RowStats, SplitStats
 
 SPLIT = 8192
 GROUP = 32
