@@ -40,6 +40,7 @@ def sandbox() -> Iterator[Sandbox]:
     made.close()
 
 
+@pytest.mark.ci
 def test_a_call_that_only_waits_is_not_ended_at_its_limit_of_processor_time(sandbox: Sandbox) -> None:
     assert sandbox.run(sleep, 2 * SECONDS) == 2 * SECONDS
 
@@ -116,6 +117,7 @@ def leave(vocabulary: Vocabulary, size: int) -> int:
     return len(_left)
 
 
+@pytest.mark.ci
 def test_a_call_has_all_of_its_memory_and_finds_nothing_that_earlier_ones_left() -> None:
     made = Sandbox(VOCABULARY, 10, 64 << 20, warm)
     try:
@@ -137,6 +139,7 @@ def test_who_ended_a_process_is_told(sandbox: Sandbox) -> None:
         assert failed.value.crashed is crashed
 
 
+@pytest.mark.ci
 def test_after_a_crash_another_process_starts_before_it_is_asked(sandbox: Sandbox) -> None:
     for _ in range(3):
         with pytest.raises(SandboxFailed) as failed:

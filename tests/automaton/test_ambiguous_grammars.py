@@ -165,6 +165,7 @@ def test_a_grammar_whose_masks_grow_with_the_text_is_refused_before_its_first_to
         compile(gbnf(rules), WORDS)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", [13, 38, 199])
 def test_a_text_that_opens_most_rules_in_several_ways_is_followed_too(seed: int) -> None:
     """Random texts of these grammars take few steps, and such a one more than ten million for one mask."""

@@ -111,6 +111,7 @@ def grown(constraint: Constraint, vocabulary: Vocabulary, limit: int) -> tuple[i
     return early, content(automaton)
 
 
+@pytest.mark.ci
 def test_memory_of_texts_is_bounded() -> None:
     constraint = json_schema(
         {"type": "object", "minProperties": 2, "additionalProperties": {"type": "integer"}}

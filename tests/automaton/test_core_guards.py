@@ -157,6 +157,7 @@ def test_a_sequence_may_stand_twice_in_another_one() -> None:
     assert automaton.shortest_completion(automaton.start) == 2 * 2**10
 
 
+@pytest.mark.ci
 def test_ways_through_a_rule_that_double_at_each_level_are_refused_when_it_is_read() -> None:
     body: ir.Expr = _TERMINAL
     for _ in range(40):

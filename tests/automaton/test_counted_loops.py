@@ -63,6 +63,7 @@ def test_loops_inside_of_loops() -> None:
     assert accepts(compile(nested(12), BYTES), "ab" * 5)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("depth", [300, 3000])
 def test_very_many_of_them_are_refused(depth: int) -> None:
     with pytest.raises(ConstraintTooLarge):

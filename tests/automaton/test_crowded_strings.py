@@ -43,12 +43,14 @@ def schema(texts: tuple[str, ...], length: int) -> dict[str, Any]:
     return {"type": "string", "allOf": [{"pattern": f"^[{LETTERS}]{{{length}}}$"}, *parts]}
 
 
+@pytest.mark.ci
 def test_without_room_for_all_texts_there_is_no_string() -> None:
     assert not completable(EIGHT, LETTERS, 14)(0, "", frozenset())
     with pytest.raises(UnsatisfiableConstraint):
         compile(json_schema(schema(EIGHT, 14)), BYTES)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("texts", "length"),
     [

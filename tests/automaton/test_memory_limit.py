@@ -149,6 +149,7 @@ def test_an_evicted_mask_gets_a_new_id():
     assert shared.core.memory["masks"] == shared.masks.end - shared.masks.first
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("shards", [1, 3])
 def test_threads_see_the_right_masks_while_everything_is_being_forgotten(shards):
     schemas = [random_schema(random.Random(0)), *(many_masks(first) for first in (0, 1000, 2000))]

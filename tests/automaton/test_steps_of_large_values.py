@@ -30,6 +30,7 @@ def steps(schema: Any, text: str) -> tuple[int, int]:
     return counting, automaton.last_work
 
 
+@pytest.mark.ci
 def test_counting_exactly_ends_early_where_a_list_is_long() -> None:
     values = [{"a": i, "b": [i]} for i in range(20_000)]
     shortest, within = steps({"enum": values}, '{"a":')
@@ -120,6 +121,7 @@ def test_a_name_in_many_cases_is_counted_in_each() -> None:
     assert automaton.last_work > 2**8
 
 
+@pytest.mark.ci
 def test_few_tokens_that_begin_a_name_are_not_read_in_each_of_many_cases() -> None:
     automaton, state = after_text_of_cases(10, b"{")
     mask = automaton.new_mask()

@@ -187,6 +187,7 @@ def test_lengths_are_those_of_texts_and_no_budget_leads_to_a_dead_end() -> None:
             state, other, left = automaton.next(state, token), judge.next(other, token), left - 1
 
 
+@pytest.mark.ci
 def test_an_escape_may_spell_a_name_that_the_shortest_text_has() -> None:
     """As long as it is open, the name is told from others by the characters that are read, however they are written."""
     written = {"é": r"\u00e9", "ü": r"\u00fc", "𝄞": r"\ud834\udd1e"}

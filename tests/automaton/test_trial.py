@@ -152,6 +152,7 @@ DEAR = """
 """A mask of it takes millions of steps after some letters."""
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "around",
     [

@@ -166,6 +166,7 @@ def test_endless_spellings_of_values_that_are_taken_end_in_a_proof(
     assert set(unpack_ids(row)) & {ord(","), ord("]")} == {ord("]")}
 
 
+@pytest.mark.ci
 def test_many_items_make_a_mask_hardly_more_work() -> None:
     items = [{"name": f"a common beginning {i}", "tags": ["a", "b"], "id": i} for i in range(800)]
     text = json.dumps(items, separators=(",", ":"))[:-1]

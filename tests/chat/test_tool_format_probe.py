@@ -210,6 +210,7 @@ def test_special_tokens_that_there_are_not() -> None:
         model.vocabulary.with_special_tokens(["<|im_end|>"])
 
 
+@pytest.mark.ci
 def test_a_real_vocabulary() -> None:
     """Mistral's Tekken, whose tags are special tokens."""
     vocabulary = Vocabulary.from_tokenizer(tekken_tokenizer())

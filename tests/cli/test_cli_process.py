@@ -25,6 +25,7 @@ def start(*arguments: str, pause: float = 0.0, **options: Any) -> subprocess.Pop
     return subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, **options)
 
 
+@pytest.mark.ci
 @posix
 def test_ctrl_c_in_the_middle_is_one_line_and_leaves_no_partial_json() -> None:
     process = start(*EXTRACT, pause=0.05, stdout=subprocess.PIPE)
@@ -37,6 +38,7 @@ def test_ctrl_c_in_the_middle_is_one_line_and_leaves_no_partial_json() -> None:
     assert err.replace(b"thinking\n", b"") == b"interrupted\n"
 
 
+@pytest.mark.ci
 @posix
 def test_a_reader_that_goes_away_ends_it_quietly() -> None:
     reading, writing = os.pipe()
@@ -63,6 +65,7 @@ def test_tables_and_panels_for_a_reader_that_went_away_end_quietly_too() -> None
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.ci
 @posix
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 def test_a_result_that_cannot_be_written_is_an_error() -> None:
@@ -72,6 +75,7 @@ def test_a_result_that_cannot_be_written_is_an_error() -> None:
     assert (process.returncode, err) == (2, b"error: the result cannot be written: No space left on device\n")
 
 
+@pytest.mark.ci
 def test_json_is_utf8_whatever_the_locale() -> None:
     environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     process = start(
@@ -81,6 +85,7 @@ def test_json_is_utf8_whatever_the_locale() -> None:
     assert (process.returncode, out.decode("utf-8")) == (0, SAID + "\n"), err
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("arguments", [("--help",), ("extract", "--help"), ("--version",)])
 def test_help_loads_nothing_heavy(arguments: tuple[str, ...]) -> None:
     code = (

@@ -84,6 +84,7 @@ def test_of_an_array_without_end_the_first_items_are_shown(monkeypatch: pytest.M
     assert len(text.splitlines()) < 50
 
 
+@pytest.mark.ci
 def test_without_the_real_model_the_bundled_one_reads_and_the_demo_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

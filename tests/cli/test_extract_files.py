@@ -367,6 +367,7 @@ def start(*arguments: str, pause: float = 0.002, **options: Any) -> subprocess.P
     return subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, **options)
 
 
+@pytest.mark.ci
 @posix
 def test_ctrl_c_keeps_the_results_and_says_how_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -393,6 +394,7 @@ def test_ctrl_c_keeps_the_results_and_says_how_to_go_on(
     assert len(results("r.jsonl")) == int(found[1])
 
 
+@pytest.mark.ci
 @posix
 def test_a_reader_that_goes_away_ends_a_run_to_standard_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

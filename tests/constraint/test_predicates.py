@@ -400,6 +400,7 @@ def test_a_function_that_a_worker_cannot_find_is_named(tmp_path):
     assert "nowhere" in done.stdout
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks processes up in /proc")
 def test_ctrl_c_ends_the_wait_and_the_workers(tmp_path):
     log = tmp_path / "log"

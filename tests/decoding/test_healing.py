@@ -39,6 +39,7 @@ def test_nothing_is_taken_off_where_no_token_reaches_beyond_the_prompt() -> None
     assert split_prompt([*tokens, longest], vocabulary) == ([*tokens, longest], "")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("sampler", ["exact", "cars"])
 def test_the_law_is_that_of_texts_that_begin_with_the_end_of_the_prompt(sampler: str) -> None:
     """The judge reads the shorter prompt, and the end of the prompt is a part of each text."""

@@ -94,6 +94,7 @@ def test_a_step_is_one_copy_each_way_and_one_wait():
         assert counts["hidden waits"] == 0, loop
 
 
+@pytest.mark.ci
 def test_a_fixed_step_is_one_copy_up_and_the_same_launches_at_every_length(device):
     """Between the copy of its inputs and its logits the host neither waits nor copies: it can be captured."""
     model = placed(device, llama(), engine="static")

@@ -156,6 +156,7 @@ def test_weighted_sets_are_unbiased(case, sampler):
     check_evidence(case, sampler, 80, 6)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("case", FEW[1::3], ids=str)
 @pytest.mark.parametrize("sampler", CHAINS, ids=repr)
 def test_a_chain_has_the_distribution_of_its_moves(case, sampler):

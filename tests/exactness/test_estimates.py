@@ -84,6 +84,7 @@ class Moving(TableModel):
         self.distribution = lambda completion: (after if len(completion) >= least else before)(completion)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("least", [0, 1], ids=["everywhere", "only after the first token"])
 @pytest.mark.parametrize("sampler", [CARS, ASAp])
 def test_kept_tries_notice_that_the_weights_have_changed(sampler, least):

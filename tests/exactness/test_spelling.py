@@ -243,6 +243,7 @@ def test_where_a_search_gives_up_behind_a_token_masks_leave_that_token_out():
     assert automaton.accepts(automaton.walk(state, [6, 4])[-1])
 
 
+@pytest.mark.ci
 def test_a_search_that_takes_too_long_at_the_start_refuses_the_constraint():
     vocabulary = Vocabulary.from_bytes([*(piece.encode() for piece in UNSPELLED), b""], [len(UNSPELLED)])
     with pytest.raises(

@@ -348,6 +348,7 @@ def test_a_short_document_is_read_whole() -> None:
     assert result.output is not None
 
 
+@pytest.mark.ci
 def test_without_the_option_a_long_document_is_an_error_that_names_it() -> None:
     model = ledger_model()
     model.context = 2000

@@ -207,6 +207,7 @@ def test_documents_are_not_kept() -> None:
     assert most <= 8
 
 
+@pytest.mark.ci
 def test_what_a_run_holds_does_not_grow_with_the_documents() -> None:
     """Tensors, objects of the library and tables of the automaton: as much for the tenth batch as for the second."""
     model = constrained.load(random_llama(), small_bpe_tokenizer())

@@ -123,6 +123,7 @@ _LARGE = {
 }  # fmt: skip
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("schema", "options"),
     [

@@ -339,6 +339,7 @@ def test_a_tree_has_no_captures() -> None:
     assert caught.value.problems[0].place == "x[capture]"
 
 
+@pytest.mark.ci
 def test_long_texts_are_read_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
     listed = captures(
         constrained.lark('start: (e ";")*\ne[capture]: e "+" t | t\nt: /[0-9]/'), "1+2+3;" * 2_000

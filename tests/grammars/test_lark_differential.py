@@ -346,6 +346,7 @@ def rules_of(text: str) -> tuple[object, ...]:
     return grammar.start, {name: expr(body) for name, body in grammar.rules.items()}, tokens
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_comments_say_nothing(name: str) -> None:
     grammar, _ = GRAMMARS[name]

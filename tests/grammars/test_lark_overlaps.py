@@ -105,6 +105,7 @@ def compared(name: str, pattern: str) -> overlaps.ComparedTerminal:
     return overlaps.ComparedTerminal(name, pattern, ir.Concat((regex,)), 0)
 
 
+@pytest.mark.ci
 def test_an_exponential_pattern_ends_in_time() -> None:
     terminals = [compared("A", "(a|b)*a(a|b){40}c"), compared("B", "[a-c]+"), compared("C", "c+")]
     report = overlaps.find_overlaps(terminals, time_limit=1)

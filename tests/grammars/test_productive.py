@@ -64,6 +64,7 @@ def test_the_rules_that_derive_a_text_are_those_of_the_definition(grammar: ir.Gr
     assert productive_rules(grammar.rules, alive) == alive
 
 
+@pytest.mark.ci
 @given(some.grammars(left_recursion=True))
 def test_pruning_keeps_exactly_those_rules(grammar: ir.Grammar) -> None:
     alive = by_definition(grammar)

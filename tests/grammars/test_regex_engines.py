@@ -110,6 +110,7 @@ ENGINES: dict[str, tuple[Dialect, Callable[[list[Row]], list[Answer]]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("engine", "count"),
     [

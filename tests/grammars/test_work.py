@@ -70,6 +70,7 @@ def _patterns(count: int) -> dict[str, Any]:
     return {"patternProperties": {f"^.*{'xyz'[i % 3]}.{{{i + 5}}}.*$": {"minimum": i} for i in range(count)}}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("schema", [_overlapping(40, 40), _patterns(40)], ids=["oneOf", "patternProperties"])
 @pytest.mark.parametrize("order", ["schema", "any"])
 def test_conditions_of_too_much_work_are_refused_at_their_place(

@@ -87,6 +87,7 @@ def test_the_kernel_in_its_own_sizes(device):
     check(launch_merge_splits(launch_split_stats(logits, keys, temperature, None, None, m)), [row], m)
 
 
+@pytest.mark.ci
 def test_the_search_goes_on_while_a_bound_is_above_the_keys_found(device):
     """The first word of `low` is 0: its bound is 87, its key some 23. The best keys lie in between, in other groups."""
     from constrained.spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats
@@ -152,6 +153,7 @@ def test_the_noise_of_every_word_is_precise(device):
     assert np.allclose(bound.cpu()[definition < 6.9], definition[definition < 6.9], rtol=2e-6, atol=2e-6)
 
 
+@pytest.mark.ci
 def test_the_kernel_finds_the_tail(device):
     """A likely token and a flat tail, where first words of the tail are 0: bounds lie far above the keys then."""
     from constrained.spec.kernels.gpu.rows import launch_merge_splits, launch_split_stats

@@ -86,6 +86,7 @@ def test_nodes_see_the_text_and_their_ancestors(device, case, dtype):
     torch.testing.assert_close(found.cpu().double(), expected, **close)
 
 
+@pytest.mark.ci
 def test_a_compiled_function_is_one_graph_around_it():
     """`fullgraph`: what cannot be traced is an error."""
     torch.manual_seed(0)

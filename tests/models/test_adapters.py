@@ -61,6 +61,7 @@ def merged(folder: Path) -> LanguageModel:
     return load(peft.PeftModel.from_pretrained(model.model, folder).merge_and_unload(), model.tokenizer)
 
 
+@pytest.mark.ci
 def test_each_adapter_computes_what_its_merged_model_computes(folders: tuple[Path, Path]) -> None:
     base, plain = bundled(), logits(bundled())
     first, second = (base.with_adapter(folder) for folder in folders)

@@ -42,6 +42,7 @@ def model_of(name: str, *, force_trees: bool = False) -> HuggingFaceModel:
     return HuggingFaceModel(weights, vocabulary, force_trees=force_trees)
 
 
+@pytest.mark.ci
 @EACH
 @pytest.mark.parametrize("roundings", [1, 2])
 def test_rounding_leaves_trees_on(name, roundings, monkeypatch):
@@ -74,6 +75,7 @@ def loses_an_ancestor(seen: np.ndarray) -> None:
         seen[row, np.flatnonzero(seen[row, :row])[-1]] = False
 
 
+@pytest.mark.ci
 @EACH
 @pytest.mark.parametrize("damage", [sees_siblings, loses_an_ancestor])
 def test_a_wrong_mask_switches_trees_off(name, damage, monkeypatch):

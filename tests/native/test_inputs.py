@@ -34,6 +34,7 @@ def run(files: list[Path], folder: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
 
 
+@pytest.mark.ci
 @needs_fuzzer
 @pytest.mark.parametrize("path", INPUTS)
 def test_what_a_fuzzer_found_keeps_the_laws(path: Path, tmp_path: Path) -> None:

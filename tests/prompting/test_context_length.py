@@ -46,6 +46,7 @@ def test_a_text_that_may_have_room_is_not_refused() -> None:
     check_context_length("x" * 40_000, lambda part: [0] * (len(part) // 200), 1000)  # long, but of few tokens
 
 
+@pytest.mark.ci
 def test_what_is_refused_has_more_tokens_than_the_context() -> None:
     """The judge encodes the whole text."""
     model = constrained.load()

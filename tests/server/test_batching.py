@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from constrained import Generator, load
-from constrained.constraint.coerce import generated_constraint
+from constrained.constraint.generated import generated_constraint
 from constrained.decoding.speculation import Speculation
 from constrained.server.request_lifecycle import RequestLifecycle
 from tests.server.serving import MODEL, GatedModel, Served, scripted, served, wait_until
@@ -125,6 +125,7 @@ def test_requests_join_a_running_batch() -> None:
         assert model.forwards < 400 + 10
 
 
+@pytest.mark.ci
 def test_a_hundred_clients_and_a_small_queue() -> None:
     model = GatedModel("hello")
     with served(model, max_batch=4, max_queue=8) as server, ThreadPoolExecutor(100) as pool:
@@ -145,6 +146,7 @@ def test_a_hundred_clients_and_a_small_queue() -> None:
         assert f'constrained_generated_tokens_total{{model="{MODEL}"}} 65.0' in page
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_that_goes_away_stops_its_text(stream: bool) -> None:
     model = GatedModel("x" * 10_000)
@@ -218,6 +220,7 @@ def test_the_server_finishes_what_runs_before_it_stops() -> None:
             server.chat()
 
 
+@pytest.mark.ci
 def test_the_server_waits_no_longer_than_its_grace() -> None:
     model = GatedModel("hello")
     with served(model, grace=1) as server, ThreadPoolExecutor(1) as pool:
@@ -356,6 +359,7 @@ def test_every_line_of_a_stream_is_json() -> None:
         assert text_of == "naïve\n\ndata: [DONE]"
 
 
+@pytest.mark.ci
 def test_a_missing_extra_is_named() -> None:
     code = "import sys; sys.modules['fastapi'] = None\nfrom constrained.cli import main; main(['serve'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

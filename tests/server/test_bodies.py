@@ -74,6 +74,7 @@ def test_too_many_values_are_refused() -> None:
         assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_many_values")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("wrong", "param", "what"),
     [

@@ -145,6 +145,7 @@ def test_parts_that_are_not_characters_have_their_bytes() -> None:
         assert choice.model_extra == {"captures": {"x": [{**part("a\ufffd", 0, 2), "bytes": list(b"a\xc3")}]}}
 
 
+@pytest.mark.ci
 def test_halves_of_characters_with_log_probabilities() -> None:
     """In the Responses API, where each token has the item of its text: the text is the same as without them."""
     texts = {
@@ -170,6 +171,7 @@ def test_a_stop_string_may_begin_inside_of_a_token() -> None:
         assert (choice.text, choice.model_extra) == ("ab", {"captures": {"x": [part("ab", 0, 2)]}})
 
 
+@pytest.mark.ci
 def test_what_takes_longer_to_find_is_found_in_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(captures, "FEW_STEPS", 3)
     with served(scripted(lambda prompt: TEXT), sandbox=True) as server, server.openai() as client:

@@ -66,6 +66,7 @@ def nulls(value: Any) -> Iterator[Any]:
                 yield copy
 
 
+@pytest.mark.ci
 def test_nulls_anywhere_are_answered_or_refused_by_name(server: Served) -> None:
     request = {
         "model": MODEL,

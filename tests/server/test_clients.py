@@ -42,6 +42,7 @@ def server() -> Iterator[Served]:
         yield running
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("mode", ["TOOLS", "JSON", "JSON_SCHEMA", "RESPONSES_TOOLS"])
 def test_instructor(server: Served, mode: str) -> None:
     instructor = pytest.importorskip("instructor")

@@ -172,6 +172,7 @@ def test_a_server_for_this_machine_has_no_name_of_the_web(
         assert answer.json()["error"]["code"] == "host_not_allowed"
 
 
+@pytest.mark.ci
 def test_with_a_key_or_behind_a_proxy_every_name_is_right() -> None:
     for settings in ({"api_key": "k"}, {"trust_proxy": True}):
         with process(scripted("hello"), sandbox=False, **settings) as (host, port):
@@ -203,6 +204,7 @@ def test_pages_of_the_web_have_to_ask_first(
         assert answer.json()["error"]["code"] == "unsupported_content_type"
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("trusted", "told", "client"),
     [

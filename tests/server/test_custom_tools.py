@@ -125,6 +125,7 @@ def test_a_stream_has_the_input_as_text(client: OpenAI) -> None:
     assert "".join(one["custom"]["input"] for one in rest) == PATCH
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "choice",
     [
@@ -147,6 +148,7 @@ def test_a_forced_call_follows_the_grammar(client: OpenAI, choice: Any) -> None:
     assert _PATCH.fullmatch(called.custom.input)
 
 
+@pytest.mark.ci
 def test_a_response_has_the_call_as_an_item_and_reads_its_output(client: OpenAI) -> None:
     tools: Any = [{"type": "custom", **APPLY}, {"type": "function", **READ}]
     first = client.responses.create(model=MODEL, input="Patch it", tools=tools, temperature=0)
@@ -170,6 +172,7 @@ def test_a_response_has_the_call_as_an_item_and_reads_its_output(client: OpenAI)
         assert re.fullmatch("[a-z]{3}[0-9]", forced.output[0].input)
 
 
+@pytest.mark.ci
 def test_a_stream_of_events(client: OpenAI) -> None:
     tools: Any = [{"type": "custom", **APPLY}]
     with client.responses.stream(model=MODEL, input="Patch it", tools=tools, temperature=0) as stream:

@@ -51,6 +51,7 @@ def asked(server: Served, path: str, body: dict[str, Any]) -> socket.socket:
     return connection
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("path", "body", "which"),
     [

@@ -68,6 +68,7 @@ def test_a_type_over_http_is_enforced_as_it_is_here() -> None:
         assert isinstance(found.choices[0].message.parsed, Route)
 
 
+@pytest.mark.ci
 def test_a_client_of_the_same_program() -> None:
     before = threading.active_count()
     with serve_in_thread(scripted(reply)) as here:

@@ -62,6 +62,7 @@ def answer(server: Served, kind: Callable[[str], dict[str, Any]], tag: str) -> t
     return 200, str([message["content"], calls]).replace(tag, "TAG")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("rounds", [2, pytest.param(34, marks=pytest.mark.slow)])
 @pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
 def test_answers_do_not_depend_on_earlier_requests(rounds: int) -> None:

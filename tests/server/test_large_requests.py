@@ -90,6 +90,7 @@ HISTORY = [
 ]  # fmt: skip
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -232,6 +233,7 @@ def test_its_limits_are_errors_of_the_request() -> None:
     assert (refused.value.status, refused.value.code) == (503, "stopping")
 
 
+@pytest.mark.ci
 def test_a_request_has_so_much_time_there_too(monkeypatch: pytest.MonkeyPatch) -> None:
     with served(scripted("x"), sandbox=True, request_seconds=0.5) as server:
         gate = threading.Event()
@@ -299,6 +301,7 @@ def test_the_processes_end_with_the_server() -> None:
         wait_until(lambda pid=pid: not lives(pid))
 
 
+@pytest.mark.ci
 def test_models_that_cannot_be_sent_are_asked_in_threads(caplog: pytest.LogCaptureFixture) -> None:
     class Own(ScriptedModel):
         """Encodes prompts in a way that nobody else knows."""

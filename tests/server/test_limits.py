@@ -72,6 +72,7 @@ def received(connection: socket.socket) -> bytes:
     return b"".join(parts)
 
 
+@pytest.mark.ci
 def test_one_of_several_keys_is_needed() -> None:
     with served(scripted("hello"), api_key=("one", "zwei é")) as server:
         for shown, status in (
@@ -181,6 +182,7 @@ def test_an_error_is_logged_without_what_the_client_sent() -> None:
     assert "test_an_error_is_logged" in json.loads(line)["frames"][-1]
 
 
+@pytest.mark.ci
 def test_a_connection_has_time_for_its_next_request() -> None:
     with process(scripted("hello"), header_seconds=0.3, body_seconds=0.3) as (host, port):
         url = f"http://{host}:{port}"
@@ -200,6 +202,7 @@ def test_a_connection_has_time_for_its_next_request() -> None:
         assert httpx.post(f"{url}/v1/chat/completions", json=HI).status_code == 200
 
 
+@pytest.mark.ci
 def test_a_large_body_is_refused_by_its_head() -> None:
     with (
         process(scripted("hello"), max_body=1000) as (host, port),
@@ -290,6 +293,7 @@ def test_the_log_is_written_while_the_server_runs() -> None:
     assert json.loads(line)["id"] == "x"
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("limit", "written"), [(24, 24), (3, 3), (None, 200)])
 def test_numbers_without_bounds_end(limit: int | None, written: int) -> None:
     """In arguments of tools and in JSON under every name; what a schema bounds is exact."""
@@ -318,6 +322,7 @@ def test_numbers_without_bounds_end(limit: int | None, written: int) -> None:
         assert call["function"]["arguments"] == f'{{"a": {digits[:written]}}}'
 
 
+@pytest.mark.ci
 def test_responses_do_not_wait_for_receipts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nagle's algorithm holds the body of a response until the other side has confirmed its head: 40 ms a response."""
     from constrained.server.connections import LimitedProtocol
@@ -336,6 +341,7 @@ def test_responses_do_not_wait_for_receipts(monkeypatch: pytest.MonkeyPatch) -> 
     assert all(seen)
 
 
+@pytest.mark.ci
 def test_no_thread_keeps_the_others_from_running_while_the_server_serves() -> None:
     from constrained.server import run
 

@@ -106,6 +106,7 @@ def test_low_memory_empties_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     assert automaton("^e+$") is not made
 
 
+@pytest.mark.ci
 def test_the_last_request_of_the_client_with_most_ends_first() -> None:
     model = GatedModel("x" * 500)
     keys = ("many", "few")
@@ -169,6 +170,7 @@ print("done")
 """
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
 def test_an_allocation_beyond_the_limit_is_an_error_of_its_request() -> None:
     """3 GiB at once, by numpy, torch, Python lists and bytes; 50 MiB are there, and so are 3 GiB without the limit."""

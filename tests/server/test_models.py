@@ -36,6 +36,7 @@ def server() -> Iterator[Served]:
         yield running
 
 
+@pytest.mark.ci
 def test_each_model_answers_under_its_name(server: Served) -> None:
     for name, text, context in zip(NAMES, ("Oslo", "Rome", "Oslo"), (None, 99, None), strict=True):
         answer = server.chat(model=name, guided_json=CITY).json()

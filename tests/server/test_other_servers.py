@@ -22,6 +22,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.ci
 def test_constraints_under_other_names_hold() -> None:
     wanted = {"text": ""}
     with served(scripted(lambda prompt: wanted["text"])) as server:
@@ -56,6 +57,7 @@ def test_values_that_change_nothing_are_taken_and_others_named() -> None:
             assert (error["param"], error["code"]) == (name, "unsupported_value")
 
 
+@pytest.mark.ci
 def test_names_of_llama_cpp() -> None:
     """`repeat_penalty` looks at the last 64 tokens, or `repeat_last_n`; `n_predict` is `max_tokens`; -1 is no limit."""
     positive = {str(i): 40.0 for i in range(97, 123)}  # a penalty divides what is not zero

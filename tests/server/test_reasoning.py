@@ -54,6 +54,7 @@ def test_a_stream_has_reasoning_then_content() -> None:
         assert kinds.index("thought") < len(kinds) - kinds[::-1].index("thought") <= kinds.index("said", 1)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("speculation", [None, "auto"])
 @pytest.mark.parametrize("budget", [0, 4, 17, 40])
 def test_reasoning_that_uses_up_its_budget_is_ended(budget: int, speculation: Any) -> None:
@@ -102,6 +103,7 @@ def test_a_token_limit_within_the_reasoning_closes_reasoning_and_content() -> No
         assert choice["finish_reason"] == "length"
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("name", "body", "param"),
     [

@@ -33,6 +33,7 @@ def told(connection: socket.socket) -> bytes:
         return b"".join(iter(lambda: connection.recv(4096), b""))
 
 
+@pytest.mark.ci
 def test_what_is_not_finished_in_time_is_told_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -70,6 +71,7 @@ def test_what_is_not_finished_in_time_is_told_so(
     assert "Exception" not in caplog.text
 
 
+@pytest.mark.ci
 def test_bodies_that_keep_trickling_in_do_not_keep_the_server(caplog: pytest.LogCaptureFixture) -> None:
     """Byte by byte until they are told; announced or in chunks, small or with much behind them; and streams that nobody reads."""
     post = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\n"

@@ -26,6 +26,7 @@ def ask(client: OpenAI, tools: Any = ASKED, **more: Any) -> Any:
     return client.chat.completions.create(model=MODEL, messages=messages, tools=tools, temperature=0, **more)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_format_is_that_of_the_template(shape: str) -> None:
     format = detect_tool_format(speaker(SHAPES[shape]))
@@ -47,6 +48,7 @@ def test_the_format_is_that_of_the_template(shape: str) -> None:
             assert "".join(part.arguments or "" for part in own) == arguments
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ["openai-gpt-oss-120b", "Qwen3-Coder", "MiniMax-M2", "Kimi-K3"])
 def test_calls_of_published_templates_over_the_wire(name: str) -> None:
     """In one piece and in a stream, in markup or in channels of their own."""

@@ -50,6 +50,7 @@ def workers() -> Iterator[Workers]:
     made.close()
 
 
+@pytest.mark.ci
 def test_what_can_be_compiled_passes(workers: Workers) -> None:
     (sandbox,) = workers._sandboxes
     before = processes_of(sandbox)[0]
@@ -80,6 +81,7 @@ def test_what_takes_too_long_is_ended_and_the_next_one_is_served_at_once(workers
     assert not Path(f"/proc/{child}").exists()
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
 def test_what_takes_too_much_memory_is_refused() -> None:
     small = workers_of(60, 24 << 20)
@@ -93,6 +95,7 @@ def test_what_takes_too_much_memory_is_refused() -> None:
         small.close()
 
 
+@pytest.mark.ci
 def test_processes_that_were_killed_are_replaced(workers: Workers) -> None:
     (sandbox,) = workers._sandboxes
     parent, child = family(sandbox)

@@ -354,6 +354,7 @@ def compare_on_data(vocabulary: Vocabulary, pairs: int) -> str:
     return f"{done} pairs of {schemas} schemas, {refused} refused, {cut_short} prefixes end at a refusal"
 
 
+@pytest.mark.ci
 @needs_data
 def test_schemas_on_a_trained_vocabulary(record_property: Any) -> None:
     from tests.support.tokenizers_fixtures import small_bpe_vocabulary

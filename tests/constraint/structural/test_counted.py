@@ -94,6 +94,7 @@ def automaton_of(case: str) -> Automaton:
     return compile(structural_tag(of(CASES[case][0])), VOCABULARY)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("case", CASES)
 def test_masks_are_those_of_the_judge(case: str) -> None:
     check_masks(automaton_of(case), CASES[case][1], case)

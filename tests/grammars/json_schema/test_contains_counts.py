@@ -29,6 +29,7 @@ def test_a_count_where_matches_may_go_uncounted_is_within_the_limit_of_the_trial
     assert automaton.last_work > WORK_LIMIT / 10  # no lower limit would do
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [

@@ -80,6 +80,7 @@ def test_errors_and_reports_name_every_place() -> None:
     ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("draft", JUDGES)
 def test_random_schemas_admit_what_two_validators_admit(draft: str) -> None:
     assert judge_all(draft, range(500, 500 + examples(240)))["compiled"] > 15

@@ -269,6 +269,7 @@ def nested(depth: int, around: Any) -> Any:
     return schema
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "around",
     [

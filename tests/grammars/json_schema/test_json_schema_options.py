@@ -324,6 +324,7 @@ def test_python_types_take_the_options_of_texts() -> None:
 # ---------------------------------------------------------------- identifiers
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("draft", SCHEMA_DIALECTS)
 @pytest.mark.parametrize("others", [{}, {"$ref": "#/a"}])
 def test_identifiers_are_those_of_the_library_of_references(draft: str, others: dict[str, Any]) -> None:

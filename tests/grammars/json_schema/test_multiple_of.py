@@ -140,6 +140,7 @@ def test_all_other_numbers(step: Decimal, whole: bool, values: list[Fraction]) -
             assert matches(regex, text) == expected, text
 
 
+@pytest.mark.ci
 @given(
     st.integers(0, 2),
     st.one_of(st.none(), st.integers(-30, 200)),
