@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -86,9 +87,9 @@ def test_a_model_that_reads_no_trees_takes_a_pass_for_each_token() -> None:
         no_trees = "it reads one continuation at a time"
 
     tree = TokenTree.of([[3, 4], [3, 5, 6], [7]])
-    plain = llama()
-    prompt = plain.encode("a prompt")
-    expected = score_tree(plain, prompt, tree)
+    prompt = llama().encode("a prompt")
+    expected = score_tree(llama(), prompt, tree)
+    plain = copy(llama())
     object.__setattr__(plain, "__class__", Plain)
     found = score_tree(plain, prompt, tree)
     assert found.passes == 1 + len(tree.tokens)

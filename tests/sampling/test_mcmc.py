@@ -90,6 +90,7 @@ def test_the_kernel_keeps_the_conditional_distribution_and_is_in_detailed_balanc
         assert texts[text] == pytest.approx(p, abs=1e-12)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize(
     "proposal",
@@ -159,6 +160,7 @@ def generator(sampler):
     return model.distributions(LANGUAGE), constrained.Generator(model, automaton, sampler=sampler)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "cut", ["uniform", *(pytest.param(cut, marks=pytest.mark.ci) for cut in CUTS if cut != "uniform")]
 )
@@ -177,6 +179,7 @@ def test_long_chains_fit_the_conditional_distribution_and_short_ones_do_not(cut)
     assert drawn.ess == pytest.approx(100)
 
 
+@pytest.mark.ci
 def test_the_proposal_can_be_any_sampler_of_tokens():
     distributions, gen = generator(MCMC(steps=20, proposal=AWRS(), cut="uniform"))
     counts = Counter(out.text.encode() for out in gen.sample("", 100, seed=4))

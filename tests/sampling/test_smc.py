@@ -107,6 +107,7 @@ def test_the_evidence_is_unbiased_and_so_is_the_weight_of_every_text(scheme, rep
         assert abs(share.mean() - distributions.model[text]) < 4.5 * share.std() / math.sqrt(repeats) + 1e-12
 
 
+@pytest.mark.ci
 def test_the_error_of_one_run_is_about_the_spread_of_many():
     for threshold in (0.0, 0.7):
         _, found = runs(SMC(proposal=Local(), threshold=threshold), 12, 80)
