@@ -45,6 +45,7 @@ def test_a_call_that_only_waits_is_not_ended_at_its_limit_of_processor_time(sand
     assert sandbox.run(sleep, 2 * SECONDS) == 2 * SECONDS
 
 
+@pytest.mark.ci
 def test_a_call_that_waits_forever_is_ended(sandbox: Sandbox) -> None:
     with pytest.raises(SandboxTimeout):
         sandbox.run(sleep, 100 * WALL * SECONDS)
@@ -94,6 +95,7 @@ def test_what_cannot_be_pickled_is_an_error_and_the_next_call_is_run(sandbox: Sa
     assert sandbox.run(sleep, 0.0) == 0.0
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("at_start", "call"), [(hang, sleep), pytest.param(warm, stop, marks=pytest.mark.ci)]
 )

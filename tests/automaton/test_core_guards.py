@@ -225,6 +225,7 @@ def test_the_shortest_entries_beside_many_obligations_are_work() -> None:
     assert automaton.last_work > 3_000
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("backwards", [False, True])
 def test_a_long_chain_of_rules_is_measured_once(backwards: bool) -> None:
     count = 20_000

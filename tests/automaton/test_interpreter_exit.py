@@ -31,6 +31,7 @@ for _ in range(8):
 """
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(sys.platform == "win32", reason="threads end without unwinding there")
 def test_threads_in_the_core_do_not_abort_a_program_that_ends() -> None:
     root = Path(__file__).parents[2]

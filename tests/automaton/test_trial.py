@@ -196,6 +196,7 @@ COSTLY: dict[str, Any] = {
 """The first mask inside its string takes millions of steps, and the string may be left out."""
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "constraint",
     [

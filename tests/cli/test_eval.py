@@ -230,6 +230,7 @@ def test_wrong_usage_is_an_error_before_a_model_is_asked(
     assert message in ended.err
 
 
+@pytest.mark.ci
 def test_the_bundled_model_reads_the_orders_of_the_example(cli: Cli) -> None:
     example = ROOT / "examples" / "extract"
     ended = cli("eval", str(example / "orders.jsonl"), "-t", f"{example / 'score.py'}:Order", script=None)

@@ -94,6 +94,7 @@ def automaton_of(grammar: str, vocabulary: Vocabulary = VOCABULARY, **settings: 
     return automaton
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("case", "lexer"),
     [

@@ -348,6 +348,7 @@ def test_workers_give_the_same_answers(batch):
         the_predicate(guarded).close()
 
 
+@pytest.mark.ci
 def test_a_slow_call_is_ended_and_named():
     guarded = regex("[ab]*") & predicate(functions.slow_after_a, timeout=0.5)
     automaton = compiled(guarded)

@@ -16,6 +16,7 @@ from tests.support.tiny_models import llama
 MAIN = ("unweighted", "serving")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "name", [name if name in MAIN else pytest.param(name, marks=pytest.mark.ci) for name in LOOPS]
 )

@@ -130,6 +130,7 @@ def hard_rows(size: int, mass: float, count: int) -> list[tuple[np.ndarray, Gumb
     raise AssertionError
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("size", "mass"), [(8192, 1e-6), (20_000, 1e-6), (131_072, 1e-5)])
 def test_every_way_to_draw_decides_the_same_in_the_tail(size, mass):
     for scores, noise, position, keys in hard_rows(size, mass, 4):

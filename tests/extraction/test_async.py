@@ -72,6 +72,7 @@ def test_settings_are_checked_before_the_document_is_queued() -> None:
         asyncio.run(aextract(CountingModel(last_word), "x", Word, speed=1))  # type: ignore[call-overload]
 
 
+@pytest.mark.ci
 def test_a_cancelled_call_leaves_the_batch() -> None:
     model = CountingModel(lambda prompt: '{"word": "' + ("x" * 100_000 if "long" in prompt else "y") + '"}')
     extractor = Extractor(model, Word, speculation=None, on_limit="close")

@@ -83,6 +83,7 @@ def test_the_form_is_read_off_the_chat_template(template: str | None, form: str 
     assert template_form(model(template).tokenizer) == form
 
 
+@pytest.mark.ci
 def test_a_type_as_a_template_of_nuextract() -> None:
     schema = Extractor(model(NUEXTRACT), Reader).generator.constraint.schema
     address = {"city": "string", "country": ["CZ", "PT"]}

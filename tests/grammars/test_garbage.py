@@ -158,6 +158,7 @@ def test_lowering_leaves_nothing_to_the_collector(schema: dict[str, Any], option
         gc.enable()
 
 
+@pytest.mark.ci
 def test_compiling_a_large_schema_collects_no_more_than_once() -> None:
     schema = {
         "type": "object",

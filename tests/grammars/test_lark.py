@@ -218,6 +218,7 @@ def test_settings_are_checked() -> None:
     assert constrained.lark("start: A") != constrained.lark("start: A", lexer="basic")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("count", [2_000])
 def test_huge_and_deep_grammar_texts_are_read(count: int) -> None:
     assert "a" in Texts("start: " + "(" * count + '"a"' + ")" * count)

@@ -189,6 +189,7 @@ def test_deep_expressions_and_long_circles_cost_no_recursion() -> None:
     assert same(remove_left_recursion(ir.Grammar(chain, "start")), KINDS["direct"])
 
 
+@pytest.mark.ci
 def test_too_many_rules_that_begin_with_one_another_are_refused() -> None:
     names = [f"r{index}" for index in range(80)]
     rules = {

@@ -230,6 +230,7 @@ def test_rules_that_double_do_not_explode() -> None:
     assert len(grammar.rules) > 150
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("notation", ["gbnf", "ebnf"])
 def test_depth_costs_no_recursion(notation: Notation) -> None:
     grammar = parse("root ::= " + "(" * 5_000 + '"a"' + ")?" * 5_000, notation)
@@ -251,6 +252,7 @@ def test_too_deep_grammars_are_refused_before_they_are_parsed(notation: Any, tex
     assert refused.value.problems[0].place == place
 
 
+@pytest.mark.ci
 def test_brackets_side_by_side_are_not_deep() -> None:
     beside = "start: " + '("(" [/[[]/]) ' * 1_500
     assert lark_grammar(beside).rules

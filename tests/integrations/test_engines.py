@@ -304,6 +304,7 @@ def test_settings_that_cannot_be_read(text: str, monkeypatch: pytest.MonkeyPatch
         VllmSettings.from_environment()
 
 
+@pytest.mark.ci
 def test_costly_constraints_cost_a_bounded_time_once() -> None:
     trial = Trial(BYTES, VllmSettings(compile_seconds=0.001))
     try:
@@ -316,6 +317,7 @@ def test_costly_constraints_cost_a_bounded_time_once() -> None:
         trial.close()
 
 
+@pytest.mark.ci
 def test_hostile_constraints_are_refused_one_after_the_other() -> None:
     trial = Trial(BYTES, VllmSettings(compile_seconds=30, compile_memory=256 << 20, max_schema=200_000))
     try:

@@ -128,6 +128,7 @@ def test_the_kernel_has_the_noise_of_the_definition(device):
     assert np.allclose(stats.keys[0, :size].cpu(), noise.gumbel(2**31 + 7, ids), rtol=1e-6, atol=2e-6)
 
 
+@pytest.mark.ci
 def test_the_noise_of_every_word_is_precise(device):
     """Also where the hardware's logarithm is not, and where a token needs all of its words; and never above its bound."""
     from tests.kernels.noise_kernel import noise_of

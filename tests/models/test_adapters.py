@@ -179,6 +179,7 @@ def test_what_is_no_adapter_is_refused(tmp_path: Path) -> None:
         load(tmp_path)
 
 
+@pytest.mark.ci
 def test_adapters_are_models_of_a_server(folders: tuple[Path, Path]) -> None:
     base = bundled()
     first = base.with_adapter(folders[0])

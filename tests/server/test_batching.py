@@ -191,6 +191,7 @@ def _abandon(client: httpx.Client, server: Served, body: dict[str, Any]) -> None
             client.post(url, json=body, timeout=0.3)
 
 
+@pytest.mark.ci
 def test_a_request_in_the_queue_can_be_given_up() -> None:
     model = GatedModel("hello")
     with served(model, max_batch=1) as server, ThreadPoolExecutor(1) as pool:

@@ -62,6 +62,7 @@ def test_instructor(server: Served, mode: str) -> None:
     assert person.model_dump() == Person(name="Ada", age=36).model_dump()
 
 
+@pytest.mark.ci
 def test_instructor_sees_a_value_grow(server: Served) -> None:
     instructor = pytest.importorskip("instructor")
     with server.openai() as openai:

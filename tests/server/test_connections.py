@@ -48,6 +48,7 @@ def is_open(connection: socket.socket) -> bool:
 needs_loopback = pytest.mark.skipif(sys.platform != "linux", reason="the loopback has one address elsewhere")
 
 
+@pytest.mark.ci
 @needs_loopback
 def test_at_the_limit_the_address_with_most_connections_loses_an_idle_one() -> None:
     with (
@@ -60,6 +61,7 @@ def test_at_the_limit_the_address_with_most_connections_loses_an_idle_one() -> N
         assert [is_open(one) for one in many] == [False, False, True, True, True]
 
 
+@pytest.mark.ci
 @needs_loopback
 def test_a_request_in_work_keeps_its_connection_and_the_last_refusal_says_what_to_do() -> None:
     body = json.dumps(HI).encode()
@@ -118,6 +120,7 @@ def test_errors_of_the_loop_are_a_line_a_second() -> None:
     assert "secret" not in line
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("head", "said"),
     [

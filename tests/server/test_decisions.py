@@ -206,6 +206,7 @@ def test_a_model_that_fails_fails_only_the_decision() -> None:
         assert server.http.get("/health").json()["status"] == "ok"
 
 
+@pytest.mark.ci
 def test_a_decision_that_waits_ends_with_the_time_of_its_request_and_with_the_server() -> None:
     model = GatedModel("x")
     with served(model, request_seconds=0.2) as server:

@@ -139,6 +139,7 @@ def test_a_large_request_is_answered_as_a_small_one(
     assert elsewhere == ["_read"]
 
 
+@pytest.mark.ci
 def test_a_large_body_that_is_no_json(server: Served, elsewhere: list[str]) -> None:
     small, large = (server.http.post(CHAT, content=b"[" * size) for size in (100, 2 * LARGE))
     assert small.json()["error"]["code"] == "invalid_json"
@@ -250,6 +251,7 @@ def test_a_request_has_so_much_time_there_too(monkeypatch: pytest.MonkeyPatch) -
             gate.set()
 
 
+@pytest.mark.ci
 def test_an_unexpected_error_there_is_logged_with_its_place(
     server: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -273,6 +275,7 @@ def _forever(served: Any) -> None:
         pass
 
 
+@pytest.mark.ci
 def test_a_client_that_hangs_up_leaves_its_place(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits for a process is dropped; what one has begun ends, and is answered by nobody."""
     gate, begun, call = threading.Event(), [], server.workers.call

@@ -214,6 +214,7 @@ def test_a_large_body_is_refused_by_its_head() -> None:
         assert b"body_too_large" in answer
 
 
+@pytest.mark.ci
 def test_a_request_has_so_much_time() -> None:
     model = GatedModel("hello")
     with served(model, request_seconds=0.3) as server:

@@ -196,6 +196,7 @@ def test_a_pass_without_memory_ends_its_requests_only() -> None:
         assert server.chat("x").status_code == 200
 
 
+@pytest.mark.ci
 def test_a_request_is_refused_while_memory_is_low(monkeypatch: pytest.MonkeyPatch) -> None:
     free = [1 << 40]
     monkeypatch.setattr(memory, "free_bytes", lambda: free[0])

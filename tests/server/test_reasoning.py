@@ -85,6 +85,7 @@ def test_tools_are_called_after_reasoning() -> None:
         assert choice["finish_reason"] == "tool_calls"
 
 
+@pytest.mark.ci
 def test_harmony_thinks_in_its_own_channel() -> None:
     told = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Oslo."
     with served(TemplateSpeaker(GPT, told)) as server:

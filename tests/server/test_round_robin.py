@@ -122,6 +122,7 @@ def test_errors_cancelled_jobs_and_the_end(jobs: Jobs) -> None:
         jobs.add("a", "a5")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("jobs", [1], indirect=True)
 def test_a_cancelled_job_is_forgotten_at_once(jobs: Jobs) -> None:
     class Body:

@@ -116,6 +116,7 @@ def test_over_http(server: Served, name: str) -> None:
         assert legacy.json()["choices"][0]["text"] == expected
 
 
+@pytest.mark.ci
 def test_log_probabilities_do_not_bring_the_stop_string_back() -> None:
     """In the Responses API, where the text is told token by token with them."""
     asked = {"model": MODEL, "input": "x", "temperature": 0, "regex": "[a-zA-Z ]*", "stop": ["STOP", "xyz"]}
@@ -129,6 +130,7 @@ def test_log_probabilities_do_not_bring_the_stop_string_back() -> None:
                 assert tokens == (text if more else "")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("constraint", [{}, {"guided_regex": "[a-z é]*"}], ids=["free text", "constraint"])
 @pytest.mark.parametrize(
     "vocabulary",

@@ -59,6 +59,7 @@ def test_what_can_be_compiled_passes(workers: Workers) -> None:
     assert processes_of(sandbox)[0] == before
 
 
+@pytest.mark.ci
 def test_what_cannot_is_refused_as_it_would_be_here(workers: Workers) -> None:
     with pytest.raises(ApiError) as refused:
         compile_in(workers, {"json": {"properties": {"a": {"pattern": r"(a)\1"}}}})

@@ -118,6 +118,7 @@ def test_texts_are_the_same_with_and_without_speculation(count: int) -> None:
     assert accepted > count // 3  # drafts were followed, not only made
 
 
+@pytest.mark.ci
 def test_threads_can_share_a_generator_with_speculation() -> None:
     constraint, script = SCHEMAS[0]
     plain = generator(words(script), constraint, Local(), None)
@@ -180,6 +181,7 @@ RECORD_SCHEMA = {
 }  # fmt: skip
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("temperature", [0.0, pytest.param(0.8, marks=pytest.mark.ci)])
 def test_slots_that_the_model_is_asked_about_ahead_save_passes_and_change_no_text(temperature: float) -> None:
     """Alone, in a batch, streamed, and near a token limit."""

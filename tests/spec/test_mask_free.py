@@ -188,6 +188,7 @@ class OnDevice:
         del self.model.forward_logits, self.model.plans_draws
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("sampler", [MASKED, FREE, CARS(), AWRS()])
 def test_texts_of_a_model_on_a_device_are_the_same(sampler) -> None:
     exact = isinstance(sampler, CARS)

@@ -93,6 +93,7 @@ def write(memory: DraftMemory, sources: tuple[str, ...], nodes: int, honest: Seq
     return run
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("nodes", "honest", "misled"),
     [

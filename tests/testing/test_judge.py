@@ -257,6 +257,7 @@ def test_equal_contexts_are_one_state() -> None:
     assert judge.after(b'["a","bcd",') is judge.after(b'["a","b","\xc3\xa9",')
 
 
+@pytest.mark.ci
 def test_nesting_is_limited_by_memory_only() -> None:
     judge = ReferenceRecognizer(json_grammar())
     state = judge.after(b"[" * 2000)

@@ -203,6 +203,7 @@ def test_threads_that_open_the_same_tables_at_once_do_not_disturb_each_other(fol
     assert len(list(folder.iterdir())) == 1
 
 
+@pytest.mark.ci
 def test_processes_that_begin_at_once_leave_one_whole_file(folder: Path, builds: list[bool]):
     code = "import sys; sys.path[:0] = sys.argv[1:]; from tests.vocabulary import test_table_cache as t; t.masks(t.large())"
     command = [sys.executable, "-c", code, str(ROOT)]
