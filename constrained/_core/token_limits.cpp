@@ -429,12 +429,14 @@ bool BaseAutomaton::keep_many_within(uint32_t state, uint32_t budget, std::span<
     StatesAfter after;
     uint32_t asked = kDead;  // the state asked about last: most often the next one too
     bool fits = false;
+    constexpr uint32_t kChildrenInStep = 4;  // memory is read in order
+    uint32_t looked_at = 0;
     for (uint32_t node = 0; node < trie.size(); ++node) {
         const uint32_t from = states[node];
         if (from == kDead) continue;
         for (uint32_t child = trie.children_begin(node); child < trie.children_end(node); ++child) {
             const auto& [unused, begin, own_end, end] = trie.ranges(child);
-            shard_->work.spend(1);
+            if (++looked_at % kChildrenInStep == 0) shard_->work.spend(1);
             if (before[begin] == before[end]) continue;
             uint32_t& next = after.of(from, trie.byte(child));
             if (next == StatesAfter::kUnknown) {

@@ -297,6 +297,9 @@ class CountedAutomaton(Automaton):
         """Adds the tokens that stay in the rules, or in a counted text."""
         words = len(mask)
         of_rules, of_text = self._rules.new_mask(), self.new_mask()
+        most: dict[
+            tuple[int, int], int
+        ] = {}  # tokens that a text may still take, of the readings in which it stands there
         for place, used in readings.items():
             if place.text == _OUTSIDE:
                 self._rules.fill_mask_within(place.rules, of_rules, budget)
@@ -309,9 +312,11 @@ class CountedAutomaton(Automaton):
                 inside = [(place.text, place.inside, self._texts[place.text].most - used, place.rules)]
             for text, within, left, rules in inside:
                 left = min(left, budget - self._rules.shortest_completion(rules))
-                if left > 0:
-                    self._inner[text].fill_mask_within(within, of_text, left)
-                    mask |= of_text & self._no_eos
+                most[text, within] = max(left, most.get((text, within), 0))
+        for (text, within), left in most.items():
+            if left > 0:
+                self._inner[text].fill_mask_within(within, of_text, left)
+                mask |= of_text & self._no_eos
         if spare := -self.vocabulary.size % 32:  # bits of letters
             mask[-1] &= np.uint32(0xFFFFFFFF >> spare).astype(np.int32)
 

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
     CompiledAutomaton: TypeAlias = TokenAutomaton | UniqueAutomaton | LexerAutomaton | SpelledAutomaton
 
-WORK_LIMIT = 3_000_000
-"""Steps that one mask, or one count of tokens, may take in the trial: some 0.1 s."""
+WORK_LIMIT = 750_000
+"""Steps that one mask, or one count of tokens, may take in the trial: some 50 ms."""
+START_LIMIT = 4 * WORK_LIMIT
+"""The same at the start, which is remembered: it is taken while the constraint is compiled, and not by a text."""
 
-_ENOUGH = WORK_LIMIT
+_ENOUGH = START_LIMIT
 """Steps after which there is no further text."""
-_ALL = 4 * WORK_LIMIT
+_ALL = 4 * START_LIMIT
 """Steps that the calls of one text may take together: a text that takes more was not followed far enough to know what comes."""
 _CHEAP = 100_000
 """Where no call of the first text takes more steps than this, there is no second one."""
@@ -50,7 +52,7 @@ _LONG = 160
 """Bytes of the longer text, at least; as many tokens at most."""
 _LONG_LIMIT = 500_000
 """Steps that a mask, or a count, of the longer text may take: where it takes so many here, it takes more in longer ones."""
-_LONG_LEAST, _LONG_LEAST_ALL = _LONG // 4, WORK_LIMIT
+_LONG_LEAST, _LONG_LEAST_ALL = _LONG // 4, START_LIMIT
 """Bytes that have to be read in so many steps: where they are not, each byte takes so many that the next hundreds take far more."""
 _LONG_NEAR_LIMIT = 16
 _DRAWN = 32
@@ -60,20 +62,26 @@ _TRIED = 4
 _SHOWN = 40
 
 
-def try_out(automaton: CompiledAutomaton, limit: int = WORK_LIMIT, *, written: bool = False) -> None:
+def try_out(
+    automaton: CompiledAutomaton,
+    limit: int = WORK_LIMIT,
+    *,
+    start_limit: int = START_LIMIT,
+    written: bool = False,
+) -> None:
     """Follows the masks of a few texts, without a token limit and near it.
 
     Args:
         automaton: new: nobody else calls it yet.
-        limit: of the steps of each call.
+        limit: of the steps of each call after the start.
+        start_limit: of the steps of each call at the start.
         written: a grammar that somebody wrote, which may be ambiguous.
 
     Raises:
         ConstraintTooLarge: a call took more steps, or the calls of a text together did; names the text before it.
     """
-    trial = _Trial(automaton)
+    trial = _Trial(automaton, limit, start_limit)
     cheap = max(_CHEAP, _CHEAP_WALK * automaton.vocabulary.size)
-    automaton.limit_work(limit)
     try:
         trial.follow(random.Random(0), tried=1)
         for seed in range(1, _TEXTS):
@@ -81,13 +89,12 @@ def try_out(automaton: CompiledAutomaton, limit: int = WORK_LIMIT, *, written: b
             if trial.work < _ENOUGH and not known:
                 trial.follow(random.Random(seed), tried=_TRIED)
         if trial.forks >= _AMBIGUOUS or (written and trial.most > cheap):
-            limit = min(limit, _LONG_LIMIT)
-            automaton.limit_work(limit)
+            trial.limit = trial.start_limit = min(limit, _LONG_LIMIT)
             trial.follow_long(random.Random(_TEXTS), tried=1)
             if trial.forks >= _VERY_AMBIGUOUS:
                 trial.follow_long(random.Random(_TEXTS), tried=_TRIED)
     except _core.TooLarge:
-        raise trial.refusal(f"the next one takes more than {limit:,} steps") from None
+        raise trial.refusal(f"the next one takes more than {trial.limit_here:,} steps") from None
     finally:
         automaton.limit_work(None)
 
@@ -96,6 +103,7 @@ class _Trial:
     """The texts of one trial.
 
     Attributes:
+        limit, start_limit: of the steps of a call, after the start and there.
         text: tokens of the current one.
         work: steps of all calls so far.
         most: steps of the costliest one.
@@ -103,13 +111,19 @@ class _Trial:
         forks: open rules that may be read in several ways, at most.
     """
 
-    def __init__(self, automaton: CompiledAutomaton) -> None:
+    def __init__(self, automaton: CompiledAutomaton, limit: int, start_limit: int) -> None:
         self.automaton = automaton
+        self.limit, self.start_limit = limit, start_limit
         self.text: list[int] = []
         self.work = self.most = self.longest = self.forks = 0
         self._before = 0  # steps before the current text
         self._mask = automaton.new_mask()
         self._texts = ~pack_ids(automaton.vocabulary.eos_ids, automaton.vocabulary.size)
+
+    @property
+    def limit_here(self) -> int:
+        """The limit of steps after the text so far."""
+        return self.limit if self.text else self.start_limit
 
     def follow(self, draw: random.Random, tried: int) -> None:
         """Follows one text; `tried`: tokens of which each is chosen."""
@@ -154,6 +168,7 @@ class _Trial:
     def _masks(self, state: int, *, near_limit: bool, count: bool) -> np.ndarray:
         """The tokens that a state allows, without those that end the text."""
         automaton, mask = self.automaton, self._mask
+        automaton.limit_work(self.limit_here)
         automaton.fill_mask(state, mask)
         self._count()
         allowed = unpack_ids(mask & self._texts)

@@ -66,7 +66,7 @@ def test_work_is_a_count_and_the_same_each_time() -> None:
 def test_a_call_that_takes_too_many_steps_refuses_the_constraint_and_names_the_text_before_it() -> None:
     automaton = TokenAutomaton(AMBIGUOUS.grammar, byte_vocabulary("ab", "ba"))
     with pytest.raises(ConstraintTooLarge, match="at the start") as refused:
-        trial.try_out(automaton, 10)
+        trial.try_out(automaton, 10, start_limit=10)
     assert "more than 10 steps" in str(refused.value)
     later = TokenAutomaton(regex("a([d-z]x{20000}|b)").grammar, byte_vocabulary())
     with pytest.raises(ConstraintTooLarge, match=r"after the text 'a[d-z]'"):
@@ -99,7 +99,7 @@ def test_the_limit_ends_with_the_trial() -> None:
     vocabulary = byte_vocabulary("ab", "ba")
     tried, other = (TokenAutomaton(AMBIGUOUS.grammar, vocabulary) for _ in range(2))
     with pytest.raises(ConstraintTooLarge):
-        trial.try_out(tried, 10)
+        trial.try_out(tried, 10, start_limit=10)
     for automaton in (tried, other):  # in one shard: the limit was that of a call, not of the shard
         assert allowed(automaton, automaton.start) == {ord("a"), ord("b"), *(256, 257)}
         state = automaton.walk(automaton.start, [ord("a"), ord("b"), ord("a")])[-1]
@@ -269,6 +269,7 @@ def test_the_page_on_security_names_the_limits_of_the_core() -> None:
         re.findall(r"^\| ([a-z][^|`]+) \| ([\d,]+) steps?[^|]* \|", SECURITY.read_text(), re.MULTILINE)
     )
     assert rows["one mask, or one count of tokens, in the trial"] == f"{trial.WORK_LIMIT:,}"
+    assert rows["the same at the start, once"] == f"{trial.START_LIMIT:,}"
     assert rows["the same in the longer text of an ambiguous grammar"] == f"{trial._LONG_LIMIT:,}"
     assert (
         rows[f"the first {trial._LONG_LEAST} bytes of that longer text, together"]

@@ -110,10 +110,9 @@ class _Rules:
             case f.SequenceFormat(elements=elements):
                 return self.joined(*(self.expr(one, ends) for one in elements))
             case f.OrFormat(elements=elements):
-                return ir.choice(*(self.expr(one, ends) for one in elements))
+                return self.one_of([self.expr(one, ends) for one in elements])
             case f.RepeatFormat(content=content, low=low, high=high):
-                self.may_repeat_nothing = True
-                return ir.loop(self.expr(content, ends), low, high)
+                return self.repeated(self.expr(content, ends), low, high)
             case f.Tag():
                 return self.joined(self.fixed(form.begin), self.body(form, ends))
             case f.TagsWithSeparator():
@@ -164,6 +163,27 @@ class _Rules:
                 else:
                     flat.append(piece)
         return ir.sequence(*flat)
+
+    def one_of(self, parts: Sequence[ir.Expr]) -> ir.Expr:
+        """Any of these; the terminals among them are one, so a text of several of them is read once."""
+        terminals = dict.fromkeys(part for part in parts if isinstance(part, ir.Terminal))
+        if len(terminals) > 1:
+            joined = self.free(ir.union(*(one.regex for one in terminals)))
+            parts = [joined, *(part for part in parts if not isinstance(part, ir.Terminal))]
+        return ir.choice(*parts)
+
+    def repeated(self, part: ir.Expr, low: int, high: int | None) -> ir.Expr:
+        """So many of these; terminals that follow each other are one, so a text is read once, however it is divided."""
+        if isinstance(part, ir.Terminal):
+            return self.free(ir.repeat(part.regex, low, high))
+        self.may_repeat_nothing = True
+        if isinstance(part, ir.Choice) and low == 0 and high is None:
+            terminals = [one for one in part.parts if isinstance(one, ir.Terminal)]
+            if terminals:
+                text = self.free(ir.repeat(ir.union(*(one.regex for one in terminals))))
+                others = ir.choice(*(one for one in part.parts if one not in terminals))
+                return self.joined(text, ir.loop(self.joined(others, text)))
+        return ir.loop(part, low, high)
 
     def content(self, form: f.Content) -> ir.Expr:
         """The rules of a constraint."""

@@ -8,7 +8,7 @@ import pytest
 
 from constrained import json_schema
 from constrained.automaton import TokenAutomaton, compile_grammar
-from constrained.automaton.trial import WORK_LIMIT
+from constrained.automaton.trial import START_LIMIT
 from constrained.errors import ConstraintTooLarge
 from tests.support.finite import byte_vocabulary
 
@@ -25,8 +25,8 @@ def test_a_count_where_matches_may_go_uncounted_is_within_the_limit_of_the_trial
     automaton = compile_grammar(json_schema(contained(*least)).grammar, byte_vocabulary())
     assert isinstance(automaton, TokenAutomaton)
     automaton.shortest_completion(automaton.start)
-    assert automaton.last_work < 2 * WORK_LIMIT
-    assert automaton.last_work > WORK_LIMIT / 10  # no lower limit would do
+    assert automaton.last_work < 2 * START_LIMIT
+    assert automaton.last_work > START_LIMIT / 10  # no lower limit would do
 
 
 @pytest.mark.ci
@@ -54,4 +54,4 @@ def test_a_maximum_counts_every_match_in_one_way() -> None:
     schema = {"type": "array", "contains": {"type": "null"}, "minContains": 400, "maxContains": 500}
     automaton = compile_grammar(json_schema(schema).grammar, byte_vocabulary())
     assert automaton.shortest_completion(automaton.start) == len("[" + ",".join(["null"] * 400) + "]")
-    assert automaton.last_work < WORK_LIMIT / 10
+    assert automaton.last_work < START_LIMIT / 10
