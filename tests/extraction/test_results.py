@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -302,3 +303,127 @@ def test_other_settings_are_named_one_by_one() -> None:
 def test_places_where_results_cannot_be(name: str, message: str) -> None:
     with pytest.raises(DocumentError, match=message):
         ResultFile(name, SETTINGS)
+
+
+# ---------------------------------------------------------------- what may happen to a run
+
+
+def test_a_file_of_errors_is_one_process_too() -> None:
+    """Runs of other results wrote to one file of errors; each cut off what the other was writing."""
+    for name in ("a.jsonl", "b.jsonl"):
+        fill(name, good(1), finish=False, errors="e.jsonl")
+    with (
+        ResultFile("a.jsonl", SETTINGS, errors="e.jsonl", resume=True),
+        pytest.raises(DocumentError, match=r"another process writes to the results of e\.jsonl"),
+    ):
+        ResultFile("b.jsonl", SETTINGS, errors="e.jsonl", resume=True)
+
+
+@posix
+def test_a_link_to_results_is_the_same_file() -> None:
+    fill("a.jsonl", good(1), finish=False)
+    os.symlink("a.jsonl", "b.jsonl")
+    shutil.copy("a.jsonl.run.json", "b.jsonl.run.json")
+    with (
+        ResultFile("a.jsonl", SETTINGS, resume=True),
+        pytest.raises(DocumentError, match=r"another process writes to the results of b\.jsonl"),
+    ):
+        ResultFile("b.jsonl", SETTINGS, resume=True)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+def test_errors_are_not_written_into_the_results_themselves(name: str) -> None:
+    """Beside Parquet that file was cut to nothing by the next run."""
+    with pytest.raises(DocumentError, match="leave out the file of errors"):
+        ResultFile(name, {}, errors=f"./{name}")
+    assert not os.listdir()
+
+
+def test_lines_that_are_no_results_are_named() -> None:
+    fill("a.jsonl", good(1))
+    Path("e.jsonl").write_text('{"id": 1, "text": "a document"}\n')
+    with pytest.raises(DocumentError, match=r"e\.jsonl has lines that are no results"):
+        ResultFile("a.jsonl", SETTINGS, errors="e.jsonl", resume=True)
+    assert Path("e.jsonl").read_text() == '{"id": 1, "text": "a document"}\n'
+
+
+RUNS = """
+    import json, os, random, resource, signal, sys
+    from constrained.errors import DocumentError
+    from constrained.extraction.files.results import ResultFile, ResultRow
+
+    def run(name, limit, count, last):
+        try:
+            with ResultFile(name, {"max_tokens": limit}, resume=True, retry_errors=True) as file:
+                for number in range(count):
+                    if str(number) not in file.done:
+                        failed = number % 3 == 0 and not last
+                        error = ("cut", "Truncated") if failed else (None, None)
+                        file.write(ResultRow(str(number), None if failed else '"' + "x" * 300 + '"', *error))
+                file.finish()
+        except DocumentError as error:
+            print(str(error).splitlines()[0], flush=True)
+"""
+"""`run`: each run tries again what failed in the earlier ones, with another limit."""
+
+FULL = """
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    for size in json.loads(sys.argv[2]):
+        if os.fork() == 0:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+            run(sys.argv[1], size, 20, last=False)
+            os._exit(0)
+        assert os.wait()[1] == 0
+        assert not [name for name in os.listdir() if name.endswith(".tmp")]
+    run(sys.argv[1], 0, 20, last=True)
+"""
+
+KILLED = """
+    draw = random.Random(0)
+    for limit in range(int(sys.argv[2])):
+        if (child := os.fork()) == 0:
+            run(sys.argv[1], limit, 2000, last=False)
+            os._exit(0)
+        signal.sigtimedwait([], draw.uniform(0, 0.08))
+        os.kill(child, signal.SIGKILL)
+        os.wait()
+    run(sys.argv[1], 0, 2000, last=True)
+"""
+
+
+def ended(program: str, *arguments: str) -> list[str]:
+    """What a program that uses `run` says."""
+    text = textwrap.dedent(RUNS) + textwrap.dedent(program)
+    process = subprocess.run([sys.executable, "-c", text, *arguments], capture_output=True, text=True)
+    assert (process.returncode, process.stderr) == (0, "")
+    return process.stdout.splitlines()
+
+
+def check_whole(name: str, count: int) -> None:
+    """Every document has one result, and no other files are left."""
+    rows = lines(name) if name.endswith("jsonl") else table(name)
+    assert sorted(int(row["id"]) for row in rows) == list(range(count))
+    assert not any(row["error"] for row in rows)
+    assert sorted(os.listdir()) == [name, f"{name}.run.json"]
+
+
+SOME, MANY = [0, 80, 500, 2000, 3000, 4000], [*range(0, 1000, 20), *range(1000, 5000, 130)]
+
+
+@posix
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+@pytest.mark.parametrize("sizes", [SOME, pytest.param(MANY, marks=pytest.mark.slow)], ids=["some", "many"])
+def test_a_disk_that_is_full_at_any_place_loses_no_result(name: str, sizes: list[int]) -> None:
+    """In the settings, which a full disk left empty for ever, in a row, in what is tried again, or in the whole file."""
+    said = ended(FULL, name, json.dumps(sizes))
+    assert len(said) >= len(sizes) - 2
+    assert {line.partition(" cannot be written: ")[2] for line in said} == {"file too large"}
+    check_whole(name, 20)
+
+
+@posix
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+@pytest.mark.parametrize("kills", [6, pytest.param(200, marks=pytest.mark.slow)])
+def test_killed_runs_with_other_limits_end_with_every_result_once(name: str, kills: int) -> None:
+    assert ended(KILLED, name, str(kills)) == []
+    check_whole(name, 2000)

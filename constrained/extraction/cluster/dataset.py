@@ -294,7 +294,7 @@ def _into_folder(dataset: Any, job: ExtractionJob, pool: ActorPool, *, resume: b
         **job.engine_settings(),
     }
     settings = run_settings(job.model, job.constraint, options)
-    with open_run(os.path.join(folder, "_run.json"), settings, fresh=not parts):
+    with open_run(os.path.join(folder, "_run.json"), settings, lambda: not parts):
         done = frozenset(row["id"] for part in parts for row in read_rows(part, ("id",)))
         job = replace(job, done=done)
         read = sum(row["read"] for row in iterate_results(dataset, job, pool))

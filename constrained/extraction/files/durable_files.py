@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import json
 import os
 import time
@@ -25,10 +26,10 @@ class LineFile:
     """
 
     def __init__(self, name: str) -> None:
-        """Opens or creates the file; what is there has to end with a whole line, see `repair_lines`.
+        """Opens or creates the file, for this process alone; what is there has to end with a whole line, see `repair_lines`.
 
         Raises:
-            DocumentError: the file cannot be written.
+            DocumentError: the file cannot be written, or another process has it open.
         """
         self.name = name
         self._synced = time.monotonic()
@@ -37,6 +38,9 @@ class LineFile:
             sync_folder(name)
         except OSError as error:
             raise not_written(name, error) from None
+        if not lock(self._file.fileno()):
+            self._file.close()
+            raise in_use(name)
 
     def append(self, line: str) -> None:
         """Appends a line without its end.
@@ -124,14 +128,36 @@ def rewrite_lines(name: str, lines: Iterable[str]) -> None:
     Raises:
         DocumentError: it cannot be written.
     """
-    temporary = f"{name}.tmp"
     try:
-        with open(temporary, "wb") as file:
+        with whole_file(name) as temporary, open(temporary, "wb") as file:
             for line in lines:
                 file.write(line.encode("utf-8", "backslashreplace") + b"\n")
-        replace_durably(temporary, name)
     except OSError as error:
         raise not_written(name, error) from None
+
+
+@contextlib.contextmanager
+def whole_file(name: str) -> Iterator[str]:
+    """Gives the name under which a file is written; it gets its own, `name`, at the end, or is removed after an error.
+
+    Raises:
+        OSError: as `os.replace`.
+    """
+    temporary = f"{name}.{os.getpid()}.tmp"
+    try:
+        yield temporary
+        replace_durably(temporary, name)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def remove_unfinished(name: str) -> None:
+    """Removes what killed processes have left of a file that should have been whole."""
+    for path in glob.glob(f"{glob.escape(name)}.*.tmp"):
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 def replace_durably(temporary: str, name: str) -> None:
@@ -173,6 +199,11 @@ def lock(descriptor: int) -> bool:
     except OSError as error:
         return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
     return True
+
+
+def in_use(name: str) -> DocumentError:
+    """The error about a file of results that another process has locked."""
+    return DocumentError(f"another process writes to the results of {name}", action="wait for its end")
 
 
 def not_written(name: str, error: OSError) -> DocumentError:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from constrained.errors import DocumentError
-from constrained.extraction.files.durable_files import replace_durably
+from constrained.extraction.files.durable_files import whole_file
 from constrained.extras import require_extra
 
 _ROWS = 256
@@ -72,11 +71,10 @@ def write_results(rows: Iterable[dict[str, Any]], name: str, details: Sequence[s
     """
     pyarrow = load_pyarrow()
     rows = iter(rows)
-    temporary = f"{name}.{os.getpid()}.tmp"
-    with pyarrow.parquet.ParquetWriter(temporary, arrow_table([], details).schema) as writer:
+    schema = arrow_table([], details).schema
+    with whole_file(name) as temporary, pyarrow.parquet.ParquetWriter(temporary, schema) as writer:
         while group := list(itertools.islice(rows, _GROUP_ROWS)):
             writer.write_table(arrow_table(group, details))
-    replace_durably(temporary, name)
 
 
 def arrow_table(rows: list[dict[str, Any]], details: Sequence[str]) -> Any:

@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -20,11 +20,14 @@ from constrained.errors import DocumentError, InvalidArgument, Problem, Truncate
 from constrained.extraction.extraction import Extraction
 from constrained.extraction.files.durable_files import (
     LineFile,
+    in_use,
     lock,
     not_written,
     read_lines,
+    remove_unfinished,
     repair_lines,
     rewrite_lines,
+    whole_file,
 )
 from constrained.extraction.values.fields import FieldProbability
 from constrained.extraction.values.grounding import SpanMatch
@@ -219,30 +222,59 @@ class ResultFile:
         self._errors = errors
         self._details = details
         names = [self._journal] if errors is None else [self._journal, errors]
-        fresh = not any(_has_content(path) for path in {name, *names})
-        if not fresh and not resume:
-            there = next(path for path in (name, *names) if _has_content(path))
+        if errors is not None and os.path.realpath(errors) in map(os.path.realpath, (name, self._journal)):
             raise DocumentError(
-                f"{there} exists already", action="pass --resume to go on with it, or name another file"
+                f"{errors} is the file of the results",
+                action="leave out the file of errors: they are rows there",
             )
-        self._run = open_run(f"{name}.run.json", settings, fresh=fresh, retry_errors=retry_errors)
+        self._run = open_run(
+            f"{name}.run.json",
+            settings,
+            lambda: self._is_fresh(names, resume=resume),
+            retry_errors=retry_errors,
+        )
         self.done: set[str] = set()
         self.errors: Counter[str] = Counter()
         self._finished = False
         self._files: list[LineFile] = []
         try:
             for path in names:
-                repair_lines(path)
-                if retry_errors:
-                    _drop_errors(path)
-                for row in read_lines(path):
-                    self._count(row["id"], row["error_type"])
-            if self._parquet and os.path.exists(name):
-                self._count_parquet(retry_errors=retry_errors)
-            self._files = [LineFile(path) for path in names]
+                self._files.append(self._opened(path, retry_errors=retry_errors))
+            if self._parquet:
+                remove_unfinished(name)
+                if os.path.exists(name):
+                    self._count_parquet(retry_errors=retry_errors)
         except BaseException:
             self.close()
             raise
+
+    def _is_fresh(self, names: Sequence[str], *, resume: bool) -> bool:
+        there = next((path for path in (self.name, *names) if _has_content(path)), None)
+        if there is not None and not resume:
+            raise DocumentError(
+                f"{there} exists already", action="pass --resume to go on with it, or name another file"
+            )
+        return there is None
+
+    def _opened(self, path: str, *, retry_errors: bool) -> LineFile:
+        """A file of lines for this process alone, repaired and counted."""
+        file = LineFile(path)
+        try:
+            remove_unfinished(path)
+            repair_lines(path)
+            if retry_errors and _drop_errors(path):
+                file.close()
+                file = LineFile(path)  # the new one
+            for row in read_lines(path):
+                self._count(row["id"], row["error_type"])
+        except BaseException as error:
+            file.close()
+            if isinstance(error, KeyError):
+                raise DocumentError(
+                    f"{path} has lines that are no results", action="name another file"
+                ) from None
+            raise
+        return file
 
     def write(self, row: ResultRow) -> None:
         """Appends a result.
@@ -279,7 +311,7 @@ class ResultFile:
             for file in self._files:
                 file.close()
             if self._files and not self.done and not self._finished:
-                for path in (*(file.name for file in self._files), self._run.name):
+                for path in (*(file.name for file in self._files), f"{self.name}.run.json"):
                     os.unlink(path)
         finally:
             self._run.close()
@@ -334,20 +366,24 @@ def _has_content(name: str) -> bool:
     return os.path.exists(name) and os.path.getsize(name) > 0
 
 
-def _drop_errors(name: str) -> None:
-    """Removes the rows of documents that failed; lines stay as they are, character by character."""
-    if os.path.exists(name) and any(row["error"] is not None for row in read_lines(name)):
-        with open(name, encoding="utf-8") as file:
-            rewrite_lines(name, (line.rstrip("\n") for line in file if json.loads(line)["error"] is None))
+def _drop_errors(name: str) -> bool:
+    """Removes the rows of documents that failed, if there are any; lines stay as they are, character by character."""
+    if not any(row["error"] is not None for row in read_lines(name)):
+        return False
+    with open(name, encoding="utf-8") as file:
+        rewrite_lines(name, (line.rstrip("\n") for line in file if json.loads(line)["error"] is None))
+    return True
 
 
-def open_run(name: str, settings: Mapping[str, Any], *, fresh: bool, retry_errors: bool = False) -> IO[str]:
+def open_run(
+    name: str, settings: Mapping[str, Any], is_fresh: Callable[[], bool], *, retry_errors: bool = False
+) -> IO[str]:
     """Opens and locks the file of a run's settings; writes it for a new run, compares it for another one.
 
     Args:
         name: the file.
         settings: as of `ResultFile`.
-        fresh: it is a new run.
+        is_fresh: says whether it is a new run; asked when the file is locked.
         retry_errors: `RETRIED` settings may differ; the file then has those of each run.
 
     Returns:
@@ -356,25 +392,42 @@ def open_run(name: str, settings: Mapping[str, Any], *, fresh: bool, retry_error
     Raises:
         DocumentError: the settings are others; another process has the lock; it cannot be written.
     """
+    file = _locked(name, "a+")
     try:
-        file = open(name, "a+", encoding="utf-8")  # noqa: SIM115 (open as long as the lock is held)
-    except OSError as error:
-        raise not_written(name, error) from None
-    try:
-        if not lock(file.fileno()):
-            raise DocumentError(f"another process writes to the results of {name}", action="wait for its end")
+        fresh = is_fresh()
         facts = {"version": constrained.__version__, "settings": dict(settings)} if fresh else None
         if facts is None:
             facts = _compare(name, file, settings, retry_errors=retry_errors)
-        if facts is not None:
-            file.truncate(0)
-            file.write(json.dumps(facts, indent=1, ensure_ascii=True) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        if facts is None:
+            return file
+        with whole_file(name) as temporary:
+            written = _locked(temporary, "w+")
+            written.write(json.dumps(facts, indent=1, ensure_ascii=True) + "\n")
+            written.flush()
+    except OSError as error:
+        file.close()
+        raise not_written(name, error) from None
     except BaseException:
         file.close()
         raise
-    return file
+    file.close()
+    return written
+
+
+def _locked(name: str, mode: str) -> IO[str]:
+    """A file that this process has locked, and that still has its name then."""
+    while True:
+        try:
+            file = open(name, mode, encoding="utf-8")  # noqa: SIM115 (open as long as the lock is held)
+        except OSError as error:
+            raise not_written(name, error) from None
+        if not lock(file.fileno()):
+            file.close()
+            raise in_use(name)
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(name)):
+                return file
+        file.close()  # another process has replaced or removed it meanwhile
 
 
 RETRIED = frozenset({"max_tokens", "on_limit", "on_repeat", "retries", "temperature", "seed"})
