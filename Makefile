@@ -8,7 +8,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml constraints.txt CMakeLists.txt $(wildcard constrained/_core/* grammars/_core/* spec/_core/*)
 
-.PHONY: help demo test test-all test-slow test-real test-transformers test-newest versions test-engines wheel docs api check format fuzz fuzz-native threads clean
+.PHONY: attack help demo test test-all test-slow test-real test-transformers test-newest versions test-engines wheel docs api check format fuzz fuzz-native threads clean
 
 help:
 	@echo "demo       set up, then extract typed data from five texts with a real model"
@@ -152,6 +152,13 @@ fuzz-native:
 	build/asan/tests/native/fuzz tests/native/inputs/*
 	if [ -x $(BIN)/python ]; then $(BIN)/python -m tests.tools.fuzz_corpus build/asan/corpus; fi
 	cd build/asan && tests/native/fuzz --seconds $$(($(MINUTES) * 60)) --corpus corpus
+
+SECONDS ?= 20
+JUDGED := tests/grammars/json_schema/test_random_schemas.py tests/grammars/test_regex_engines.py tests/grammars/test_lark.py
+
+attack: $(VENV)/.dev
+	$(BIN)/python -m tests.tools.attack --seconds $(SECONDS)
+	$(BIN)/python -m pytest -m slow $(JUDGED)
 
 threads:
 	cmake -S . -B build/tsan $(NATIVE) -DCONSTRAINED_SANITIZE=thread
