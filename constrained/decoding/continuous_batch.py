@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from constrained.decoding.malloc_trim import MallocTrimmer
@@ -12,6 +12,9 @@ from constrained.decoding.speculation import DraftScheduler
 from constrained.decoding.step import DecodingStep
 from constrained.models import LanguageModel
 from constrained.sampling import Distribution
+
+PIECE = 256
+"""Tokens of a long prompt that are read at once, so that others get their steps. The same whoever waits, as pieces change rounding."""
 
 _TRIM_PAUSE = 0.05
 """Seconds between two looks at the size of the process."""
@@ -79,11 +82,13 @@ class ContinuousBatch(Generic[MemberT]):
         self._prefix = PromptPrefix(model) if share_prefixes else None
         self._trim = MallocTrimmer(pause=_TRIM_PAUSE)
 
-    def add(self, sequences: Sequence[MemberT]) -> None:
+    def add(self, sequences: Sequence[MemberT], between: Callable[[], None] | None = None) -> None:
         """Admits the sequences of one prompt: the prompt is read once, and each sequence gets its first token.
 
         Args:
             sequences: without tokens, with equal prompts; members that are finished already are not admitted.
+            between: called between the pieces of a long prompt, of `PIECE` tokens; it may step the others and admit more.
+                None: prompts are read whole, as those of a model that does not read them in parts are.
         """
         fresh = [member for member in sequences if not member.finished]
         if not fresh:
@@ -93,6 +98,16 @@ class ContinuousBatch(Generic[MemberT]):
         else:
             cache, known = self._prefix.cache_for(fresh[0].sequence.prompt)
             del fresh[0].sequence.unread[:known]
+        unread = fresh[0].sequence.unread
+        in_parts = self._model.reads_prompts_in_parts and not self._model.bitwise_reproducible
+        while between is not None and in_parts and len(unread) > PIECE:
+            self._model.forward([unread[:PIECE]], cache)
+            del unread[:PIECE]
+            between()
+            fresh = [member for member in fresh if not member.finished]
+            if not fresh:
+                return
+            unread = fresh[0].sequence.unread = list(unread)
         prefill = DecodingStep(self._model, cache=cache)
         prefill.forward([[member.sequence for member in fresh]], [fresh[0].top_count])
         for member in fresh:

@@ -55,9 +55,9 @@ class QueuedRequest:
         """Tokens of the prompt that have to be read."""
         return len(self.sequences[0].sequence.unread)
 
-    def begin(self, batch: ContinuousBatch[SequenceStream]) -> None:
-        """Adds the sequences to the batch."""
-        batch.add(self.sequences)
+    def begin(self, batch: ContinuousBatch[SequenceStream], between: Callable[[], None]) -> None:
+        """Adds the sequences to the batch; `between` is called between the pieces of a long prompt."""
+        batch.add(self.sequences, between)
 
     def deliver(self) -> None:
         """Passes the new deltas to the callback."""
@@ -107,8 +107,8 @@ class QueuedReading(Generic[T]):
         """Whether nobody waits for it."""
         return self.answer.cancelled()
 
-    def begin(self, batch: ContinuousBatch[SequenceStream]) -> None:
-        """Reads it; the batch is not changed."""
+    def begin(self, batch: ContinuousBatch[SequenceStream], between: Callable[[], None]) -> None:
+        """Reads it at once; the batch is not changed."""
         if self.answer.set_running_or_notify_cancel():
             self.answer.set_result(self._read())
 

@@ -5,12 +5,13 @@ Where the batch is full, requests wait; clients are admitted in turn (round robi
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 from collections import Counter
 from collections.abc import Callable
 
-from constrained.decoding.continuous_batch import ContinuousBatch
+from constrained.decoding.continuous_batch import PIECE, ContinuousBatch
 from constrained.decoding.speculation import DraftScheduler
 from constrained.models import LanguageModel
 from constrained.server.errors import ApiError, stopping_error
@@ -154,18 +155,23 @@ class Scheduler:
             if self._shedding:
                 self._end_one()
             self._admit(batch)
-            try:
-                batch.step()
-            except Exception as error:  # the model failed: no sequence of this batch can continue
-                batch.clear()
-                for job in self._running:
-                    job.fail(error)
-            self.steps += 1
-            for job in self._running:
-                job.deliver()
-            self._running = [job for job in self._running if not job.finished]
+            self._step(batch)
         batch.clear()
         self._fail(stopping_error())
+
+    def _step(self, batch: ContinuousBatch[SequenceStream], reading: Job | None = None) -> None:
+        """A step of the batch, while the prompt of `reading` is read."""
+        try:
+            batch.step()
+        except Exception as error:  # the model failed: no sequence of this batch can continue
+            batch.clear()
+            for job in self._running:
+                job.fail(error)
+        self.steps += 1
+        for job in self._running:
+            if job is not reading:
+                job.deliver()
+        self._running = [job for job in self._running if job is reading or not job.finished]
 
     def _end_one(self) -> None:
         self._shedding = False
@@ -185,28 +191,39 @@ class Scheduler:
                 self._changed.wait()
             return not self._stopping
 
-    def _admit(self, batch: ContinuousBatch[SequenceStream]) -> None:
-        """Adds waiting jobs to the batch while they fit."""
+    def _admit(self, batch: ContinuousBatch[SequenceStream], reading: Job | None = None) -> None:
+        """Adds waiting jobs to the batch while they fit; while the prompt of `reading` is read, those with short ones."""
         batch.remove_finished()
         read = prompts = 0
         while (
-            read < MAX_PREFILL_TOKENS and prompts < MAX_PREFILL_PROMPTS and (job := self._next()) is not None
+            read < MAX_PREFILL_TOKENS
+            and prompts < MAX_PREFILL_PROMPTS
+            and (job := self._next(longest=None if reading is None else PIECE)) is not None
         ):
             self._running.append(job)
             prompts, read = prompts + 1, read + job.unread
             try:
-                job.begin(batch)
+                job.begin(batch, functools.partial(self._between, batch, job))
             except Exception as error:
                 job.fail(error)
 
-    def _next(self) -> Job | None:
+    def _between(self, batch: ContinuousBatch[SequenceStream], reading: Job) -> None:
+        """What others get between two pieces of a prompt."""
+        self._step(batch, reading)
+        self._admit(batch, reading)
+
+    def _next(self, longest: int | None) -> Job | None:
         """Takes the next job out of the queue, in turns of clients; None if nobody waits, or it does not fit yet.
+
+        Clients whose job has more than `longest` tokens to read are passed over.
 
         No smaller job is taken in its place: a large one would wait forever.
         """
         with self._changed:
             self._waiting.drop(lambda job: job.cancelled)
-            client = self._waiting.next()
+            client = self._waiting.next(
+                lambda one: longest is None or self._waiting.first(one).unread <= longest
+            )
             if client is None:
                 return None
             running = self.running

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from constrained import Generator, LanguageModel, Vocabulary, load
+from constrained.decoding import continuous_batch
 from constrained.decoding.continuous_batch import ContinuousBatch
 from constrained.decoding.speculation import Speculation
 from constrained.models.base import Cache
@@ -82,6 +83,59 @@ def test_texts_that_come_and_go_are_what_they_are_alone(kind: str) -> None:
     while batch.sequences:
         batch.step()
     assert [tuple(writer.sequence.tokens) for writer in writers] == alone
+
+
+def test_a_long_prompt_is_read_in_pieces_and_others_get_their_steps_between_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = MODELS["joined rows"]()
+    prompts, limits = ["x", "some numbers in a row " * 20], [40, 12]
+    generator = Generator(model, WISHES[0][0], chat=False, sampler="local")
+    alone = [
+        generator(prompt, seed=7, max_tokens=limit, temperature=1.0).tokens
+        for prompt, limit in zip(prompts, limits, strict=True)
+    ]
+    monkeypatch.setattr(continuous_batch, "PIECE", 16)
+    short, long, late = (Writer(generator, prompts[i], limits[i]) for i in (0, 1, 0))
+    batch: ContinuousBatch[Writer] = ContinuousBatch(model)
+    batch.add([short])
+    pieces: list[int] = []
+
+    def between() -> None:
+        pieces.append(len(long.sequence.unread))
+        before = short.takes
+        batch.step()
+        assert short.finished or short.takes > before
+        if len(pieces) == 2:
+            batch.add([late], between)  # joins while the prompt is read
+
+    batch.add([long], between)
+    count = len(long.sequence.prompt)
+    assert pieces == list(range(count - 16, 0, -16))
+    assert len(pieces) > 5
+    while batch.sequences:
+        batch.step()
+    assert [tuple(one.sequence.tokens) for one in (short, long, late)] == [alone[0], alone[1], alone[0]]
+
+
+def test_a_request_that_is_cancelled_while_its_prompt_is_read_leaves_the_others_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = MODELS["joined rows"]()
+    generator = Generator(model, WISHES[0][0], chat=False, sampler="local")
+    monkeypatch.setattr(continuous_batch, "PIECE", 16)
+    prompt = "some numbers in a row " * 20
+    gone, stays = Writer(generator, prompt, 12), Writer(generator, prompt, 12)
+    batch: ContinuousBatch[Writer] = ContinuousBatch(model)
+
+    def between() -> None:
+        gone.cancelled = True
+
+    batch.add([gone, stays], between)
+    while batch.sequences:
+        batch.step()
+    assert not gone.sequence.tokens
+    assert tuple(stays.sequence.tokens) == generator(prompt, seed=7, max_tokens=12, temperature=1.0).tokens
 
 
 @pytest.mark.parametrize("kind", MODELS)
