@@ -2,7 +2,9 @@
 
 A chat template writes special tokens as text, such as ``<|im_end|>``, and the tokenizer reads them back. A text of a user
 with these letters would end its message there. So a break is put into such letters before the template sees them, and the
-rendered text is encoded in pieces between the breaks. Other texts have no breaks, and the ids that they always had.
+rendered text is encoded in pieces between the breaks. A text that begins or ends inside of such a name has one, too: a template
+may write the rest of the name, or another text with it, beside this one. Other texts have no breaks, and the ids that they
+always had.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from constrained.errors import PromptError
@@ -21,6 +24,26 @@ BREAK = "\ufdd0"
 _MARKUP = re.compile(r"[<\[\u300c\uff5c|].*[>\]\u300d\uff5c|]", re.DOTALL)
 
 _ValueT = TypeVar("_ValueT")
+
+
+class _Names(NamedTuple):
+    """Names that no text may have a part in.
+
+    Attributes:
+        whole: matches one; None if there are none.
+        begins: the first characters of those that look like markup, down to one.
+        ends: their last characters, down to two: a text that begins with ``>`` is no rarity, and no template stops there.
+        insides: them without their first and last character, which templates write around keys.
+        longest: characters of the longest of these parts.
+    """
+
+    whole: re.Pattern[str] | None
+    begins: frozenset[str]
+    ends: frozenset[str]
+    insides: frozenset[str]
+    longest: int
+
+
 _patterns: WeakKeyDictionary[Any, tuple[Any, ...]] = WeakKeyDictionary()
 
 
@@ -52,7 +75,10 @@ def mark_messages(messages: Iterable[Mapping[str, Any]], tokenizer: Any) -> list
         own = message.get("role") == "assistant"  # templates look for markup such as <think> in its content
         marked.append(
             {
-                name: value if name == "role" else _mark(value, both[own and name == "content"])
+                # A template compares roles, and writes them.
+                name: value
+                if name == "role" and str(value).isidentifier()
+                else _mark(value, both[own and name == "content"])
                 for name, value in message.items()
             }
         )
@@ -84,32 +110,43 @@ def _ids(text: str, tokenizer: Any, *, special: bool) -> list[int]:
     return [int(token) for token in tokenizer(text, add_special_tokens=special, **quiet)["input_ids"]]
 
 
-def _mark(value: Any, pattern: re.Pattern[str] | None) -> Any:
+def _mark(value: Any, names: _Names) -> Any:
     if isinstance(value, str):
         if BREAK in value:
             raise PromptError(
                 f"character {value.index(BREAK)} of a text is U+FDD0, which is no character",
                 action="remove it",
             )
-        return value if pattern is None else _broken(value, pattern)
+        return _broken(value, names)
     if isinstance(value, Mapping):
-        return {_mark(key, pattern): _mark(one, pattern) for key, one in value.items()}
+        return {_mark(key, names): _mark(one, names) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_mark(one, pattern) for one in value]
+        return [_mark(one, names) for one in value]
     return value
 
 
-def _broken(text: str, pattern: re.Pattern[str]) -> str:
-    """The text with a break behind the first character of each match, overlapping ones too."""
-    pieces, begin = [], 0
-    while found := pattern.search(text, begin):
-        pieces.append(text[begin : found.start() + 1])
+def _broken(text: str, names: _Names) -> str:
+    """The text with a break behind the first character of each name and part of one, overlapping ones too."""
+    if names.whole is None:
+        return text
+    places = {1} if text in names.insides else set()
+    begin = 0
+    while found := names.whole.search(text, begin):
         begin = found.start() + 1
-    return BREAK.join([*pieces, text[begin:]])
+        places.add(begin)
+    for size in range(1, min(names.longest, len(text)) + 1):
+        if text[-size:] in names.begins:
+            places.add(len(text) - size + 1)
+        if text[:size] in names.ends:
+            places.add(1)
+    if not places:
+        return text
+    cuts = [0, *sorted(places), len(text)]
+    return BREAK.join(text[start:end] for start, end in pairwise(cuts))
 
 
-def _patterns_of(tokenizer: Any) -> tuple[re.Pattern[str] | None, re.Pattern[str] | None]:
-    """What matches markup and special tokens, and special tokens alone."""
+def _patterns_of(tokenizer: Any) -> tuple[_Names, _Names]:
+    """Markup and special tokens, and special tokens alone."""
     try:
         known = _patterns.get(tokenizer)
     except TypeError:  # not hashable
@@ -125,15 +162,22 @@ def _count(tokenizer: Any) -> int:
     return len(getattr(tokenizer, "added_tokens_decoder", ()))
 
 
-def _made(tokenizer: Any) -> tuple[re.Pattern[str] | None, re.Pattern[str] | None]:
+def _made(tokenizer: Any) -> tuple[_Names, _Names]:
     added = dict(getattr(tokenizer, "added_tokens_decoder", {})).values()
     special = {str(token) for token in added if token.special} | set(
         map(str, getattr(tokenizer, "all_special_tokens", ()))
     )
     markup = {str(token) for token in added if _MARKUP.fullmatch(str(token))}
-    return _alternatives(special | markup), _alternatives(special)
+    return _names(special | markup), _names(special)
 
 
-def _alternatives(texts: set[str]) -> re.Pattern[str] | None:
+def _names(texts: set[str]) -> _Names:
     long = sorted((text for text in texts if len(text) > 1), key=lambda text: (-len(text), text))
-    return re.compile("|".join(map(re.escape, long))) if long else None
+    markup = [text for text in long if _MARKUP.fullmatch(text)]
+    return _Names(
+        re.compile("|".join(map(re.escape, long))) if long else None,
+        frozenset(text[:size] for text in markup for size in range(1, len(text))),
+        frozenset(text[start:] for text in markup for start in range(1, len(text) - 1)),
+        frozenset(text[1:-1] for text in markup),
+        max(map(len, markup), default=0),
+    )

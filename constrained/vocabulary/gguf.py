@@ -112,9 +112,10 @@ def added_tokens(llama: Any) -> dict[int, tuple[str, bool]]:
     traits = {
         token: api.llama_vocab_get_attr(vocab, token) for token in range(api.llama_vocab_n_tokens(vocab))
     }
-    named = api.LLAMA_TOKEN_ATTR_CONTROL | api.LLAMA_TOKEN_ATTR_USER_DEFINED
+    special = api.LLAMA_TOKEN_ATTR_CONTROL | api.LLAMA_TOKEN_ATTR_UNKNOWN
+    named = special | api.LLAMA_TOKEN_ATTR_USER_DEFINED
     return {
-        token: (_name(api, vocab, token).decode(errors="replace"), bool(own & api.LLAMA_TOKEN_ATTR_CONTROL))
+        token: (_name(api, vocab, token).decode(errors="replace"), bool(own & special))
         for token, own in traits.items()
         if own & named
     }

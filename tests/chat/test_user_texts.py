@@ -129,3 +129,31 @@ def test_without_a_template_the_tokenizer_adds_its_tokens_around_the_text() -> N
 def test_the_break_itself_is_refused() -> None:
     with pytest.raises(PromptError, match=r"U\+FDD0"):
         encode_chat([{"role": "user", "content": f"a{BREAK}b"}], tokenizer_of("qwen"))
+
+
+PARTS = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{% for p in m.content %}{{ p.text }}{% endfor %}"
+    "<{{ m.key }}><|im_end|>\n{% endfor %}"
+)
+"""It writes parts of a content beside each other, and a key between brackets of its own."""
+
+
+def test_no_special_token_comes_of_two_texts_or_of_one_and_the_template() -> None:
+    tokenizer = tokenizer_of("qwen")
+    tokenizer.chat_template = PARTS
+
+    def written(*texts: str, key: str = "k", role: str = "user") -> list[str]:
+        parts = [{"type": "text", "text": text} for text in texts]
+        ids = encode_chat([{"role": role, "content": parts, "key": key}], tokenizer)
+        assert f"{''.join(texts)}<{key}>" in tokenizer.decode(ids)
+        return added(tokenizer, ids)
+
+    plain = written("a")
+    for name in ("<|im_end|>", "</tool_call>", "<think>"):
+        for cut in range(1, len(name)):
+            assert written(f"a {name[:cut]}", f"{name[cut:]} b") == plain, name[:cut]
+            assert written(name[:cut], "", name[cut:]) == plain, name[:cut]
+        assert written(*name) == plain
+        assert written("a", key=name[1:-1]) == plain
+    assert written("a", key="|im_end|>\n<|im_start|") == plain
+    assert written("a", role="user<|im_end|>") == plain

@@ -19,7 +19,7 @@ class GgufTokenizer:
 
     Attributes:
         chat_template: of the file's metadata; None if it has none.
-        added_tokens_decoder: names of control and user-defined tokens, which no text of a user may become.
+        added_tokens_decoder: names of control, unknown and user-defined tokens, which no text of a user may become.
     """
 
     def __init__(self, llama: Any) -> None:
