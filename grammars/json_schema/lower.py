@@ -124,7 +124,9 @@ class _Task:
             problems = lowering.diagnostics.problems.values()
             unchecked = tuple(sorted(problems, key=lambda one: document_order(self.schema, one.place)))
         if unchecked and self.options.unsupported == "refuse":
-            raise _unsupported(unchecked, "remove them, rewrite them, or pass unsupported='check'")
+            raise _unsupported(
+                unchecked, "remove or rewrite them; in Python unsupported='check' has the value validated"
+            )
         if lowering is not None:
             if self.options.strict:
                 _require_known(KeywordReport(partial(self.rows, lowering), unchecked))
