@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, field
-from typing import Any
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, ref
 
 from constrained.errors import VocabularyError
 from constrained.vocabulary.decoders import from_byte_level
 from constrained.vocabulary.mistral import SentencePieceEncoder
 from constrained.vocabulary.tokenizer_info import TokenizerInfo
 
+if TYPE_CHECKING:
+    from constrained.vocabulary.vocabulary import Vocabulary
 
-@dataclass
+
 class GgufProcessor:
-    """llama.cpp's tokenisation of a text. A pickle has the path of the file, whose vocabulary is then opened again."""
+    """llama.cpp's tokenisation of a text.
 
-    path: str
-    llama: Any = field(default=None, compare=False)
+    It keeps no weights alive: once the `llama_cpp.Llama` is gone, and in another process, it opens the vocabulary of the file.
+    """
+
+    def __init__(self, llama: Any) -> None:
+        """Of a `llama_cpp.Llama`."""
+        self.path: str = llama.model_path
+        self._llama: Callable[[], Any] | None = ref(llama)
+        self._own: Any = None
 
     def encode(self, text: str, *, begin: bool = False, special: bool = False) -> list[int]:
         """Ids of a text.
@@ -26,16 +36,59 @@ class GgufProcessor:
             text: without lone surrogates.
             begin: whether the tokens are added that the file puts around a text.
             special: whether the names of special tokens in the text become these tokens.
-        """
-        if self.llama is None:
-            from llama_cpp import Llama
 
-            self.llama = Llama(self.path, vocab_only=True, verbose=False)
+        Raises:
+            VocabularyError: the model is gone, and its file cannot be opened again.
+        """
+        import llama_cpp as api
+
         data = text.encode()
-        return list(self.llama.tokenize(data, add_bos=begin, special=special)) if data or begin else []
+        if not data and not begin:
+            return []
+        llama = self._llama and self._llama()
+        if llama is None and self._own is None:
+            self._own = _open_vocabulary(api, self.path)
+        vocab = api.llama_model_get_vocab(self._own if llama is None else llama.model)
+        room = len(data) + 8
+        while True:
+            ids = (api.llama_token * room)()
+            count: int = api.llama_tokenize(vocab, data, len(data), ids, room, begin, special)
+            if count >= 0:
+                return list(ids[:count])
+            room = -count
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "llama": None}
+        return {"path": self.path, "_llama": None, "_own": None}
+
+
+def _open_vocabulary(api: Any, path: str) -> Any:
+    """The vocabulary of a file: a model of llama.cpp without weights, and without a context, about which it would warn."""
+    log = logging.getLogger("llama-cpp-python")
+    log.setLevel(log.level or logging.ERROR)
+    api.llama_backend_init()
+    settings = api.llama_model_default_params()
+    settings.vocab_only = True
+    model = api.llama_model_load_from_file(path.encode(), settings)
+    if not model:
+        raise VocabularyError(
+            f"{path} cannot be opened again", action="leave the file where it was loaded from"
+        )
+    return model
+
+
+def llama_vocabulary(llama: Any) -> Vocabulary:
+    """The vocabulary of a `llama_cpp.Llama`, read once for each.
+
+    Raises:
+        VocabularyError: see `read_llama`.
+    """
+    from constrained.vocabulary.vocabulary import Vocabulary
+
+    known = _vocabularies.get(llama)
+    return known or _vocabularies.setdefault(llama, Vocabulary.from_tokenizer(llama))
+
+
+_vocabularies: WeakKeyDictionary[Any, Vocabulary] = WeakKeyDictionary()
 
 
 def read_llama(llama: Any) -> TokenizerInfo:
@@ -78,7 +131,7 @@ def read_llama(llama: Any) -> TokenizerInfo:
             tokens.append(_piece(api, vocab, token))
         if traits & (no_text | api.LLAMA_TOKEN_ATTR_USER_DEFINED):
             added.add(token)
-    processor = GgufProcessor(llama.model_path, llama)
+    processor = GgufProcessor(llama)
     adds_space = b"".join(tokens[i] for i in processor.encode("a"))[:1] == b" "
     return TokenizerInfo(
         tokens,

@@ -32,7 +32,7 @@ class SentencePieceEncoder:
 
     def __call__(self, text: str) -> list[int]:
         """Ids of a text, without special tokens."""
-        if text.startswith(" ") or not self.anchor:
+        if not self.anchor or (text.startswith(" ") and text != " "):  # nothing is put in front of nothing
             return list(self.processor.encode(text[1:] if self.anchor else text))
         ids = list(self.processor.encode("\n" + text))
         return ids[len(self.anchor) :] if tuple(ids[: len(self.anchor)]) == self.anchor else []

@@ -6,8 +6,10 @@ import gc
 import json
 import math
 import pickle
+import subprocess
 import sys
 import threading
+import weakref
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jinja2 import TemplateError
 
 import constrained
 from constrained import Generator, Speculation, choice, regex
@@ -26,9 +29,13 @@ from constrained.errors import (
     PromptError,
 )
 from constrained.models.memory import batch_token_limit
+from constrained.prompting.chat_template import encode_chat
+from constrained.prompting.jinja import render_template
+from constrained.sampling import Local
 from constrained.testing import exact_distributions, g_test
 from constrained.vocabulary import Vocabulary
-from tests.support.gguf_files import write_llama, write_sentencepiece
+from constrained.vocabulary.gguf import llama_vocabulary
+from tests.support.gguf_files import write_llama, write_pieces, write_sentencepiece
 from tests.support.tiny_models import random_llama
 from tests.support.tokenizers_fixtures import (
     SENTENCEPIECE_FILES,
@@ -174,7 +181,10 @@ def test_threads_take_turns(exact: Any) -> None:
 @pytest.mark.parametrize("constraint", [PERSON, regex("[A-Z][a-z]+ [0-9]{2,6}"), choice(["yes", "no"])])
 def test_greedy_tokens_are_those_of_transformers(exact: Any, constraint: Any) -> None:
     for speculation in (None, "auto"):
-        ours, theirs = (Generator(model, constraint, speculation=speculation) for model in (exact, bundled()))
+        ours, theirs = (  # transformers can read trees, and would find the likeliest answer
+            Generator(model, constraint, sampler="local", speculation=speculation)
+            for model in (exact, bundled())
+        )
         for text in TEXTS:
             assert ours(text, max_tokens=60).tokens == theirs(text, max_tokens=60).tokens
 
@@ -244,6 +254,67 @@ def test_sentencepiece_has_the_same_bytes_and_ids_in_a_file(folder: Path) -> Non
         assert own.encode(text) == expected.encode(text)
     again = pickle.loads(pickle.dumps(own))
     assert again.encode("a b") == own.encode("a b")
+
+
+def test_long_tokens_bytes_added_and_unknown_tokens(folder: Path) -> None:
+    """At each id: tokens of over 32 bytes, single bytes, names that texts of users must not become."""
+    from llama_cpp import Llama
+
+    from constrained.models.llama_cpp.tokenizer import GgufTokenizer
+
+    names = ["<unk>", "<s>", "</s>", "<|im_end|>", "<tool_call>"]
+    pieces = [*names, *(f"<0x{byte:02X}>" for byte in range(256)), *"abcdefghijklmnopqrstuvwxyz/<>|_\u2581"]
+    pieces += [letter * length for letter in "-=~" for length in (2, 4, 8, 16, 32, 33, 64, 100)]
+    kinds = [2, 3, 3, 3, 4, *[6] * 256, *[1] * (len(pieces) - 261)]
+    path = write_pieces(folder / "pieces.gguf", pieces, kinds)
+    llama = Llama(str(path), vocab_only=True, verbose=False)
+    vocabulary, tokenizer = Vocabulary.from_tokenizer(llama), GgufTokenizer(llama)
+    written = [piece.replace("\u2581", " ").encode() for piece in pieces]
+    assert list(vocabulary.tokens) == [
+        *[b""] * 4,
+        written[4],
+        *(bytes([b]) for b in range(256)),
+        *written[261:],
+    ]
+    assert [str(name) for name in tokenizer.added_tokens_decoder.values()] == names
+    tokenizer.chat_template = "{% for m in messages %}{{ m.content }}</s>{% endfor %}"
+    for name in names:
+        ids = encode_chat([{"role": "user", "content": f"a{name}b"}], tokenizer)
+        assert [token for token in ids if token < 5] == [2], name
+
+
+def test_the_template_of_a_file_writes_what_it_writes_in_transformers(quantised: Any) -> None:
+    from transformers.utils import chat_template_utils
+
+    template = """{%- for m in messages %}
+    {% if loop.index0 == 3 %}{% break %}{% endif %}
+    {%- generation %}{{ m | tojson }}{{ m.content | tojson(indent=2) }}{% endgeneration %}
+{% endfor %}{{ tools | tojson }}{% set ns = namespace(a=1) %}{{ ns.a }}{{ bos_token }}{{ dict(a=1) }}"""
+    chat = [{"role": "user", "content": text} for text in ("<é'&>", "b\n", "", "never")]
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+    given = {"tools": tools, "bos_token": "<s>", "flag": True}
+    expected, _ = chat_template_utils.render_jinja_template([chat], chat_template=template, **given)
+    assert render_template(template, messages=chat, **given) == expected[0]
+    for hostile in ("{{ messages.append(1) }}", "{{ ''.__class__.__mro__ }}", "{{ raise_exception('no') }}"):
+        with pytest.raises(TemplateError):
+            render_template(hostile, messages=chat)
+
+
+def test_a_file_needs_neither_torch_nor_transformers(folder: Path, quantised: Any) -> None:
+    """In a process that has neither: load, chat, extract, the processor."""
+    code = """
+import sys
+sys.modules |= {"torch": None, "transformers": None}
+import constrained
+from constrained.integrations.llama_cpp import LlamaCppLogitsProcessor
+model = constrained.load(sys.argv[1], n_threads=1)
+many = constrained.extract_many(model, ["Ana, 1987."] * 2, {"enum": ["a", "b"]}, batch_size=2)
+print(len({result.value for result in many}), model.llama.create_completion(
+    "x", logits_processor=LlamaCppLogitsProcessor({"enum": ["a"]}, model.llama), temperature=0.0)["choices"][0]["text"])
+"""
+    run = [sys.executable, "-c", code, str(folder / "tiny-q8.GGUF")]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.stdout == '1 "a"\n', done.stderr
 
 
 def test_chats_are_written_by_the_template_of_the_file(quantised: Any) -> None:
@@ -328,13 +399,43 @@ def test_completions_of_llama_cpp_follow_the_constraint(llama: Any) -> None:
     from constrained.integrations.llama_cpp import LlamaCppLogitsProcessor
 
     processor = LlamaCppLogitsProcessor(PERSON, llama, max_tokens=40)
-    expected = Generator(bundled(), PERSON)
+    expected = Generator(bundled(), PERSON, sampler=Local(spelling="any"))
     for text in (*TEXTS, TEXTS[0]):
         assert completed(llama, bundled().encode(text), processor) == expected(text, max_tokens=40).text
     for seed in range(4):
         short = LlamaCppLogitsProcessor(PERSON, llama, max_tokens=17)
         said = completed(llama, bundled().encode(TEXTS[0]), short, max_tokens=18, temperature=1.5, seed=seed)
         assert set(json.loads(said)) == {"name", "born"}
+
+
+@pytest.mark.parametrize("bias", [None, {"5": -1.0}])
+def test_a_processor_alone_constrains_the_text(llama: Any, bias: Any) -> None:
+    """llama-cpp-python takes a list, and writes without the constraint where it cannot run through one."""
+    from constrained.integrations.llama_cpp import LlamaCppLogitsProcessor
+
+    processor = LlamaCppLogitsProcessor(choice(["red", "green"]), llama)
+    said = llama.create_completion(
+        "A colour:", temperature=0.0, logits_processor=processor, logit_bias=bias, max_tokens=20
+    )
+    assert said["choices"][0]["text"] in ("red", "green")
+
+
+def test_the_vocabulary_of_a_llama_is_read_once_and_does_not_keep_its_weights(
+    folder: Path, exact: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from llama_cpp import Llama
+
+    own = Llama(str(folder / "tiny.gguf"), verbose=False)
+    vocabulary = llama_vocabulary(own)
+    assert llama_vocabulary(own) is vocabulary
+    ids, alive = vocabulary.encode("Ana Novák"), weakref.ref(own)
+    assert constrained.compile(choice(["red"]), vocabulary).vocabulary is vocabulary
+    capfd.readouterr()
+    del own
+    assert alive() is None
+    assert vocabulary.encode("Ana Novák") == ids
+    assert pickle.loads(pickle.dumps(vocabulary)).encode("Ana Novák") == ids
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_failure_ends_the_text_and_is_shown(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,28 +56,51 @@ def write_llama(path: Path, model: Any, tokenizer: Any, kind: str = "F32", **met
 
 def write_sentencepiece(path: Path, processor: Any) -> Path:
     """Writes the tokenizer of a `SentencePieceProcessor`, without a model."""
-    import gguf
+    from gguf import TokenType
 
     size = processor.get_piece_size()
-    kinds = gguf.TokenType
+    types = [
+        TokenType.UNKNOWN if processor.is_unknown(i)
+        else TokenType.CONTROL if processor.is_control(i)
+        else TokenType.UNUSED if processor.is_unused(i)
+        else TokenType.BYTE if processor.is_byte(i)
+        else TokenType.NORMAL
+        for i in range(size)
+    ]  # fmt: skip
+    pieces = [processor.id_to_piece(i) for i in range(size)]
+    scores = [processor.get_score(i) for i in range(size)]
+    return write_pieces(
+        path, pieces, types, scores, (processor.unk_id(), processor.bos_id(), processor.eos_id())
+    )
+
+
+def write_pieces(
+    path: Path,
+    pieces: list[str],
+    types: list[int],
+    scores: list[float] | None = None,
+    ends: tuple[int, int, int] = (0, 1, 2),
+) -> Path:
+    """Writes a SentencePiece tokenizer, without a model.
+
+    Args:
+        path: of the file.
+        pieces: with U+2581 for spaces.
+        types: `gguf.TokenType` of each.
+        scores: of each; by default longer ones are better.
+        ends: ids of the unknown token, of the beginning and of the end.
+    """
+    import gguf
+
     writer = gguf.GGUFWriter(path, "llama")
-    writer.add_vocab_size(size)
+    writer.add_vocab_size(len(pieces))
     writer.add_tokenizer_model("llama")
-    writer.add_token_list([processor.id_to_piece(i) for i in range(size)])
-    writer.add_token_scores([processor.get_score(i) for i in range(size)])
-    writer.add_token_types(
-        [
-            kinds.UNKNOWN if processor.is_unknown(i)
-            else kinds.CONTROL if processor.is_control(i)
-            else kinds.UNUSED if processor.is_unused(i)
-            else kinds.BYTE if processor.is_byte(i)
-            else kinds.NORMAL
-            for i in range(size)
-        ]
-    )  # fmt: skip
-    writer.add_bos_token_id(processor.bos_id())
-    writer.add_eos_token_id(processor.eos_id())
-    writer.add_unk_token_id(processor.unk_id())
+    writer.add_token_list(pieces)
+    writer.add_token_scores([float(len(piece)) for piece in pieces] if scores is None else scores)
+    writer.add_token_types(types)
+    writer.add_unk_token_id(ends[0])
+    writer.add_bos_token_id(ends[1])
+    writer.add_eos_token_id(ends[2])
     _finish(writer)
     return path
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -9,16 +10,16 @@ from numpy.typing import NDArray
 
 from constrained.errors import InvalidArgument, ModelMismatch
 from constrained.integrations.text_mask import TextMask
-from constrained.vocabulary import Vocabulary
+from constrained.vocabulary.gguf import llama_vocabulary
 
 
 class LlamaCppLogitsProcessor:
     """Masks the tokens after which the output cannot be completed.
 
         processor = LlamaCppLogitsProcessor(constraint, llama, max_tokens=200)
-        llama.create_completion(prompt, max_tokens=200, logits_processor=LogitsProcessorList([processor]))
+        llama.create_completion(prompt, max_tokens=200, logits_processor=processor)
 
-    A processor can be used for one call after another, not for two at a time. llama-cpp-python calls it from C, where an
+    It can stand in a list, with others, but not beside a ``logit_bias``: llama-cpp-python then drops the list. A processor can be used for one call after another, not for two at a time. llama-cpp-python calls it from C, where an
     exception is shown (`sys.unraisablehook`) and lost: the text then ends at once.
 
     Attributes:
@@ -46,7 +47,15 @@ class LlamaCppLogitsProcessor:
                 action="leave draft_model out, or generate by constrained.load(llama), which drafts by itself",
             )
         self.error: Exception | None = None
-        self._text = TextMask(constraint, Vocabulary.from_tokenizer(llama), max_tokens)
+        self._text = TextMask(constraint, llama_vocabulary(llama), max_tokens)
+
+    def __iter__(self) -> Iterator[LlamaCppLogitsProcessor]:
+        """Itself: llama-cpp-python runs what it gets as a list, and what is none as nothing, without the constraint."""
+        yield self
+
+    def extend(self, others: Iterable[Any]) -> list[Any]:
+        """A list with other processors; llama-cpp-python asks for it where there is a ``logit_bias``."""
+        return [self, *others]
 
     def reset(self) -> None:
         """Says that the next step begins another text; needed only where its prompt goes on with the last one."""

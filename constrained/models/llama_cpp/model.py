@@ -23,6 +23,7 @@ from constrained.models.llama_cpp.tokenizer import GgufTokenizer
 from constrained.models.prompt_model import PromptModel
 from constrained.prompting.chat_template import encode_prompt
 from constrained.vocabulary import Vocabulary
+from constrained.vocabulary.gguf import llama_vocabulary
 
 _VALUE_BYTES = {api.GGML_TYPE_F32: 4.0, api.GGML_TYPE_Q8_0: 34 / 32, api.GGML_TYPE_Q4_0: 18 / 32}
 """Bytes of a key or value, by type; others are counted as f16."""
@@ -69,7 +70,7 @@ class LlamaCppModel(LanguageModel):
                 action="merge the adapter into the GGUF file: llama-export-lora",
             )
         self.llama = llama
-        self.vocabulary = Vocabulary.from_tokenizer(llama)
+        self.vocabulary = llama_vocabulary(llama)
         if tokenizer is not None:
             self.vocabulary = _checked(tokenizer, self.vocabulary)
         self.tokenizer = GgufTokenizer(llama) if tokenizer is None else tokenizer

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from constrained.prompting.jinja import render_template
 from constrained.vocabulary.gguf import GgufProcessor, added_tokens
 
 
@@ -31,7 +32,7 @@ class GgufTokenizer:
         import llama_cpp as api
 
         self.chat_template: str | None = llama.metadata.get("tokenizer.chat_template")
-        self._processor = GgufProcessor(llama.model_path, llama)
+        self._processor = GgufProcessor(llama)
         self.added_tokens_decoder: dict[int, AddedName] = {}
         for token, (name, special) in added_tokens(llama).items():
             self.added_tokens_decoder[token] = AddedName(name)
@@ -63,12 +64,6 @@ class GgufTokenizer:
             tools: definitions in OpenAI's format.
             variables: of the template.
         """
-        from transformers.utils import chat_template_utils
-
         assert not tokenize
-        render: Any = chat_template_utils.render_jinja_template
-        rendered, _ = render(
-            [list(messages)], tools, chat_template=self.chat_template, **self._names, **variables
-        )
-        text: str = rendered[0]
-        return text
+        assert self.chat_template is not None
+        return render_template(self.chat_template, messages=messages, tools=tools, **self._names, **variables)
