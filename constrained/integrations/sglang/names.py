@@ -85,6 +85,9 @@ _ATTRIBUTES = {
 }
 """Attributes of objects that a class makes without arguments."""
 
+PLACES = (*_PARAMETERS, *_NAMES, *_ATTRIBUTES)
+"""All that is looked at, for a record of releases."""
+
 
 def check() -> None:
     """Compares SGLang with what the backend uses.

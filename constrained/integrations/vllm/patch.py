@@ -59,6 +59,22 @@ _ABSTRACT: dict[str, set[str]] = {
 _FIELDS = {*KINDS, *FLAGS, "_backend", "_backend_was_auto"}
 """Fields of `StructuredOutputsParams`: one that is unknown here could be a constraint that nobody enforces."""
 
+_STRUCTURED = "vllm.sampling_params:StructuredOutputsParams"
+_BOUNDS = ("_get_constraint_bounds", "_get_constraint_start")
+_USED = "vllm.v1.engine.core:StructuredOutputManager"
+_NAMES = ("vllm.exceptions:VLLMValidationError", "vllm.v1.structured_output.utils:strip_speculative_padding")
+
+PLACES = (
+    *_PARAMETERS,
+    *_ABSTRACT,
+    *_NAMES,
+    *(f"{_MANAGER}.{name}" for name in _BOUNDS),
+    _MANAGER,
+    _STRUCTURED,
+    _USED,
+)
+"""All that is looked at, for a record of releases."""
+
 _lock = threading.Lock()
 _installed: list[VllmSettings] = []
 
@@ -134,17 +150,16 @@ def check() -> None:
     """
     names = ApiCheck()
     # The engine core must use the manager that the subclass derives from.
-    names.same("vllm.v1.engine.core:StructuredOutputManager", names.find(_MANAGER))
-    names.find("vllm.exceptions:VLLMValidationError")
+    names.same(_USED, names.find(_MANAGER))
+    for place in _NAMES:
+        names.find(place)
     names.parameters(_PARAMETERS)
-    names.one_of(_MANAGER, ("_get_constraint_bounds", "_get_constraint_start"))
-    names.find("vllm.v1.structured_output.utils:strip_speculative_padding")
+    names.one_of(_MANAGER, _BOUNDS)
     for place, methods in _ABSTRACT.items():
         if (kind := names.find(place)) is not None:
             names.fields(place, set(kind.__abstractmethods__), methods)
-    params = "vllm.sampling_params:StructuredOutputsParams"
-    if (kind := names.find(params)) is not None:
-        names.fields(params, set(kind.__dataclass_fields__), _FIELDS)
+    if (kind := names.find(_STRUCTURED)) is not None:
+        names.fields(_STRUCTURED, set(kind.__dataclass_fields__), _FIELDS)
     names.finish(
         "vLLM",
         "vllm",
