@@ -124,9 +124,7 @@ class _Task:
             problems = lowering.diagnostics.problems.values()
             unchecked = tuple(sorted(problems, key=lambda one: document_order(self.schema, one.place)))
         if unchecked and self.options.unsupported == "refuse":
-            raise _unsupported(
-                unchecked, "remove or rewrite them; in Python unsupported='check' has the value validated"
-            )
+            raise _unsupported(unchecked, "remove or rewrite them, or in Python pass unsupported='check'")
         if lowering is not None:
             if self.options.strict:
                 _require_known(KeywordReport(partial(self.rows, lowering), unchecked))
