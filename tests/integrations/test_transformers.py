@@ -16,6 +16,8 @@ from constrained.integrations.transformers import ConstrainedOutput
 from tests.support.tiny_models import llama, random_llama
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer
 
+pytestmark = pytest.mark.contract
+
 WORDS = regex(r"[a-z]{2,8}( [a-z]{2,8}){0,6}[.!]")
 NUMBERS = regex(r"[0-9]{3,12};")
 PROMPTS = ["a", "the name of", "Zoë lives in Łódź, and", "1 2 3 4 5"]

@@ -19,6 +19,8 @@ from tests.support.paths import ROOT
 from tests.support.tiny_models import llama
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer
 
+pytestmark = pytest.mark.contract
+
 REPOSITORY = str(ROOT / "examples" / "transformers" / "custom_generate_repository")
 PATTERN = r"[a-z]{2,8}( [a-z]{2,8}){0,6}[.!]"
 WORDS = regex(PATTERN)
