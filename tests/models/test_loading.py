@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -319,3 +322,23 @@ def test_the_bundled_model_has_a_name(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "bundled").mkdir()  # a folder of that name is meant before
     with pytest.raises(ModelError, match="tokenizer 'bundled'"):
         load("bundled", local_files_only=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("", "1000"),
+        ("import torch", "None"),
+        ("os.environ['OMP_WAIT_POLICY'] = 'active'", "None"),
+        ("os.environ['GOMP_SPINCOUNT'] = '7'", "7"),
+    ],
+)
+def test_threads_of_torch_sleep_soon_unless_the_program_has_said_how_they_wait(
+    before: str, expected: str
+) -> None:
+    program = f"import os\n{before}\nimport constrained\nconstrained.load()\nprint(os.environ.get('GOMP_SPINCOUNT'))"
+    environment = {name: value for name, value in os.environ.items() if "OMP_" not in name}
+    made = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert made.stdout.strip() == expected
