@@ -74,7 +74,7 @@ def test_mypy_sees_types_in_a_users_script(python: str, tmp_path: Path) -> None:
         fails=True,
     )
     revealed, *errors = [line for line in done.stdout.splitlines() if line.startswith("script.py:")]
-    assert "str, constrained.decoding.output.Stats, str, def (" in revealed, done.stdout
+    assert "str, constrained.decoding.stats.Stats, str, def (" in revealed, done.stdout
     assert len(errors) == 1, done.stdout
     assert errors[0].startswith('script.py:4: error: Argument "device" to "load"')
     types = re.findall(r'^values\.py:\d+: note: Revealed type is "(.*)"', done.stdout, re.MULTILINE)

@@ -5,16 +5,13 @@ from __future__ import annotations
 import ctypes
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, ref
+from typing import Any
+from weakref import ref
 
 from constrained.errors import VocabularyError
 from constrained.vocabulary.decoders import from_byte_level
 from constrained.vocabulary.mistral import SentencePieceEncoder
 from constrained.vocabulary.tokenizer_info import TokenizerInfo
-
-if TYPE_CHECKING:
-    from constrained.vocabulary.vocabulary import Vocabulary
 
 
 class GgufProcessor:
@@ -74,21 +71,6 @@ def _open_vocabulary(api: Any, path: str) -> Any:
             f"{path} cannot be opened again", action="leave the file where it was loaded from"
         )
     return model
-
-
-def llama_vocabulary(llama: Any) -> Vocabulary:
-    """The vocabulary of a `llama_cpp.Llama`, read once for each.
-
-    Raises:
-        VocabularyError: see `read_llama`.
-    """
-    from constrained.vocabulary.vocabulary import Vocabulary
-
-    known = _vocabularies.get(llama)
-    return known or _vocabularies.setdefault(llama, Vocabulary.from_tokenizer(llama))
-
-
-_vocabularies: WeakKeyDictionary[Any, Vocabulary] = WeakKeyDictionary()
 
 
 def read_llama(llama: Any) -> TokenizerInfo:

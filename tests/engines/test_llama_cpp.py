@@ -34,7 +34,7 @@ from constrained.prompting.jinja import render_template
 from constrained.sampling import Local
 from constrained.testing import exact_distributions, g_test
 from constrained.vocabulary import Vocabulary
-from constrained.vocabulary.gguf import llama_vocabulary
+from constrained.vocabulary.llama_vocabulary import llama_vocabulary
 from tests.support.gguf_files import write_llama, write_pieces, write_sentencepiece
 from tests.support.tiny_models import random_llama
 from tests.support.tokenizers_fixtures import (

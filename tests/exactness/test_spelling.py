@@ -239,7 +239,7 @@ def test_where_a_search_gives_up_behind_a_token_masks_leave_that_token_out():
     for budget in (1 << 30, 2, 3, 1 << 30):
         wanted = {t for t in range(len(pieces)) if exact[t,] < min(budget, NEVER)}
         assert masked(automaton, state, budget) == wanted
-        assert automaton.last_work < trial.WORK_LIMIT
+        assert automaton.last_work < trial.START_LIMIT
     assert automaton.accepts(automaton.walk(state, [6, 4])[-1])
 
 
@@ -264,7 +264,7 @@ def test_the_work_of_searches_is_counted_and_limited():
 
 
 def test_such_an_automaton_is_tried(monkeypatch):
-    monkeypatch.setattr(trial.try_out, "__defaults__", (3,))
+    monkeypatch.setattr(trial.try_out, "__kwdefaults__", {"start_limit": 3, "written": False})
     with pytest.raises(
         ConstraintTooLarge, match="the masks of the constraint take too long\\n  at the start"
     ):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from constrained.errors import InvalidArgument, ModelMismatch
 from constrained.integrations.text_mask import TextMask
-from constrained.vocabulary.gguf import llama_vocabulary
+from constrained.vocabulary.llama_vocabulary import llama_vocabulary
 
 
 class LlamaCppLogitsProcessor:

@@ -23,7 +23,7 @@ from constrained.models.llama_cpp.tokenizer import GgufTokenizer
 from constrained.models.prompt_model import PromptModel
 from constrained.prompting.chat_template import encode_prompt
 from constrained.vocabulary import Vocabulary
-from constrained.vocabulary.gguf import llama_vocabulary
+from constrained.vocabulary.llama_vocabulary import llama_vocabulary
 
 _VALUE_BYTES = {api.GGML_TYPE_F32: 4.0, api.GGML_TYPE_Q8_0: 34 / 32, api.GGML_TYPE_Q4_0: 18 / 32}
 """Bytes of a key or value, by type; others are counted as f16."""
