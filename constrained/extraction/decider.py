@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar
 
@@ -98,7 +98,7 @@ class Decider(Generic[T]):
             system: the system message.
             prompt: a prompt of your own, as for `Extractor`.
             prior: ``"subtract"``: what the model says to `neutral_texts` is taken off, so that the text decides and not what the
-                model likes; ``"none"``: the model's own distribution.
+                model likes, and an option that the text names gains; ``"none"``: the model's own distribution.
             strength: how much of it is taken off.
             neutral_texts: texts that say nothing.
             joint: one question for the whole value, whose distribution has the dependencies of its members; for types with few values.
@@ -180,12 +180,15 @@ class Decider(Generic[T]):
             PromptError: the text is empty, or too long.
             RejectedValue: code of the type refuses the value.
         """
-        return self.read(self.ids(text), temperature=temperature, seed=seed)
+        return self.read(text, self.ids(text), temperature=temperature, seed=seed)
 
-    def read(self, ids: Sequence[int], *, temperature: float = 0.0, seed: int | None = None) -> Decided[T]:
-        """Decides about the text of a prompt, which `ids` gives; this is what the model's passes are for.
+    def read(
+        self, text: str, ids: Sequence[int], *, temperature: float = 0.0, seed: int | None = None
+    ) -> Decided[T]:
+        """Decides about a text whose prompt `ids` gave; this is what the model's passes are for.
 
         Args:
+            text: what the questions are about.
             ids: of the prompt.
             temperature: as in a call.
             seed: as in a call.
@@ -198,7 +201,7 @@ class Decider(Generic[T]):
         evidence = ask(self.model, ids, self.questions)
         decisions = {
             weighing.question.pointer: decided(
-                weighing.question, one, weighing.scores(one), temperature, randomness
+                weighing.question, one, weighing.about(text).scores(one), temperature, randomness
             )
             for weighing, one in zip(self.weighings, evidence, strict=True)
         }
@@ -235,10 +238,11 @@ class Decider(Generic[T]):
         made = []
         for index, weighing in enumerate(self.weighings):
             evidence, right = [], []
-            for row, reading in zip(rows, readings, strict=True):
-                option = _right_option(weighing.question, to_json(row[1]))
+            for (text, value), reading in zip(rows, readings, strict=True):
+                option = _right_option(weighing.question, to_json(value))
                 if option is not None:
-                    evidence.append(reading[index])
+                    logprobs = reading[index].logprobs + weighing.named(text)
+                    evidence.append(replace(reading[index], logprobs=logprobs))
                     right.append(option)
             if not right:
                 raise InvalidArgument(

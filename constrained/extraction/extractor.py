@@ -69,7 +69,7 @@ class Extractor(ExtractionPlan[ValueT]):
         wanted = {**self.settings, **settings}
         if self.first_pass is not None:
             first = self.first_pass(first.prompt, wanted)
-        return stream_partials(generator, first, text, wanted, self.on_limit, self.questions(generator))
+        return stream_partials(generator, first, text, wanted, self.on_limit, self.questions(generator, text))
 
     def stream_items(self, text: str, **settings: Unpack[CallOptions]) -> Iterator[Any]:
         """Reads one text into an array, and yields each item when it is complete: an instance, if `constraint` is a `list[T]`.

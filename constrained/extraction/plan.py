@@ -218,8 +218,8 @@ class ExtractionPlan(Generic[ValueT]):
         """
         return bound_generator(generator, text, require_grounding=self.require_grounding, name=name)
 
-    def questions(self, generator: Generator[Any]) -> MemberQuestions | None:
-        """The questions about a document whose value the generator writes; None: there are none.
+    def questions(self, generator: Generator[Any], text: str) -> MemberQuestions | None:
+        """The questions about a document with this text, whose value the generator writes; None: there are none.
 
         Those of a whole constraint are the generator's: its sampler weighs the texts.
         """
@@ -228,7 +228,7 @@ class ExtractionPlan(Generic[ValueT]):
             return None
         weighings = members.weighings(self.prompt)
         if not members.is_whole:
-            return MemberQuestions(generator, weighings)
+            return MemberQuestions(generator, [weighing.about(text) for weighing in weighings])
         if generator.sampler == Exact():
             generator.sampler = Exact(prior=tuple(weighings[0].prior.tolist()))
         return None

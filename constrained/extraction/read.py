@@ -23,7 +23,7 @@ def document_steps(
         if len(chunks) > 1 or (chunks and plan.passes > 1):
             return (yield from part_steps(plan, document, chunks, settings))
         generator = plan.bound(plan.generator, document.text, document.id)
-        questions = plan.questions(generator)
+        questions = plan.questions(generator, document.text)
     except ConstrainedError as error:
         text = document.text if isinstance(document.text, str) else ""
         return Extraction[Any](document.id, text, error=error, attempts=0)

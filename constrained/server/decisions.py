@@ -180,16 +180,18 @@ class PreparedDecision:
     Attributes:
         questions: in words.
         decider: that asks them.
+        text: what they are about.
         ids: of the prompt.
     """
 
     questions: Sequence[TypedQuestion]
     decider: Decider[dict[str, Any]]
+    text: str
     ids: Sequence[int]
 
     def read(self) -> list[TypedAnswer]:
         """The answers; for the thread that owns the model."""
-        found: Decided[dict[str, Any]] = self.decider.read(self.ids)
+        found: Decided[dict[str, Any]] = self.decider.read(self.text, self.ids)
         return typed_answers(self.questions, found.fields)
 
 
@@ -210,7 +212,8 @@ def prepare_decision(
             raise ApiError(400, what, code="schema_too_large", param=field)
         decider: Decider[Any] = Decider(model, schema, prior=request.prior)
         field = "input" if isinstance(request, DecisionsRequest) else "state"
-        return PreparedDecision(questions, decider, decider.ids(request.text()))
+        text = request.text()
+        return PreparedDecision(questions, decider, text, decider.ids(text))
     except Exception as error:
         raise to_api_error(error, field) from error
 

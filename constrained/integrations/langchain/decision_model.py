@@ -70,8 +70,9 @@ class ConstrainedDecisionModel(BaseDecisionModel):
             if self._loaded is None:
                 self._loaded = load(self.model)
             decider: Decider[Any] = Decider(self._loaded, questions_schema(typed), prior=self.prior)
-            ids = decider.ids(state_text(state))
-            found = decider.read(ids)
+            text = state_text(state)
+            ids = decider.ids(text)
+            found = decider.read(text, ids)
         body = {
             "model": self._name,
             "answers": system_one_answers(typed_answers(typed, found.fields), plain),

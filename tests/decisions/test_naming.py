@@ -1,0 +1,52 @@
+"""An option that the text names gains by that, and only in weighings that take the prior off."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+
+import constrained
+from constrained.decisions.naming import NAMING, named_options
+from constrained.decisions.prior import plain
+from constrained.decisions.questions import ClosedAnswer, Question
+from constrained.extraction.decider import Decider
+
+
+def question(*texts: str) -> Question:
+    return Question("/x", tuple(ClosedAnswer(text, (1,), None) for text in texts))
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "named"),
+    [
+        (['"EUR"', '"USD"'], "Total due: EUR 960.00", [1, 0]),
+        (['"part_time"', '"full-time"'], "A Part-Time job, no\nfull  time", [1, 1]),
+        (['"high"', '"low"'], "highly unlikely", [0, 0]),
+        (['"English"', '"English breakfast"'], "an English  breakfast", [0, 1]),
+        (['"English"', '"English breakfast"'], "English breakfast in English", [1, 1]),
+        (["12", "3", "true", "null"], "12 of 3 are true, null", [1, 0, 0, 0]),
+        (['"C++"', '"C"'], "written in C++.", [1, 0]),
+        (['"süß"', '"(sauer)"'], "SÜSS und (sauer)", [1, 1]),
+    ],
+)
+def test_an_option_is_named_by_words_of_its_own(options: list[str], text: str, named: list[int]) -> None:
+    assert named_options(question(*options), text).tolist() == named
+
+
+def test_what_is_named_gains_and_the_own_distribution_of_the_model_does_not() -> None:
+    asked: Decider[str] = Decider(constrained.load(), Literal["red", "blue"])
+    (weighing,) = asked.weighings
+    gained = weighing.prior - weighing.about("It is blue.").prior
+    assert dict(zip(map(asked.questions[0].value, range(2)), gained, strict=True)) == {
+        "red": 0.0,
+        "blue": pytest.approx(NAMING),
+    }
+    assert plain(asked.questions)[0].about("It is blue.").prior.tolist() == [0.0, 0.0]
+
+
+def test_a_label_that_the_text_names_is_part_of_what_is_calibrated() -> None:
+    rows = [(f"The ball is {colour}.", colour) for colour in ("red", "blue")] * 3
+    asked: Decider[str] = Decider(constrained.load(), Literal["red", "blue"])
+    asked.calibrate(rows)
+    assert [asked(text).value for text, _ in rows] == [colour for _, colour in rows]
