@@ -12,11 +12,14 @@ from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any, TypeVar
 
 from constrained.grammars import ir
+from constrained.grammars.errors import ConstraintTooLarge
 from constrained.grammars.regex.occurrences import Occurrences, Place
 
 T = TypeVar("T")
 
 LITERAL, CHARS, CONCAT, UNION, INTERSECTION, COMPLEMENT, REPEAT, MULTIPLE, SUBSTRING = range(9)
+MOST_RESIDUALS = 500_000
+"""Derivatives, and parts of them, that are kept: some 0.5 GB."""
 _ALL_BYTES = (1 << 256) - 1
 _LEADS = ((0xC2, 0xDF, 1, 0x80), (0xE0, 0xEF, 2, 0x800), (0xF0, 0xF4, 3, 0x10000))
 """First and last leading byte, continuation bytes that follow, least code point written so (RFC 3629)."""
@@ -131,6 +134,11 @@ class Residuals:
     def _intern(self, node: tuple[Any, ...], nullable: bool) -> int:
         found = self._ids.get(node)
         if found is None:
+            if len(self._nodes) >= MOST_RESIDUALS:
+                raise ConstraintTooLarge(
+                    f"a regex has more than {MOST_RESIDUALS:,} derivatives here",
+                    action="judge a smaller count in its place: this judge is simple, and not fast",
+                )
             found = self._ids[node] = len(self._nodes)
             self._nodes.append(node)
             self._nullable.append(nullable)

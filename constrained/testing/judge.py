@@ -37,7 +37,8 @@ class ReferenceRecognizer:
     Raises:
         KeyError: a rule that is called does not exist.
         UnsupportedConstraint: the grammar has a lexer, or says that values must differ.
-        ConstraintTooLarge: an interleave has too many slots: a rule is needed for every set of them.
+        ConstraintTooLarge: an interleave has too many slots: a rule is needed for every set of them; or a regex has too many
+            derivatives, also while a text is read.
     """
 
     def __init__(self, grammar: Grammar) -> None:

@@ -45,7 +45,10 @@ def _judge(automaton: Automaton) -> ReferenceRecognizer | None:
         return None
     try:
         return ReferenceRecognizer(automaton.grammar)
-    except UnsupportedConstraint:  # it cannot expand interleaves whose entries must be distinct
+    except (
+        UnsupportedConstraint,
+        ConstraintTooLarge,
+    ):  # entries that must be distinct; counts that it unfolds
         return None
 
 

@@ -11,7 +11,9 @@ import regex as regex_library
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import constrained
 from constrained.automaton.bitmask import pack_ids, unpack_ids
+from constrained.errors import ConstraintTooLarge
 from constrained.grammars import ir
 from constrained.testing import ReferenceRecognizer, brute_force_mask, mask_diff
 from tests.support import strategies as some
@@ -307,3 +309,12 @@ def test_mask_diff_names_the_tokens_of_one_side() -> None:
     assert not mask_diff(first, first.copy())
     with pytest.raises(ValueError, match="shapes"):
         mask_diff(first, second[:1])
+
+
+def test_counts_that_the_judge_would_unfold_are_refused_in_bounded_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("constrained.testing.derivatives.MOST_RESIDUALS", 2_000)
+    grammar = constrained.regex(r"1{1000000000}|\S++(\w){1000000000}").grammar
+    with pytest.raises(ConstraintTooLarge, match="more than 2,000 derivatives"):
+        ReferenceRecognizer(grammar)
