@@ -84,9 +84,12 @@ def _check_keywords(schema: Any, constraint: Constraint) -> None:
     Raises:
         InvalidConstraint: names the keyword, and the one that is meant.
     """
-    from constrained.grammars.json_schema.source.dialects import misspelt_keyword
+    from constrained.grammars.json_schema.source.dialects import is_keyword, misspelt_keyword
 
     if not isinstance(schema, Mapping) or not schema:
+        return
+    # The report reads the whole schema once more: most schemas have no name that it could be about.
+    if any(map(is_keyword, schema)) and not any(map(misspelt_keyword, _names(schema))):
         return
     unknown = [entry for entry in constraint.report if entry.status == "unknown"]
     names = {entry.keyword for entry in unknown if entry.pointer.count("/") == 1}
@@ -105,3 +108,21 @@ def _check_keywords(schema: Any, constraint: Constraint) -> None:
                 Problem(entry.pointer, f"did you mean {meant!r}?"),
                 action="correct it, or pass json_schema(schema), which takes unknown keywords as annotations",
             )
+
+
+def _names(schema: Mapping[str, Any]) -> set[str]:
+    """The names at all places of a schema where keywords stand, or could stand if a ``$ref`` points at them."""
+    from constrained.grammars.json_schema.source.document import SCHEMA_MAP_KEYWORDS
+
+    names: set[str] = set()
+    values: list[Any] = [schema]
+    while values:
+        value = values.pop()
+        if isinstance(value, Mapping):
+            names.update(value)
+            for name, inner in value.items():
+                named = name in SCHEMA_MAP_KEYWORDS and isinstance(inner, Mapping)
+                values.extend(inner.values() if named else [inner])
+        elif isinstance(value, list | tuple):
+            values.extend(value)
+    return names

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from constrained.grammars._core import Keywords
@@ -277,24 +277,36 @@ def select_dialect(
     return DEFAULT_DIALECT.dialect_of(schema)
 
 
+def is_keyword(name: str) -> bool:
+    """Whether every dialect knows a keyword of this name."""
+    return all(name in dialect.handlers for dialect in SCHEMA_DIALECTS.values())
+
+
+@lru_cache(4096)
 def misspelt_keyword(name: str) -> str | None:
     """The keyword that is meant by a name one edit away from it, if it constrains values; None for other names.
 
     A name with a sign before it, such as ``_format``, is no mistake: so people turn keywords off.
     """
-    known = {
-        keyword: handler
-        for dialect in SCHEMA_DIALECTS.values()
-        for keyword, handler in dialect.handlers.items()
-    }
+    known = _all_keywords()
     if name in known or not name[:1].isalnum():
         return None
-    near = [word for word, handler in known.items() if handler is not annotation and _one_edit(name, word)]
+    near = (word for word, handler in known.items() if handler is not annotation and _one_edit(name, word))
     return min(near, default=None)
+
+
+@cache
+def _all_keywords() -> dict[str, KeywordHandler]:
+    """The keywords of all dialects."""
+    return {
+        word: handler for dialect in SCHEMA_DIALECTS.values() for word, handler in dialect.handlers.items()
+    }
 
 
 def _one_edit(one: str, other: str) -> bool:
     """Whether a character was changed, added, left out, or exchanged with the next (Damerau 1964)."""
+    if abs(len(one) - len(other)) > 1:
+        return False
     short, long = sorted((one, other), key=len)
     at = next((i for i, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
     if len(short) < len(long):
