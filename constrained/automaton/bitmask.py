@@ -44,6 +44,12 @@ def unpack_ids(mask: Bitmask) -> NDArray[np.intp]:
     return np.flatnonzero(unpack_bits(mask))  # numpy finds booleans several times faster than integers
 
 
+def allow_only(mask: Bitmask, token: int) -> None:
+    """Makes a mask int32 ``[words]`` allow one token."""
+    mask[...] = 0
+    mask.view(np.uint32)[token >> 5] = 1 << (token & 31)
+
+
 def allows(mask: Bitmask, token: int) -> bool:
     """Whether a mask ``[words]`` allows one token."""
     return bool(mask[token >> 5] >> (token & 31) & 1)

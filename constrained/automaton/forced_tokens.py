@@ -6,10 +6,14 @@ Where only one text can follow, masks allow every way to spell it, and a model t
 
 from __future__ import annotations
 
+from typing import Literal
 from weakref import WeakKeyDictionary
 
-from constrained.automaton.protocol import Automaton
-from constrained.errors import VocabularyError
+from constrained.automaton.protocol import DEAD, NO_LIMIT, Automaton
+from constrained.errors import InvalidArgument, VocabularyError
+
+Spelling = Literal["canonical", "any"]
+"""How forced text is spelled: by the tokens that the tokenizer writes, or by any tokens of that text."""
 
 _LONGEST = 128
 """Bytes of forced text that are looked at."""
@@ -20,6 +24,17 @@ _MOST_STATES = 1 << 16
 _UNKNOWN = -1
 
 _known: WeakKeyDictionary[Automaton, dict[int, int | None]] = WeakKeyDictionary()
+
+
+def is_canonical(spelling: Spelling) -> bool:
+    """Whether forced text has the tokenizer's tokens.
+
+    Raises:
+        InvalidArgument: there is no such spelling.
+    """
+    if spelling not in ("canonical", "any"):
+        raise InvalidArgument(f"spelling is {spelling!r}", action="pass 'canonical' or 'any'")
+    return spelling == "canonical"
 
 
 def forced_token(automaton: Automaton, state: int) -> int | None:
@@ -41,6 +56,20 @@ def forced_token(automaton: Automaton, state: int) -> int | None:
         if len(found) >= _MOST_STATES:  # other threads may read it: they find nothing, and look again
             found.clear()
         found[state] = token
+    return token
+
+
+def forced_within(automaton: Automaton, state: int, budget: int = NO_LIMIT) -> int | None:
+    """As `forced_token`; None, too, where the text cannot be completed behind that token within a budget of tokens.
+
+    Args:
+        automaton: as there.
+        state: as there.
+        budget: tokens that may still follow, as for `Automaton.next_within`.
+    """
+    token = forced_token(automaton, state)
+    if token is None or automaton.next_within(state, token, budget) == DEAD:
+        return None
     return token
 
 

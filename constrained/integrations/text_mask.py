@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.automaton.bitmask import Bitmask, unpack_bits, zero_mask
+from constrained.automaton.bitmask import Bitmask, allow_only, unpack_bits, zero_mask
 from constrained.automaton.cache import compile_cached
+from constrained.automaton.forced_tokens import Spelling, forced_within, is_canonical
 from constrained.automaton.protocol import DEAD, NO_LIMIT
 from constrained.decoding.limits import check_max_tokens
 from constrained.errors import BudgetExhausted, InvalidArgument
@@ -23,13 +24,16 @@ class TextMask:
     be rejected); one with another prompt, or with several tokens more, begins another text.
     """
 
-    def __init__(self, constraint: Any, vocabulary: Vocabulary, max_tokens: int | None) -> None:
+    def __init__(
+        self, constraint: Any, vocabulary: Vocabulary, max_tokens: int | None, spelling: Spelling
+    ) -> None:
         """Compiles the constraint.
 
         Args:
             constraint: a `Constraint`, a Python type, a JSON Schema or an `Automaton`.
             vocabulary: of the model.
             max_tokens: the text is complete within it; None for no limit.
+            spelling: as of `constrained.Local`.
 
         Raises:
             ConstraintError, ConstraintTooLarge: the constraint cannot be enforced.
@@ -40,6 +44,7 @@ class TextMask:
         self.max_tokens = max_tokens
         self._automaton = compile_cached(constraint, vocabulary)[1]
         check_max_tokens(self._automaton, max_tokens, ", here and to the engine")
+        self._canonical = is_canonical(spelling)
         self.reset()
 
     def reset(self) -> None:
@@ -93,7 +98,11 @@ class TextMask:
     def _mask(self) -> Bitmask:
         mask = zero_mask(self.vocabulary.size)
         left = NO_LIMIT if self.max_tokens is None else max(0, self.max_tokens - len(self._text))
-        self._automaton.fill_mask_within(self._states[-1], mask, left)
+        forced = forced_within(self._automaton, self._states[-1], left) if self._canonical else None
+        if forced is None:
+            self._automaton.fill_mask_within(self._states[-1], mask, left)
+        else:
+            allow_only(mask, forced)
         if not mask.any():
             raise BudgetExhausted(
                 "no token is allowed next", action="let the engine write at most max_tokens tokens"

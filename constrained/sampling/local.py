@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
+from constrained.automaton.forced_tokens import Spelling, is_canonical
 from constrained.errors import InvalidArgument
 from constrained.sampling.base import (
     Draw,
@@ -31,9 +31,6 @@ from constrained.sampling.base import (
 from constrained.sampling.ends import Ends, check_ends
 from constrained.sampling.warpers import LogitsWarper
 from constrained.spec.scores import log_sum_exp
-
-Spelling = Literal["canonical", "any"]
-"""How forced text may be spelled, see `Local`."""
 
 TOP_COUNT = 16
 """Tokens that are queried before a mask is computed."""
@@ -62,8 +59,7 @@ class Local(TokenSampler):
         if not isinstance(self.weights, bool):
             raise InvalidArgument(f"weights is {self.weights!r}", action="pass True or False")
         check_ends(self.ends, optional=True)
-        if self.spelling not in ("canonical", "any"):
-            raise InvalidArgument(f"spelling is {self.spelling!r}", action="pass 'canonical' or 'any'")
+        is_canonical(self.spelling)
 
     @property
     def certain_ends(self) -> bool:
@@ -73,7 +69,7 @@ class Local(TokenSampler):
     @property
     def canonical(self) -> bool:
         """See `Sampler.canonical`."""
-        return self.spelling == "canonical"
+        return is_canonical(self.spelling)
 
     def weighted(self) -> Local:
         """This sampler with weights, which are of all spellings."""

@@ -21,7 +21,6 @@ from constrained.models import LanguageModel
 from constrained.models.capabilities import CACHE_NAMES, cache_argument
 from constrained.models.hugging_face import HuggingFaceModel
 from constrained.models.sequential_cache import ForwardMode
-from constrained.sampling import Local
 from tests.support.tiny_models import random_llama
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer
 
@@ -135,8 +134,7 @@ def test_generate_hands_over_to_decode(model: LanguageModel) -> None:
 
 def test_a_processor_masks_the_logits_of_generate(model: LanguageModel) -> None:
     assert isinstance(model, HuggingFaceModel)
-    sampler = Local(spelling="any")  # masks of a processor have all spellings
-    plain = constrained.Generator(model, LINES, sampler=sampler)(PROMPT, max_tokens=60, temperature=0)
+    plain = constrained.Generator(model, LINES)(PROMPT, max_tokens=60, temperature=0)
     batch = small_bpe_tokenizer()(PROMPT, return_tensors="pt")
     processor = constrained.ConstraintLogitsProcessor(LINES, small_bpe_tokenizer(), max_tokens=60)
     found = model.model.generate(

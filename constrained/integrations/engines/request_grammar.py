@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from constrained.automaton.forced_tokens import forced_within
 from constrained.automaton.protocol import DEAD, NO_LIMIT, shown_count
 from constrained.errors import DoesNotFit, InvalidArgument
 
@@ -24,10 +25,11 @@ class RequestGrammar:
         limit: tokens that the request may write, end of sequence included; None: no limit.
         failure: why the request cannot go on: an error while a mask or a state was computed. Nothing is accepted then, so
             that the engine ends this request and no other one.
+        canonical: forced text has the tokens that the tokenizer writes, see `constrained.automaton.forced_tokens`.
         tokens_before: tokens that the request wrote before the constraint began (reasoning).
     """
 
-    def __init__(self, automaton: Automaton, limit: int | None = None) -> None:
+    def __init__(self, automaton: Automaton, limit: int | None = None, *, canonical: bool = True) -> None:
         """The grammar of a new request.
 
         Raises:
@@ -36,6 +38,7 @@ class RequestGrammar:
         self.automaton = automaton
         self.check_lengths(limit)
         self.limit = limit
+        self.canonical = canonical
         self.tokens_before = 0
         self.failure: Exception | None = None
         self._states = [automaton.start]
@@ -67,6 +70,10 @@ class RequestGrammar:
         left = self.limit - self.tokens_before - self.accepted
         needed = self.automaton.shortest_completion(self.state)
         return left - 1 if needed < left else left if needed == left else NO_LIMIT
+
+    def forced_token(self) -> int | None:
+        """The only token that is allowed next, because text is forced; None where there are several."""
+        return forced_within(self.automaton, self.state, self.budget) if self.canonical else None
 
     def append(self, tokens: Sequence[int]) -> bool:
         """Appends tokens; False, and no change, if one of them is not allowed. Padding (-1) ends the list."""

@@ -25,6 +25,7 @@ class EngineSettings:
         max_schema: bytes of the constraint of a request.
         automata: compiled automata that are kept; the least recently used one is evicted.
         memory_limit: bytes of masks and tables, see `Vocabulary`.
+        canonical: text that is forced has the tokens that the tokenizer writes; false: any tokens, as the model likes.
 
     Raises:
         InvalidArgument: a setting is out of range.
@@ -37,6 +38,7 @@ class EngineSettings:
     max_schema: int = 1 << 20
     automata: int = 256
     memory_limit: int = 256 << 20
+    canonical: bool = True
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from constrained.automaton import fill_masks
+from constrained.automaton.bitmask import allow_only
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
@@ -23,6 +24,7 @@ class _Row(NamedTuple):
     state: int
     budget: int
     grammar: RequestGrammar
+    forced: int | None
 
 
 class StepMasks:
@@ -58,7 +60,15 @@ class StepMasks:
             write_mask(grammar, rows[place])
             return
         try:
-            row = _Row(place, rows[place], grammar.automaton, grammar.state, grammar.budget, grammar)
+            row = _Row(
+                place,
+                rows[place],
+                grammar.automaton,
+                grammar.state,
+                grammar.budget,
+                grammar,
+                grammar.forced_token(),
+            )
         except Exception as error:  # the engine must go on
             _fail(grammar, rows[place], error)
             return
@@ -91,12 +101,19 @@ class StepMasks:
                 _write(group, out)
             except Exception:
                 _write_singly(group)
+        for row in rows:
+            if row.forced is not None and row.grammar.failure is None:
+                allow_only(row.mask, row.forced)
 
 
 def write_mask(grammar: RequestGrammar, mask: Any) -> None:
     """Writes the mask of a request's present state, an array int32 ``[words]``; see `StepMasks`."""
     try:
-        grammar.automaton.fill_mask_within(grammar.state, mask, grammar.budget)
+        forced = grammar.forced_token()
+        if forced is not None:
+            allow_only(mask, forced)
+        else:
+            grammar.automaton.fill_mask_within(grammar.state, mask, grammar.budget)
     except Exception as error:  # the engine must go on
         _fail(grammar, mask, error)
 

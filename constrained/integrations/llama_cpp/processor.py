@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.automaton.forced_tokens import Spelling
 from constrained.errors import InvalidArgument, ModelMismatch
 from constrained.integrations.text_mask import TextMask
 from constrained.vocabulary.llama_vocabulary import llama_vocabulary
@@ -26,7 +27,9 @@ class LlamaCppLogitsProcessor:
         error: what ended the last text; None if nothing did.
     """
 
-    def __init__(self, constraint: Any, llama: Any, *, max_tokens: int | None = None) -> None:
+    def __init__(
+        self, constraint: Any, llama: Any, *, max_tokens: int | None = None, spelling: Spelling = "canonical"
+    ) -> None:
         """Compiles the constraint.
 
         Args:
@@ -34,11 +37,13 @@ class LlamaCppLogitsProcessor:
             llama: the `llama_cpp.Llama` that generates.
             max_tokens: what `create_completion` gets as ``max_tokens``: the text is complete within it. Without it a long
                 text is cut off.
+            spelling: how text that is forced is spelled, as of `constrained.Local`.
 
         Raises:
             ConstraintError, ConstraintTooLarge: the constraint cannot be enforced.
             DoesNotFit: no complete text has only `max_tokens` tokens.
-            InvalidArgument: `llama` has a ``draft_model``, whose tokens it shows as if they were part of the text.
+            InvalidArgument: `llama` has a ``draft_model``, whose tokens it shows as if they were part of the text; or there is
+                no such spelling.
             VocabularyError, ModelMismatch: its tokenizer cannot be used, or an automaton is of another one.
         """
         if llama.draft_model is not None:
@@ -47,7 +52,7 @@ class LlamaCppLogitsProcessor:
                 action="leave draft_model out, or generate by constrained.load(llama), which drafts by itself",
             )
         self.error: Exception | None = None
-        self._text = TextMask(constraint, llama_vocabulary(llama), max_tokens)
+        self._text = TextMask(constraint, llama_vocabulary(llama), max_tokens, spelling)
 
     def __iter__(self) -> Iterator[LlamaCppLogitsProcessor]:
         """Itself: llama-cpp-python runs what it gets as a list, and what is none as nothing, without the constraint."""

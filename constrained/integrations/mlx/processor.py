@@ -7,6 +7,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from constrained.automaton.forced_tokens import Spelling
 from constrained.integrations.text_mask import TextMask
 from constrained.vocabulary import Vocabulary
 
@@ -22,7 +23,14 @@ class MlxLogitsProcessor:
     are kept. Drafts of a `draft_model` are checked too.
     """
 
-    def __init__(self, constraint: Any, tokenizer: Any, *, max_tokens: int | None = None) -> None:
+    def __init__(
+        self,
+        constraint: Any,
+        tokenizer: Any,
+        *,
+        max_tokens: int | None = None,
+        spelling: Spelling = "canonical",
+    ) -> None:
         """Compiles the constraint.
 
         Args:
@@ -30,13 +38,15 @@ class MlxLogitsProcessor:
             tokenizer: of `mlx_lm.load`, of transformers, or a `Vocabulary`. The ends of sequence of `mlx_lm.load` count.
             max_tokens: what `generate` gets as ``max_tokens``: the text is complete within it. Without it a long text is
                 cut off.
+            spelling: how text that is forced is spelled, as of `constrained.Local`.
 
         Raises:
             ConstraintError, ConstraintTooLarge: the constraint cannot be enforced.
+            InvalidArgument: there is no such spelling.
             DoesNotFit: no complete text has only `max_tokens` tokens.
             VocabularyError, ModelMismatch: the tokenizer cannot be used, or an automaton is of another one.
         """
-        self._text = TextMask(constraint, _vocabulary(tokenizer), max_tokens)
+        self._text = TextMask(constraint, _vocabulary(tokenizer), max_tokens, spelling)
 
     def reset(self) -> None:
         """Says that the next step begins another text; needed only where its prompt goes on with the last one."""

@@ -160,6 +160,7 @@ class SglangBackend(_BoundedCache):
         self.automata = Automata(vocabulary, settings)
         self._stop_ids = frozenset(stop_ids)
         self._compact = compact
+        self._canonical = settings.canonical
         self._trial = Trial(vocabulary, settings)
         self._trial.start()
         atexit.register(self._trial.close)
@@ -176,7 +177,7 @@ class SglangBackend(_BoundedCache):
         except ConstrainedError as error:
             return InvalidGrammarObject(str(error))
         stats = GrammarStats(dispatch_type=kind, compilation_time=time.perf_counter() - began)
-        return SglangGrammar(automaton, stats)
+        return SglangGrammar(automaton, stats, canonical=self._canonical)
 
     def _given(self, kind: str, text: str) -> dict[str, Any]:
         if kind not in _FIELDS:

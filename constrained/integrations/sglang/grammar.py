@@ -52,10 +52,12 @@ class SglangGrammar(RequestGrammar, BaseGrammarObject):
         reasoner: SGLang's wrapper that withholds tokens of reasoning; None without reasoning.
     """
 
-    def __init__(self, automaton: Automaton, stats: GrammarStats | None = None) -> None:
+    def __init__(
+        self, automaton: Automaton, stats: GrammarStats | None = None, *, canonical: bool = True
+    ) -> None:
         """The grammar of a new request, without its limits: see `begin`."""
         BaseGrammarObject.__init__(self)
-        RequestGrammar.__init__(self, automaton)
+        RequestGrammar.__init__(self, automaton, canonical=canonical)
         self.grammar_stats = stats
         self.reasoner: Any = None
 
@@ -98,7 +100,7 @@ class SglangGrammar(RequestGrammar, BaseGrammarObject):
         stats = self.grammar_stats
         if stats is not None:
             stats = dataclasses.replace(stats, is_cache_hit=True, tree_traversal_time=[])
-        return SglangGrammar(self.automaton, stats)
+        return SglangGrammar(self.automaton, stats, canonical=self.canonical)
 
     def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> torch.Tensor:
         """See `allocate_masks`."""

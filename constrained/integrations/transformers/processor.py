@@ -10,6 +10,7 @@ from transformers import LogitsProcessor
 from constrained.automaton.bitmask import pack_ids, unpack_bits, zero_mask
 from constrained.automaton.cache import compile_cached
 from constrained.automaton.device_masks import DeviceMaskCache, vocabulary_of_masks
+from constrained.automaton.forced_tokens import Spelling, forced_within, is_canonical
 from constrained.automaton.protocol import DEAD, NO_LIMIT
 from constrained.decoding.limits import check_max_tokens
 from constrained.errors import BudgetExhausted, InvalidArgument, ModelMismatch
@@ -49,6 +50,7 @@ class ConstraintLogitsProcessor(LogitsProcessor):
         tokenizer: Any,
         *,
         max_tokens: int | None = None,
+        spelling: Spelling = "canonical",
         assisted: bool = False,
         places: int = 1024,
     ) -> None:
@@ -60,12 +62,14 @@ class ConstraintLogitsProcessor(LogitsProcessor):
             tokenizer: the model's, or a `Vocabulary`.
             max_tokens: what `generate` gets as `max_new_tokens`: every text is complete within it. Without it a text
                 that reaches the limit of `generate` is cut off.
+            spelling: how text that is forced is spelled, as of `constrained.Local`.
             assisted: for assisted decoding (`assistant_model`, `prompt_lookup_num_tokens`), where texts go back.
             places: masks that are kept on the model's device.
 
         Raises:
             ConstraintError, ConstraintTooLarge: a constraint cannot be enforced.
             DoesNotFit: no complete text has only `max_tokens` tokens.
+            InvalidArgument: no constraint was passed, or there is no such spelling.
             VocabularyError, ModelMismatch: the tokenizer cannot be used, or an automaton is of another one.
         """
         self.vocabulary = (
@@ -78,6 +82,7 @@ class ConstraintLogitsProcessor(LogitsProcessor):
         self.max_tokens = max_tokens
         for automaton in automata:
             check_max_tokens(automaton, max_tokens, ", also as max_new_tokens")
+        self._canonical = is_canonical(spelling)
         self._histories = SequenceTracker(automata, assisted=assisted)
         costly = any(automaton.expensive_membership for automaton in automata)
         self._sent = None if max_tokens is not None or costly else vocabulary_of_masks(automata)
@@ -120,7 +125,11 @@ class ConstraintLogitsProcessor(LogitsProcessor):
                     f"row {row}: the constraint does not allow its last token",
                     action="remove processors that force or forbid tokens after this one",
                 )
-        return masked_scores(scores, *self._masks(places, scores.device))
+        masked = masked_scores(scores, *self._masks(places, scores.device))
+        forced = {
+            row: token for row, place in enumerate(places) if (token := self._forced(place)) is not None
+        }
+        return _keep_only(masked, list(forced), list(forced.values())) if forced else masked
 
     def _masks(
         self, places: Sequence[TrackedSequence], device: torch.device
@@ -143,13 +152,20 @@ class ConstraintLogitsProcessor(LogitsProcessor):
             # Padding: any token will do.
             row[:] = pack_ids(self.vocabulary.eos_ids, self.vocabulary.size)
         elif place.state != DEAD:
-            budget = NO_LIMIT if self.max_tokens is None else max(0, self.max_tokens - place.length)
-            place.automaton.fill_mask_within(place.state, row, budget)
+            place.automaton.fill_mask_within(place.state, row, self._left(place))
             if not row.any():
                 raise BudgetExhausted(
                     "a sequence reached a dead end: no token is allowed",
                     action="set max_new_tokens to max_tokens; use custom_generate=constrained.decode for predicates",
                 )
+
+    def _left(self, place: TrackedSequence) -> int:
+        return NO_LIMIT if self.max_tokens is None else max(0, self.max_tokens - place.length)
+
+    def _forced(self, place: TrackedSequence) -> int | None:
+        if not self._canonical or place.ended or place.state == DEAD:
+            return None
+        return forced_within(place.automaton, place.state, self._left(place))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.vocabulary!r}, max_tokens={self.max_tokens})"
@@ -179,6 +195,23 @@ def masked_scores(
     masked = scores.clone(memory_format=torch.contiguous_format)
     (apply_masks if scores.dtype in FLOATS else apply_masks_torch)(masked, masks, mask_ids)
     return masked
+
+
+def _keep_only(scores: torch.Tensor, rows: list[int], tokens: list[int]) -> torch.Tensor:
+    """Masks all tokens of some rows but one, where no other processor forbids that one.
+
+    Args:
+        scores: ``[all rows, columns]``, changed in place.
+        rows: indices of rows.
+        tokens: the token of each of these rows.
+    """
+    import torch
+
+    at = torch.tensor(rows, device=scores.device), torch.tensor(tokens, device=scores.device)
+    kept = scores[at].unsqueeze(1)
+    only = torch.full_like(scores[at[0]], float("-inf")).scatter_(1, at[1].unsqueeze(1), kept)
+    scores[at[0]] = torch.where(kept == float("-inf"), scores[at[0]], only)
+    return scores
 
 
 def _forbidden_on_host(masks: torch.Tensor, columns: int) -> torch.Tensor:

@@ -39,8 +39,8 @@ _FIELDS = {
 class VllmGrammar(RequestGrammar, StructuredOutputGrammar):
     """A `RequestGrammar` as vLLM's class. Its masks are written when a step's masks are, see `StepMasks`."""
 
-    def __init__(self, automaton: Automaton, limit: int | None, masks: StepMasks) -> None:
-        super().__init__(automaton, limit)
+    def __init__(self, automaton: Automaton, limit: int | None, masks: StepMasks, canonical: bool) -> None:
+        super().__init__(automaton, limit, canonical=canonical)
         self._masks = masks
 
     def accept_tokens(self, request_id: str, tokens: Sequence[int]) -> bool:
@@ -77,6 +77,7 @@ class VllmGrammarBackend(StructuredOutputBackend):
         self.automata = Automata(vocabulary, settings)
         self.masks = StepMasks()
         self._trial = Trial(vocabulary, settings)
+        self._canonical = settings.canonical
 
     def compile_grammar(
         self, request_type: StructuredOutputOptions, grammar_spec: str, stop_token_ids: set[int] | None = None
@@ -89,7 +90,7 @@ class VllmGrammarBackend(StructuredOutputBackend):
         field = _FIELDS[request_type]
         given = request_fields(None, self.vllm_config.structured_outputs_config)
         given[field] = True if field == "json_object" else grammar_spec
-        return VllmGrammar(self.automata.compile(given, stop_token_ids), None, self.masks)
+        return self._grammar(given, stop_token_ids, None)
 
     def compile_request(self, request: Any, *, checked: bool) -> VllmGrammar:
         """The grammar of a request, with its flags, stop ids and token limit.
@@ -112,11 +113,14 @@ class VllmGrammarBackend(StructuredOutputBackend):
         limit = min(
             request.max_tokens, self.vllm_config.model_config.max_model_len - request.num_prompt_tokens
         )
-        grammar = VllmGrammar(self.automata.compile(given, params.all_stop_token_ids), limit, self.masks)
+        grammar = self._grammar(given, params.all_stop_token_ids, limit)
         write_mask(
             grammar, grammar.automaton.new_mask()
         )  # in this thread, so that no step of the engine waits for it
         return grammar
+
+    def _grammar(self, given: dict[str, Any], stop_ids: set[int] | None, limit: int | None) -> VllmGrammar:
+        return VllmGrammar(self.automata.compile(given, stop_ids), limit, self.masks, self._canonical)
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> torch.Tensor:
         """Masks that allow everything, int32 ``[max_num_seqs, ceil(vocab_size / 32)]``."""
