@@ -1,7 +1,8 @@
 """Whitespace, indentation and separators: the terminals of JSON's punctuation under a whitespace policy.
 
-bounded   in every gap nothing, one space, or one newline with at most 40 spaces or 10 tabs (the default): accepts
-          compact JSON, the default of `json.dumps` and any usual indentation, and bounds runs of spaces
+bounded   nothing before a comma or a colon, and in every other gap nothing, one space, or one newline with at most 40
+          spaces or 10 tabs (the default): accepts compact JSON, the default of `json.dumps` and any usual indentation,
+          and bounds runs of spaces; a model that may break the line before a comma does so, and goes on badly
 none      no whitespace
 any       all whitespace that JSON permits
 indent    exactly one space after ``:``, and a newline with at most 40 spaces in every other gap
@@ -115,7 +116,7 @@ def punctuation_for(
     """
     gaps: dict[str, tuple[ir.Regex, ir.Regex, ir.Regex, ir.Regex, ir.Regex]] = {
         # within brackets, before and after a comma, before and after a colon
-        "bounded": (_BOUNDED,) * 5,
+        "bounded": (_BOUNDED, ir.EMPTY_STRING, _BOUNDED, ir.EMPTY_STRING, _BOUNDED),
         "none": (ir.EMPTY_STRING,) * 5,
         "any": (_ANY,) * 5,
         "indent": (_LINE, ir.EMPTY_STRING, _LINE, ir.EMPTY_STRING, _SPACE),
