@@ -1,4 +1,7 @@
-"""Options that a text names: that the word of an answer stands in the text is evidence, which a small model hardly takes from it."""
+"""Options that a text names: that the word of an answer stands in the text is evidence, which a small model hardly takes from it.
+
+That no option's word stands there is evidence, too: for leaving the member out, where it may be.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.decisions.questions import Question
+from constrained.decisions.questions import ABSENT, Question
 
-NAMING = 2.0
+NAMING = 3.0
 """What an option gains that the text names, in nats; measured: 1 to 5 give nearly the same."""
+UNNAMED = 1.0
+"""What `ABSENT` gains where the text names no option, in nats; measured: 1 and 2 give nearly the same, .5 two thirds of it."""
 
 _GAPS = re.compile(r"[\s_\-]+")
 _SHORTEST = 2
@@ -18,22 +23,25 @@ _SHORTEST = 2
 
 
 def named_options(question: Question, text: str) -> NDArray[np.float64]:
-    """1 for each option whose value stands in a text as words of its own, else 0, float64 [options].
+    """What the options gain from the words of a text, in nats, float64 [options].
 
-    Case, hyphens and underscores make no difference. Where one option is part of another one, the longer one is read first.
+    `NAMING` for each option whose value stands in it as words of its own. Case, hyphens and underscores make no difference. Where one
+    option is part of another one, the longer one is read first. `UNNAMED` for `ABSENT`, if no option's does.
 
     Args:
         question: its texts and numbers are looked for, no booleans, nulls or lists.
         text: that the question is about.
     """
     left = _GAPS.sub(" ", text).casefold()
-    found = np.zeros(len(question.options))
+    gains = np.zeros(len(question.options))
     words = {index: _words(question.value(index)) for index in range(len(question.options))}
-    for index in sorted(words, key=lambda index: -len(words[index])):
-        if len(words[index]) >= _SHORTEST:
-            left, count = re.subn(rf"(?<!\w){re.escape(words[index])}(?!\w)", "\0", left)
-            found[index] = float(count > 0)
-    return found
+    sought = [index for index, word in words.items() if len(word) >= _SHORTEST]
+    for index in sorted(sought, key=lambda index: -len(words[index])):
+        left, count = re.subn(rf"(?<!\w){re.escape(words[index])}(?!\w)", "\0", left)
+        gains[index] = NAMING * (count > 0)
+    if sought and not gains.any():
+        gains[[option.text == ABSENT for option in question.options]] = UNNAMED
+    return gains
 
 
 def _words(value: object) -> str:

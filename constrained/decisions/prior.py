@@ -3,7 +3,7 @@
 A model prefers some options whatever the text says ("yes" to "no", the first of a list). What it says to texts that say nothing
 shows how much, and is subtracted: the score of an option is log P(option | text) - strength * log P(option | nothing), the
 pointwise mutual information of option and text at strength 1 (Holtzman et al. 2021, "Surface form competition";
-Zhao et al. 2021, "Calibrate before use"). An option that the text names gains `NAMING` nats.
+Zhao et al. 2021, "Calibrate before use"). An option that the text names gains, see `naming`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.decisions.evidence import Evidence, ask
-from constrained.decisions.naming import NAMING, named_options
+from constrained.decisions.naming import named_options
 from constrained.decisions.questions import Question
 from constrained.lru_cache import LRUCache
 from constrained.models import LanguageModel
@@ -33,21 +33,21 @@ class Weighing:
         question: what is asked.
         prior: what is taken off each option, in nats, float64 [options].
         temperature: what the rest is divided by.
-        naming: what an option gains that the text names, in nats.
+        naming: options gain from the words of the text.
     """
 
     question: Question
     prior: NDArray[np.float64]
     temperature: float = 1.0
-    naming: float = 0.0
+    naming: bool = False
 
     def about(self, text: str) -> Weighing:
         """The weighing of the evidence for one text: options that it names gain by that."""
         return replace(self, prior=self.prior - self.named(text))
 
     def named(self, text: str) -> NDArray[np.float64]:
-        """What the options gain because a text names them, in nats, float64 [options]."""
-        return self.naming * named_options(self.question, text)
+        """What the options gain from the words of a text, in nats, float64 [options]."""
+        return named_options(self.question, text) if self.naming else np.zeros(len(self.question.options))
 
     def scores(self, evidence: Evidence) -> NDArray[np.float64]:
         """The scores of the options, in nats, float64 [options]."""
@@ -93,9 +93,7 @@ def neutral_prior(
         made = mean_prior(questions, [ask(model, prompt, questions) for prompt in prompts], strength)
         priors = [weighing.prior for weighing in made]
         _known.put(key, priors)
-    return [
-        Weighing(question, prior, naming=NAMING) for question, prior in zip(questions, priors, strict=True)
-    ]
+    return [Weighing(question, prior, naming=True) for question, prior in zip(questions, priors, strict=True)]
 
 
 def mean_prior(
@@ -112,7 +110,7 @@ def mean_prior(
         Weighing(
             question,
             strength * np.mean([reading[index].logprobs for reading in readings], axis=0),
-            naming=NAMING,
+            naming=True,
         )
         for index, question in enumerate(questions)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Sequence
 from dataclasses import replace
@@ -211,27 +212,29 @@ class ExtractionPlan(Generic[ValueT]):
         return extraction_prompt(text, constraint, self.parts)
 
     def bound(self, generator: Generator[Any], text: str, name: str | int | None = None) -> Generator[Any]:
-        """The generator for one document, of this name: itself, unless values have spans of the document.
+        """The generator for one document, of this name: itself, unless values have spans of the document or are whole answers.
 
         Raises:
             ConstrainedError: no value of the document satisfies the constraint.
         """
-        return bound_generator(generator, text, require_grounding=self.require_grounding, name=name)
+        bound = bound_generator(generator, text, require_grounding=self.require_grounding, name=name)
+        members = self.closed_members
+        if bound is self.generator and members is not None and members.is_whole and members.questions:
+            bound = copy.copy(bound)
+            (weighing,) = members.weighings(self.prompt)
+            bound.sampler = Exact(prior=tuple(weighing.about(text).prior.tolist()))
+        return bound
 
     def questions(self, generator: Generator[Any], text: str) -> MemberQuestions | None:
         """The questions about a document with this text, whose value the generator writes; None: there are none.
 
-        Those of a whole constraint are the generator's: its sampler weighs the texts.
+        The question of a whole constraint is the generator's, see `bound`: its sampler weighs the texts.
         """
         members = self.closed_members
-        if members is None or not members.questions:
+        if members is None or members.is_whole or not members.questions:
             return None
         weighings = members.weighings(self.prompt)
-        if not members.is_whole:
-            return MemberQuestions(generator, [weighing.about(text) for weighing in weighings])
-        if generator.sampler == Exact():
-            generator.sampler = Exact(prior=tuple(weighings[0].prior.tolist()))
-        return None
+        return MemberQuestions(generator, [weighing.about(text) for weighing in weighings])
 
     @property
     def part_generator(self) -> Generator[Any]:

@@ -7,9 +7,9 @@ from typing import Literal
 import pytest
 
 import constrained
-from constrained.decisions.naming import NAMING, named_options
+from constrained.decisions.naming import NAMING, UNNAMED, named_options
 from constrained.decisions.prior import plain
-from constrained.decisions.questions import ClosedAnswer, Question
+from constrained.decisions.questions import ABSENT, ClosedAnswer, Question
 from constrained.extraction.decider import Decider
 
 
@@ -31,7 +31,23 @@ def question(*texts: str) -> Question:
     ],
 )
 def test_an_option_is_named_by_words_of_its_own(options: list[str], text: str, named: list[int]) -> None:
-    assert named_options(question(*options), text).tolist() == named
+    assert named_options(question(*options), text).tolist() == [NAMING * one for one in named]
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "gained"),
+    [
+        (['"EUR"', '"USD"'], "Nobody pays.", UNNAMED),
+        (['"EUR"', '"USD"'], "100 EUR", 0),
+        (["true", "false"], "Nobody pays.", 0),  # no text has these words
+        (['"A"', '"B"'], "Nobody pays.", 0),  # nor is a letter looked for
+    ],
+)
+def test_a_member_is_left_out_rather_where_no_option_is_named(
+    options: list[str], text: str, gained: float
+) -> None:
+    *_, absent = named_options(question(*options, ABSENT), text)
+    assert absent == gained
 
 
 def test_what_is_named_gains_and_the_own_distribution_of_the_model_does_not() -> None:
