@@ -19,6 +19,7 @@ from constrained.decisions.decision import decided
 from constrained.decisions.evidence import option_ends, option_tree, read_evidence
 from constrained.decisions.prior import NEUTRAL_TEXTS, Weighing, neutral_prior
 from constrained.errors import ConstrainedError
+from constrained.extraction.open_question import open_question, with_share
 from constrained.models import LanguageModel
 from constrained.sampling import Exact
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from constrained.automaton import Automaton
     from constrained.decoding import Generator
     from constrained.decoding.tree_scores import TreeScores
+    from constrained.extraction.prompt import PromptParts
     from constrained.models import Prompt
     from constrained.sampling import Randomness
     from constrained.spec.drafts import LazyDrafter
@@ -46,11 +48,12 @@ class ClosedMembers:
         is_whole: whether that is so.
     """
 
-    def __init__(self, generator: Generator[Any]) -> None:
+    def __init__(self, generator: Generator[Any], parts: PromptParts) -> None:
         """Finds them.
 
         Args:
             generator: writes the values.
+            parts: of the prompt.
         """
         self._model = generator.model
         self.is_whole = isinstance(generator.sampler, Exact)
@@ -65,6 +68,7 @@ class ClosedMembers:
             )
         else:
             self.questions = ()
+        self._open = None if whole is None else open_question(self._model, whole, parts)
         self._weighings: list[Weighing] | None = None
         self._lock = threading.Lock()
 
@@ -75,6 +79,12 @@ class ClosedMembers:
                 prompts = [self._model.encode(prompt(text)) for text in NEUTRAL_TEXTS]
                 self._weighings = neutral_prior(self._model, prompts, self.questions)
             return self._weighings
+
+    def whole_weighing(self, prompt: Callable[[str], Prompt], text: str) -> Weighing:
+        """How the texts of a closed set are weighed for a document with this text; reads it, if there is an open question."""
+        (weighing,) = self.weighings(prompt)
+        about = weighing.about(text)
+        return about if self._open is None else self._open.joined(with_share(about), text)
 
 
 class MemberQuestions:

@@ -16,6 +16,7 @@ from constrained.decisions.prior import NEUTRAL_TEXTS, Weighing, fitted, mean_pr
 from constrained.decoding import limits
 from constrained.errors import InvalidArgument, PromptTooLong, UnsupportedConstraint
 from constrained.extraction.examples import check_examples, to_json
+from constrained.extraction.open_question import OpenQuestion, open_question, with_share
 from constrained.extraction.prompt import PromptParts, PromptTemplate, extraction_prompt
 from constrained.grammars.json_pointer import escape, unescape
 from constrained.models import LanguageModel, load
@@ -63,7 +64,8 @@ class Decided(Generic[T]):
 class Decider(Generic[T]):
     """Answers the questions of a type about texts: a `Literal`, an enum, a bool, an integer between bounds, or a record of these.
 
-    One text takes one pass: over its prompt, and the tree of the options of all questions.
+    One text takes one pass: over its prompt, and the tree of the options of all questions. Where the whole value is one of some texts, and
+    the prior is taken off, a second one: see `constrained.extraction.open_question`.
 
     Attributes:
         model: reads the texts.
@@ -121,6 +123,11 @@ class Decider(Generic[T]):
         self.questions = self._find_questions(joint)
         checked = check_examples(examples, self.constraint, self._automaton)
         self._parts = PromptParts(instructions, context, checked, system, prompt)
+        self._open: OpenQuestion | None = None
+        if prior == "subtract" and self.questions[0].pointer == "":
+            self._open = open_question(
+                loaded, self.questions[0], self._parts, neutral_texts=neutral_texts, strength=strength
+            )
         self._prior, self._strength, self._neutral = prior, strength, tuple(neutral_texts)
         if prior == "subtract" and not self._neutral:
             raise InvalidArgument("there are no neutral_texts", action='pass some, or prior="none"')
@@ -149,7 +156,8 @@ class Decider(Generic[T]):
         if self._prior == "none":
             return plain(self.questions)
         prompts = [self.ids(text) for text in self._neutral]
-        return neutral_prior(self.model, prompts, self.questions, self._strength)
+        made = neutral_prior(self.model, prompts, self.questions, self._strength)
+        return made if self._open is None else list(map(with_share, made))
 
     def ids(self, text: str) -> list[int]:
         """The prompt for a text, as token ids.
@@ -201,11 +209,16 @@ class Decider(Generic[T]):
         evidence = ask(self.model, ids, self.questions)
         decisions = {
             weighing.question.pointer: decided(
-                weighing.question, one, weighing.about(text).scores(one), temperature, randomness
+                weighing.question, one, self._about(weighing, text).scores(one), temperature, randomness
             )
             for weighing, one in zip(self.weighings, evidence, strict=True)
         }
         return Decided(self.constraint.parse(_whole_text(decisions)), decisions)
+
+    def _about(self, weighing: Weighing, text: str) -> Weighing:
+        """The weighing of the evidence for one text."""
+        about = weighing.about(text)
+        return about if self._open is None else self._open.joined(about, text)
 
     def many(self, texts: Iterable[str], **settings: Any) -> Iterator[Decided[T]]:
         """Decides about texts, one after the other."""
@@ -233,15 +246,17 @@ class Decider(Generic[T]):
         texts = [row[0] for row in rows] if labelled else rows
         readings = [ask(self.model, self.ids(text), self.questions) for text in texts]
         if not labelled:
-            self.__dict__["weighings"] = mean_prior(self.questions, readings)
+            made = mean_prior(self.questions, readings)
+            self.__dict__["weighings"] = made if self._open is None else list(map(with_share, made))
             return
-        made = []
+        fits = []
         for index, weighing in enumerate(self.weighings):
             evidence, right = [], []
             for (text, value), reading in zip(rows, readings, strict=True):
                 option = _right_option(weighing.question, to_json(value))
                 if option is not None:
-                    logprobs = reading[index].logprobs + weighing.named(text)
+                    about = self._about(weighing, text)
+                    logprobs = reading[index].logprobs + weighing.prior - about.prior
                     evidence.append(replace(reading[index], logprobs=logprobs))
                     right.append(option)
             if not right:
@@ -249,8 +264,8 @@ class Decider(Generic[T]):
                     f"no row has one of the options of {weighing.question.pointer or 'the question'}",
                     action="pass values of the type",
                 )
-            made.append(fitted(weighing, evidence, right))
-        self.__dict__["weighings"] = made
+            fits.append(fitted(weighing, evidence, right))
+        self.__dict__["weighings"] = fits
 
 
 def decide(

@@ -191,10 +191,10 @@ class ExtractionPlan(Generic[ValueT]):
         has_first = thinking is not None or draft_first
         self.first_pass: FirstPass | None = FirstPass(self.generator, thinking) if has_first else None
         self._form = find_form(self.generator.model, constraint) if prompt == CHAT_TEMPLATE else None
-        decides = decisions and sampler is None and not has_first
-        self.closed_members = ClosedMembers(self.generator) if decides else None
         checked = check_examples(examples, constraint, self.generator.automaton)
         self.parts = replace(self.parts, examples=checked)
+        decides = decisions and sampler is None and not has_first
+        self.closed_members = ClosedMembers(self.generator, self.parts) if decides else None
 
     def prompt(self, text: str, constraint: Constraint | None = None) -> Prompt:
         """The chat that asks for the value of a text; token ids where a chat template reads more than a chat.
@@ -221,8 +221,8 @@ class ExtractionPlan(Generic[ValueT]):
         members = self.closed_members
         if bound is self.generator and members is not None and members.is_whole and members.questions:
             bound = copy.copy(bound)
-            (weighing,) = members.weighings(self.prompt)
-            bound.sampler = Exact(prior=tuple(weighing.about(text).prior.tolist()))
+            weighing = members.whole_weighing(self.prompt, text)
+            bound.sampler = Exact(prior=tuple(weighing.prior.tolist()), temperature=weighing.temperature)
         return bound
 
     def questions(self, generator: Generator[Any], text: str) -> MemberQuestions | None:

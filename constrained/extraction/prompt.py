@@ -81,7 +81,7 @@ class PromptParts:
         """The messages that ask about one text."""
         text = shown_text(text, constraint)
         if self.template is None:
-            asked: Any = f"{_request(constraint)}{self._sections()}\n\nText:\n{fenced(text)}"
+            asked: Any = self.asked(_request(constraint), text)
         elif isinstance(self.template, str):
             asked = _filled(self.template, type_text(constraint), text)
         else:
@@ -94,13 +94,14 @@ class PromptParts:
             raise InvalidArgument(f"prompt gave {asked!r:.80}", action="return a str, or a list of messages")
         return list(asked)
 
-    def _sections(self) -> str:
-        sections = []
+    def asked(self, request: str, text: str) -> str:
+        """The request with instructions and context, and the text that it is about."""
+        sections = [request]
         if self.instructions:
             sections.append(f"\n\nInstructions:\n{self.instructions.strip()}")
         if self.context:
             sections.append(f"\n\nContext:\n{self.context.strip()}")
-        return "".join(sections)
+        return "".join([*sections, f"\n\nText:\n{fenced(text)}"])
 
 
 def extraction_prompt(text: str, constraint: Constraint, parts: PromptParts | None = None) -> Messages:
@@ -117,6 +118,14 @@ def extraction_prompt(text: str, constraint: Constraint, parts: PromptParts | No
         question = parts.question(example.text, constraint)
         messages += [*_after(messages, question), {"role": "assistant", "content": example.answer}]
     return [*messages, *_after(messages, parts.question(text, constraint))]
+
+
+def open_prompt(text: str, parts: PromptParts) -> Messages:
+    """The chat that asks for an answer in words, without the values that it may be."""
+    asked = "Read the text below." if parts.instructions else "What is the text below about?"
+    question = parts.asked(f"{asked} Answer in a few words.", text.strip())
+    system: Messages = [{"role": "system", "content": parts.system}] if parts.system else []
+    return [*system, {"role": "user", "content": question}]
 
 
 def _after(messages: Messages, question: Messages) -> Messages:

@@ -32,10 +32,12 @@ class Exact(Sampler):
         ends: see `constrained.sampling.ends`.
         prior: what is taken off the log-probability of each text, in nats, in the order of their bytes; None: nothing. Then texts do
             not follow the model's distribution, see `constrained.decisions.prior`.
+        temperature: what the rest is divided by, where a prior is taken off.
     """
 
     ends: Ends = "certain"
     prior: tuple[float, ...] | None = None
+    temperature: float = 1.0
 
     def __post_init__(self) -> None:
         check_ends(self.ends)
@@ -64,7 +66,9 @@ class Exact(Sampler):
                 action='use sampler="cars" for exact draws, or sampler="local"',
             )
         texts = batch.start([batch.randomness(i) for i in range(count)])
-        scores = known.totals if self.prior is None else known.totals - np.array(self.prior)
+        scores = known.totals
+        if self.prior is not None:
+            scores = (scores - np.array(self.prior)) / self.temperature
         within = np.where(known.fits, scores, -np.inf)
         for text in texts:
             wanted = _pick(scores, batch.warper, text.randomness)
