@@ -70,5 +70,5 @@ def reject_lexer_grammar(grammar: ir.Grammar, where: str) -> None:
         raise UnsupportedConstraint(
             f"a grammar with a lexer cannot be used {where}",
             Problem("lexer", "a lexer splits the whole output, and here the grammar describes a part of it"),
-            action='make it with lexer="dynamic"',
+            action='use another constraint there, or in Python make it with lexer="dynamic"',
         )

@@ -131,7 +131,7 @@ def _rules(
         raise InvalidConstraint(
             f"the {reader.notation} grammar has no rule {start}",
             Problem("rules", f"defined: {names}"),
-            action=f"name the start rule {start}, or pass start=",
+            action=f"name the start rule {start}, or in Python pass start=",
         )
 
     def irregular(name: str) -> UnsupportedConstraint:

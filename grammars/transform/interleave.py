@@ -160,7 +160,7 @@ def reject_distinct_entries(grammar: ir.Grammar, where: str) -> None:
             raise UnsupportedConstraint(
                 f"items or keys that must be distinct cannot be used {where}",
                 Problem(f"rule {name}", "the values of earlier ones are not recorded there"),
-                action='leave out uniqueItems and minProperties, or make it with lexer="dynamic"',
+                action='leave out uniqueItems and minProperties, or in Python make it with lexer="dynamic"',
             )
 
 

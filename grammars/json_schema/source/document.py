@@ -275,8 +275,8 @@ class SchemaDocument:
             if other is None:
                 raise UnsupportedConstraint(
                     "1 keyword cannot be enforced",
-                    _reference_problem(node, reference, "names a document that is not in registry="),
-                    action="pass that schema in registry=, or copy it into $defs and refer to it there",
+                    _reference_problem(node, reference, "names a document that the schema does not hold"),
+                    action="copy that schema into $defs and refer to it there, or in Python pass it in registry=",
                 )
             start = other
         if not fragment:

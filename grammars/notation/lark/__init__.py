@@ -281,7 +281,7 @@ def _check_start(definitions: LarkDefinitions, start: str) -> None:
         raise InvalidConstraint(
             f"the Lark grammar has no rule {start}",
             Problem("rules", f"defined: {', '.join(usable) or 'none'}"),
-            action="name the start rule start, or pass start=",
+            action="name the start rule start, or in Python pass start=",
         )
 
 
