@@ -112,6 +112,7 @@ def test_refusals_are_400_with_the_place(client: OpenAI) -> None:
     assert "back-reference" in refused(client, {"regex": "(a)\\1"})
     with pytest.raises(APIError, match="back-reference"):  # vLLM checks when its stream has begun
         list(chat(client, {"regex": "(a)\\1"}, stream=True))
+    assert "beam search" in refused(client, {"regex": "a"}, n=2, extra={"use_beam_search": True})
     with pytest.raises(BadRequestError, match="the sampler 'cars' does not run inside vLLM"):
         client.chat.completions.create(
             model="tiny",

@@ -1,7 +1,8 @@
-"""Puts the plug-in into vLLM: checks every name that it uses, then replaces two of them; or changes nothing.
+"""Puts the plug-in into vLLM: checks every name that it uses, then replaces some of them; or changes nothing.
 
 vLLM has no hook for a backend of structured outputs. Replaced are `vllm.v1.engine.core.StructuredOutputManager`, by a
-subclass, and `SamplingParams._validate_structured_outputs`, by a function that checks requests under our backend.
+subclass, `SamplingParams._validate_structured_outputs`, by a function that checks requests under our backend, and the
+functions that read beam search out of a request over HTTP: vLLM drops the constraint there.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ _MANAGER = "vllm.v1.structured_output:StructuredOutputManager"
 _PARAMS = "vllm.sampling_params:SamplingParams"
 _TYPES = "vllm.v1.structured_output.backend_types"
 
+_REQUESTS = (
+    "vllm.entrypoints.openai.chat_completion.protocol:ChatCompletionRequest",
+    "vllm.entrypoints.openai.completion.protocol:CompletionRequest",
+)
+
 _PARAMETERS: dict[str, tuple[str, ...]] = {
     f"{_MANAGER}.__init__": ("self", "vllm_config"),
     f"{_MANAGER}.grammar_init": ("self", "request"),
@@ -40,6 +46,11 @@ _PARAMETERS: dict[str, tuple[str, ...]] = {
         "structured_outputs_config",
         "tokenizer",
     ),
+    **{
+        f"{request}.to_beam_search_params": ("self", "max_tokens", "default_sampling_params")
+        for request in _REQUESTS
+    },
+    **{f"{request}.extract_structured_outputs": ("self",) for request in _REQUESTS},
 }
 """Functions that are replaced or called, with their parameters."""
 
@@ -80,7 +91,7 @@ _installed: list[VllmSettings] = []
 
 
 def install(settings: VllmSettings) -> None:
-    """Replaces both names, once in a process.
+    """Replaces the names, once in a process.
 
     Raises:
         IncompatibleEngine: a name is missing or has changed.
@@ -112,7 +123,25 @@ def install(settings: VllmSettings) -> None:
         VllmManager.settings = settings
         core.StructuredOutputManager = VllmManager
         SamplingParams._validate_structured_outputs = validate
+        for place in _REQUESTS:
+            _refuse_constrained_beams(ApiCheck().find(place))
         _installed.append(settings)
+
+
+def _refuse_constrained_beams(request: Any) -> None:
+    from vllm.exceptions import VLLMValidationError
+
+    original = request.to_beam_search_params
+
+    def read(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.extract_structured_outputs() is not None:
+            raise VLLMValidationError(
+                "beam search of vLLM does not keep a constraint\n  -> leave use_beam_search out",
+                parameter="use_beam_search",
+            )
+        return original(self, *args, **kwargs)
+
+    request.to_beam_search_params = read
 
 
 def watch_additional_config() -> None:
