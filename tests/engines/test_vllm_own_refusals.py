@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from constrained.integrations.vllm.settings import VllmSettings
@@ -60,6 +61,7 @@ def refused(harness: Harness, front_end: Any, **structured: Any) -> str:
         ({"json": '{"type": '}, "json is not JSON"),
         ({"grammar": "not a grammar"}, "line 1, column 5"),
         ({"regex": "("}, "regular expression"),
+        ({"regex": "a|\ud800"}, "half of a surrogate pair"),
         ({"structural_tag": '{"nope": 1}'}, "is not a structural tag"),
     ],
 )
@@ -67,6 +69,13 @@ def test_malformed_constraints(
     harness: Harness, front_end: Any, structured: dict[str, Any], message: str
 ) -> None:
     assert message in refused(harness, front_end, **structured)
+
+
+@pytest.mark.parametrize("schema", [{"const": 10**20}, {"const": "\ud800"}, '{"const": "\ud800"}'], ids=ascii)
+def test_every_schema_can_be_sent_to_the_engine(harness: Harness, front_end: Any, schema: Any) -> None:
+    sent = check(harness, front_end, json=schema).structured_outputs.json
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(sent)) == sent
+    assert json.loads(sent) == (json.loads(schema) if isinstance(schema, str) else schema)
 
 
 @pytest.mark.parametrize(

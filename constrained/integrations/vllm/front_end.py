@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import json
 import threading
 from typing import TYPE_CHECKING, Any
 
 from vllm.exceptions import VLLMValidationError
 
-from constrained.errors import ConstrainedError
+from constrained.errors import ConstrainedError, InvalidConstraint, Problem
 from constrained.integrations.engines.automata import read_vocabulary
 from constrained.integrations.engines.request_constraint import KINDS
 from constrained.integrations.engines.request_grammar import check_lengths
@@ -20,6 +21,25 @@ if TYPE_CHECKING:
 
 BACKEND = "constrained"
 """Name of the backend in requests that this front end has checked."""
+
+
+def _make_encodable(wanted: Any) -> None:
+    """The engine gets a request as MessagePack, which has neither integers beyond 64 bits nor halves of surrogate pairs.
+
+    Raises:
+        InvalidConstraint: a regular expression contains such a half.
+    """
+    if wanted.json is not None:
+        text = wanted.json if isinstance(wanted.json, str) else json.dumps(wanted.json)
+        wanted.json = text.encode("utf-8", "backslashreplace").decode()
+    try:
+        (wanted.regex or "").encode()
+    except UnicodeEncodeError as error:
+        raise InvalidConstraint(
+            "the regular expression is malformed",
+            Problem(f"position {error.start}", "half of a surrogate pair is not a character"),
+            action="leave it out: no text contains it",
+        ) from None
 
 
 class FrontEnd:
@@ -61,6 +81,7 @@ class FrontEnd:
                     parameter=parameter,
                 )
             needed = self._for(tokenizer, model_config.get_vocab_size()).shortest(given)
+            _make_encodable(wanted)
             if params.max_tokens is not None and needed > params.max_tokens:
                 parameter = "max_tokens"
             elif needed < params.min_tokens:
