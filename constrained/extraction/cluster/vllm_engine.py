@@ -222,7 +222,8 @@ class VllmRunner(RequestRunner):
             if sequence.finish:
                 break
             hurried = self._candidates(member)
-            if not sequence.candidates.permits(token):
+            # Not `sequence.candidates`: text that is forced has one spelling there, and vLLM may write another one.
+            if not AutomatonCandidates(automaton, sequence.state, sequence.remaining_tokens).permits(token):
                 if automaton.next(sequence.state, token) == 0:
                     break
                 cut = locate_cut(automaton, sequence.tokens, sequence.limit, len(sequence.tokens), token)
