@@ -33,7 +33,7 @@ ALL_SPLITS = "all splits"
 _ABOUT = """\
 Declared: the engine took the schema. Empirical: the model's text under it was complete and valid. Cut by the limit: the
 limit of tokens changed or ended the text, also where it was closed in time and is valid. Repeated: a phrase or an item
-more than five times in a row. Compliance: empirical of declared. After a share stands its 95 % interval (Wilson), after a median that of the median. Exact
+more than five times in a row. Good: empirical, neither cut nor repeated. Compliance: empirical of declared. After a share stands its 95 % interval (Wilson), after a median that of the median. Exact
 ("true coverage"): every recorded instance was judged as the data says, by the engine's masks over the canonical tokens; lax: an invalid one was taken. Valid by the benchmark's scripts: all is read as draft 2020-12, and the
 formats ipv4, ipv6 and uuid always fail. Times are medians over the schemas for which every engine gave a valid text, the
 unconstrained model left aside: GCT, what compiling took; TTFT, from the prompt to the first token; TPOT, per token after
@@ -93,6 +93,9 @@ def _section(title: str, found: list[r.SchemaBenchRow], results: SchemaBenchResu
         line("cut by the limit", counted(lambda row: row.cut)),
         line("repeated", counted(lambda row: _repeats(row.text or ""))),
         line("empirical, not cut", counted(lambda row: row.status == r.OK and not row.cut)),
+        line(
+            "good", counted(lambda row: row.status == r.OK and not row.cut and not _repeats(row.text or ""))
+        ),
         line("compliance", compliance),
         line("valid by the benchmark's scripts", counted(lambda row: row.valid_2020)),
     ]

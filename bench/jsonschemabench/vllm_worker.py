@@ -18,6 +18,7 @@ from constrained.bench.harness.worker_io import error_text, private_output, send
 from constrained.bench.jsonschemabench import judging
 from constrained.bench.jsonschemabench import rows as r
 from constrained.bench.masks.engines.unconstrained import UNCONSTRAINED
+from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.models.gguf import SMOLLM2, smollm2_folder
 from constrained.models.tiny import WEIGHTS
 from constrained.prompting import schema_text
@@ -74,6 +75,12 @@ class CallTimer:
                     after()
 
         setattr(owner, name, timed)
+
+
+def _limit_excludes(grammar: Any) -> bool:
+    candidates = AutomatonCandidates(grammar.automaton, grammar.state, grammar.budget)
+    _ = candidates.ids
+    return candidates.limit_excludes
 
 
 class VllmBench:
@@ -153,7 +160,7 @@ class VllmBench:
         row.compile_seconds = sum(timer.seconds for timer in self._compiling)
         self._record(row, output.outputs[0], began, item["schema"])
         if row.status != r.CRASH and wanted is not None:
-            row.again_seconds = self._read_again(params, output.outputs[0].token_ids)
+            row.again_seconds = self._read_again(row, params, output.outputs[0].token_ids)
         return row
 
     def _record(self, row: r.SchemaBenchRow, completion: Any, began: float, schema: Any) -> None:
@@ -172,8 +179,8 @@ class VllmBench:
         row.cut = completion.finish_reason == "length"
         row.status = r.OK if row.valid else r.TRUNCATED if row.cut else r.INVALID
 
-    def _read_again(self, params: Any, tokens: Sequence[int]) -> float | None:
-        """Seconds of a token for a second request that writes the same text, without the model."""
+    def _read_again(self, row: r.SchemaBenchRow, params: Any, tokens: Sequence[int]) -> float | None:
+        """Seconds of a token for a second request that writes the same text, without the model; sets `row.cut` of ours."""
         from vllm.v1.request import Request
 
         self._row = None  # what follows is not of its phases
@@ -185,7 +192,10 @@ class VllmBench:
         while not request.structured_output_request.is_grammar_ready:
             sleep(0.001)
         before = sum(timer.seconds for timer in self._masking)
+        grammar = request.structured_output_request.grammar
         for token in tokens:
+            if self._name == OURS:  # vLLM says that a text ended by itself which was closed in time
+                row.cut |= _limit_excludes(grammar)
             self._manager.grammar_bitmask({"again": request}, ["again"], {})
             request.append_output_token_ids([token])
             self._manager.accept_tokens(request, [token])

@@ -19,6 +19,7 @@ SCHEMAS: dict[str, Any] = {
     },
     "colour": {"enum": ["red", "green"]},
     "word": {"type": "string", "pattern": "^[a-z]{1,8}$"},
+    "long": {"type": "array", "items": {"type": "integer"}, "minItems": 25},
     "backreference": {"type": "string", "pattern": "^(a)\\1$"},
 }
 
@@ -54,6 +55,8 @@ def test_both_backends_give_a_row_for_each_schema(data: Path, tmp_path: Path) ->
     assert "#/pattern" in rows["constrained", "backreference"].message
     assert rows["xgrammar", "colour"].status == "ok"
     assert rows["xgrammar", "colour"].again_seconds
+    assert rows["constrained", "long"].status == "ok" and rows["constrained", "long"].cut
+    assert not rows["constrained", "colour"].cut
     tables = write(results, tmp_path / "out")
     assert any("masks" in label for label, _ in tables[0].lines)
 
