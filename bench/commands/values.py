@@ -44,7 +44,7 @@ def values(
         ),
     ] = None,
     engines: Annotated[
-        str, typer.Option("--engines", metavar="A,B,C", help="In this order.")
+        str, typer.Option("--engines", metavar="A,B,C", help="In this order; vllm: this library in vLLM.")
     ] = "constrained,xgrammar,llguidance,outlines,unconstrained",
     limit: Limit = 20,
     seed: Seed = 0,

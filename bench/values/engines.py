@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from constrained.bench.masks.engines import CompiledSchema, load_engine
 from constrained.bench.masks.engines.text import MaskedSequence
@@ -22,14 +22,19 @@ from constrained.chat.detect import detect_formats
 from constrained.chat.messages import chat_prompt
 from constrained.chat.tools import ToolFormat, parse_tools
 from constrained.constraint import as_constraint
-from constrained.errors import Truncated
+from constrained.errors import Truncated, UnsupportedConstraint
 from constrained.extraction import Extractor
 from constrained.extraction.examples import to_json
 from constrained.extraction.prompt import PromptParts, extraction_prompt
 from constrained.models.hugging_face import HuggingFaceModel
 
+if TYPE_CHECKING:
+    from constrained.extraction.cluster.vllm_engine import VllmModel
+
 OURS = "constrained"
 VALUE_ENGINES = (OURS, "xgrammar", "llguidance", "outlines", UNCONSTRAINED)
+IN_VLLM = "vllm"
+"""This library's extraction by an engine of vLLM; tools are not called there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +76,13 @@ ValueEngine = Callable[[ValueItem], AnswerCall]
 
 
 def value_engine(name: str, model: HuggingFaceModel) -> tuple[ValueEngine, str]:
-    """An engine out of `VALUE_ENGINES`, and its version.
+    """An engine out of `VALUE_ENGINES`, or `IN_VLLM`, and its version.
 
     Raises:
         ImportError: its package is not installed.
     """
+    if name == IN_VLLM:
+        return _in_vllm(model)
     kind = load_engine(name)
     if name == OURS:
         return (
@@ -91,7 +98,28 @@ def value_engine(name: str, model: HuggingFaceModel) -> tuple[ValueEngine, str]:
 # ---------------------------------------------------------------- this library
 
 
-def _extract(model: HuggingFaceModel, item: ValueItem) -> AnswerCall:
+def _in_vllm(model: HuggingFaceModel) -> tuple[ValueEngine, str]:
+    """The same weights in a second place, with the same type of numbers."""
+    import vllm
+
+    from constrained.extraction.cluster.vllm_engine import VllmModel
+
+    on_gpu = model.model.device.type == "cuda"
+    dtype = str(model.model.dtype).removeprefix("torch.")
+    # vLLM takes nine tenths of the memory by default, and does not start where less is free.
+    engine = VllmModel(
+        model.model.name_or_path, dtype=dtype, enforce_eager=not on_gpu, gpu_memory_utilization=0.4
+    )
+
+    def ready(item: ValueItem) -> AnswerCall:
+        if item.constraint is None:
+            raise UnsupportedConstraint("tools are not called inside vLLM", action="name tasks of extraction")
+        return _extract(engine, item)
+
+    return ready, vllm.__version__
+
+
+def _extract(model: HuggingFaceModel | VllmModel, item: ValueItem) -> AnswerCall:
     extractor: Extractor[Any] = Extractor(model, item.constraint, instructions=item.instructions)
 
     def answer(settings: AnswerSettings) -> Answer:

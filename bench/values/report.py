@@ -29,7 +29,7 @@ Fields right: of those that are asked for, and their share. Ours more: this libr
 over the items that both have rows of, with a 95 % interval by a bootstrap over the items. Invented: fields that nobody asked for. Whole: answers in which nothing is
 wrong, missing or invented. Cut: the limit of tokens changed or ended the answer; this library raises an error then, and
 there is no value; an object that another engine had closed before counts. Repeated: a phrase or an item more than five
-times in a row. A refused schema has all of its fields missing. Tokens, passes and seconds of processor time are sums."""
+times in a row. A refused schema has all of its fields missing. Tokens, passes and seconds of processor time are sums; passes of vLLM are not counted."""
 
 
 def sections(rows: Sequence[ValueRow]) -> list[ReportTable]:

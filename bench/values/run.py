@@ -22,7 +22,7 @@ from constrained.bench.harness.settings import (
 from constrained.bench.harness.worker_io import error_text
 from constrained.bench.speed.forward_counter import ForwardCounter
 from constrained.bench.values import items as i
-from constrained.bench.values.engines import VALUE_ENGINES, AnswerSettings, ValueEngine, value_engine
+from constrained.bench.values.engines import IN_VLLM, VALUE_ENGINES, AnswerSettings, ValueEngine, value_engine
 from constrained.bench.values.judging import judge
 from constrained.bench.values.rows import ValueRow, read_rows
 from constrained.errors import InvalidArgument
@@ -38,7 +38,7 @@ class ValueSettings:
         data: the public rows; None: only the project's own documents can be measured.
         model: ``bundled``, or a name or folder that `constrained.load` takes.
         tasks: out of `items.TASKS`.
-        engines: out of `VALUE_ENGINES`.
+        engines: out of `VALUE_ENGINES`, and `IN_VLLM`.
         limit: items of each task; 0: all.
         seed: of the draw of items, and of answers at a temperature.
         max_tokens: of an answer.
@@ -63,7 +63,7 @@ class ValueSettings:
         check_distinct(self.tasks, "task")
         check_distinct(self.engines, "engine")
         check_names(self.tasks, i.TASKS)
-        check_names(self.engines, VALUE_ENGINES)
+        check_names(self.engines, (*VALUE_ENGINES, IN_VLLM))
         check_minimum(self, limit=0, max_tokens=1, threads=1, temperature=0)
         if self.data is None and set(self.tasks) & set(i.PUBLIC):
             raise InvalidArgument(

@@ -45,7 +45,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "schema": (PERSON, {}, {}),
     "type": (dict[str, int], {}, {"max_tokens": 60}),
     "regex": (regex("[A-Z][a-z]+ [0-9]{2,6}"), {}, {}),
-    "choice": (choice(["yes", "no"]), {}, {}),
+    "choice": (choice(["yes", "no"]), {"sampler": "local"}, {}),
     "spans": (SPANS, {}, {}),
     "grounded": (PERSON, {"require_grounding": True}, {}),
     "parts": (list[str], {"long": "split", "chunk_tokens": 32}, {"max_tokens": 40}),

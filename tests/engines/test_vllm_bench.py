@@ -55,8 +55,8 @@ def test_both_backends_give_a_row_for_each_schema(data: Path, tmp_path: Path) ->
     assert "#/pattern" in rows["constrained", "backreference"].message
     assert rows["xgrammar", "colour"].status == "ok"
     assert rows["xgrammar", "colour"].again_seconds
-    assert rows["constrained", "long"].status == "ok" and rows["constrained", "long"].cut
-    assert not rows["constrained", "colour"].cut
+    assert rows["constrained", "long"].status == "ok"
+    assert [rows["constrained", name].cut for name in ("long", "colour")] == [True, False]
     tables = write(results, tmp_path / "out")
     assert any("masks" in label for label, _ in tables[0].lines)
 
