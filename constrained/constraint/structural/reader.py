@@ -47,7 +47,7 @@ def read_definition(definition: Any) -> f.StructuralFormat:
     fields = _Formats(definition, "#", "structural_tag")
     if "structures" in definition:
         tags = tuple(_structure(one, place) for one, place in fields.objects("structures"))
-        return _triggered(fields, tags)
+        return _triggered(fields, tags, at_least_one=fields.flag("at_least_one"))  # SGLang adds that key
     form = fields.format("format", 0)
     fields.close()
     return form

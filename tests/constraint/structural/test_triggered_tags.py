@@ -69,6 +69,8 @@ def test_a_trigger_begins_a_section(text: str, allowed: bool) -> None:
 def test_the_older_form() -> None:
     assert accepts(OLDER, 'so <f=one>12</f><f=two>"a"</f>')
     assert not accepts(OLDER, "<f=three>")
+    assert accepts({**OLDER, "at_least_one": False}, "free")
+    assert not accepts({**OLDER, "at_least_one": True}, "free")
 
 
 def test_the_older_form_without_its_type() -> None:
@@ -167,7 +169,7 @@ def test_what_is_not_known_is_refused() -> None:
             triggered(tags=[{**TAG, "content": {**INTEGER, "order": "any"}}]),
             "#/format/tags/0/content/order",
         ),
-        ({**OLDER, "at_least_one": True}, "#/at_least_one"),
+        ({**OLDER, "stop_after_first": True}, "#/stop_after_first"),
     ):
         with pytest.raises(UnsupportedConstraint) as refused:
             structural_tag(described)
