@@ -163,6 +163,14 @@ def test_the_option_for_compact_json_holds() -> None:
     check(request, {"json": PERSON, "disable_any_whitespace": True})
 
 
+def test_a_request_that_only_fills_the_cache_is_not_refused() -> None:
+    """SGLang sends one before several completions of a prompt."""
+    server = sglang_engine.server(model)
+    request = sglang_engine.request(model, json_schema=json.dumps(PERSON), max_new_tokens=0)
+    server.run(request)
+    assert request.finished_reason.to_json()["type"] != "abort"
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -106,9 +106,10 @@ def _begin(request: Any) -> None:
     """Tells a compiled grammar the limits of its request, or refuses the request."""
     reasoner = request.grammar if isinstance(request.grammar, ReasonerGrammarObject) else None
     grammar = reasoner.grammar if reasoner is not None else request.grammar
-    if not isinstance(grammar, SglangGrammar):  # none, or it was refused
-        return
     params = request.sampling_params
+    # There is none, or it was refused; or the request only fills the cache with a prompt that has several completions.
+    if not isinstance(grammar, SglangGrammar) or params.max_new_tokens == 0:
+        return
     try:
         grammar.begin(params.max_new_tokens, params.min_new_tokens, reasoner)
     except ConstrainedError as error:
