@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -54,12 +54,14 @@ class Question:
         options: at least two.
         lead: number of first tokens that all options share, and that are no part of them.
         is_json: whether the texts of the options are JSON.
+        about: what the schema says of the member, or its name; None: the whole value.
     """
 
     pointer: str
     options: tuple[ClosedAnswer, ...]
     lead: int = 0
     is_json: bool = True
+    about: str | None = None
 
     def value(self, index: int) -> Any:
         """The value of an option; None for `ABSENT`."""
@@ -119,7 +121,8 @@ def _questions(
         if texts:
             question = _member_question(constraint, texts, vocabulary, inside, name not in required)
             if question is not None:
-                yield question
+                described = member.get("description")
+                yield replace(question, about=described if isinstance(described, str) else name)
 
 
 def _is_object(schema: Any, root: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from constrained.decisions.questions import ClosedAnswer, Question
 from constrained.vocabulary import Vocabulary
@@ -18,7 +19,7 @@ def worded_question(question: Question, vocabulary: Vocabulary) -> Question | No
         vocabulary: of the model.
 
     Returns:
-        None: an option is no text, or two have the same words.
+        None: an option is no text, or leaves a member out, or two have the same words.
     """
     values = [question.value(index) for index in range(len(question.options))]
     if not all(isinstance(value, str) for value in values):
@@ -30,4 +31,4 @@ def worded_question(question: Question, vocabulary: Vocabulary) -> Question | No
         ClosedAnswer(option.text, tuple(vocabulary.encode(word)), None)
         for option, word in zip(question.options, words, strict=True)
     )
-    return Question(question.pointer, options, is_json=question.is_json)
+    return replace(question, options=options, lead=0)

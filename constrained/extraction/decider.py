@@ -64,8 +64,8 @@ class Decided(Generic[T]):
 class Decider(Generic[T]):
     """Answers the questions of a type about texts: a `Literal`, an enum, a bool, an integer between bounds, or a record of these.
 
-    One text takes one pass: over its prompt, and the tree of the options of all questions. Where the whole value is one of some texts, and
-    the prior is taken off, a second one: see `constrained.extraction.open_question`.
+    One text takes one pass: over its prompt, and the tree of the options of all questions. Where the prior is taken off, each question
+    whose options are labels takes one more: see `constrained.extraction.open_question`.
 
     Attributes:
         model: reads the texts.
@@ -123,11 +123,11 @@ class Decider(Generic[T]):
         self.questions = self._find_questions(joint)
         checked = check_examples(examples, self.constraint, self._automaton)
         self._parts = PromptParts(instructions, context, checked, system, prompt)
-        self._open: OpenQuestion | None = None
-        if prior == "subtract" and self.questions[0].pointer == "":
-            self._open = open_question(
-                loaded, self.questions[0], self._parts, neutral_texts=neutral_texts, strength=strength
-            )
+        self._open: dict[str, OpenQuestion] = {}
+        for question in self.questions if prior == "subtract" else ():
+            asked = open_question(loaded, question, self._parts, neutral_texts, strength)
+            if asked is not None:
+                self._open[question.pointer] = asked
         self._prior, self._strength, self._neutral = prior, strength, tuple(neutral_texts)
         if prior == "subtract" and not self._neutral:
             raise InvalidArgument("there are no neutral_texts", action='pass some, or prior="none"')
@@ -156,8 +156,7 @@ class Decider(Generic[T]):
         if self._prior == "none":
             return plain(self.questions)
         prompts = [self.ids(text) for text in self._neutral]
-        made = neutral_prior(self.model, prompts, self.questions, self._strength)
-        return made if self._open is None else list(map(with_share, made))
+        return self._shared(neutral_prior(self.model, prompts, self.questions, self._strength))
 
     def ids(self, text: str) -> list[int]:
         """The prompt for a text, as token ids.
@@ -217,8 +216,12 @@ class Decider(Generic[T]):
 
     def _about(self, weighing: Weighing, text: str) -> Weighing:
         """The weighing of the evidence for one text."""
-        about = weighing.about(text)
-        return about if self._open is None else self._open.joined(about, text)
+        about, asked = weighing.about(text), self._open.get(weighing.question.pointer)
+        return about if asked is None else asked.joined(about, text)
+
+    def _shared(self, weighings: Sequence[Weighing]) -> list[Weighing]:
+        """The weighings, with the shares of the open questions."""
+        return [with_share(one) if one.question.pointer in self._open else one for one in weighings]
 
     def many(self, texts: Iterable[str], **settings: Any) -> Iterator[Decided[T]]:
         """Decides about texts, one after the other."""
@@ -246,8 +249,7 @@ class Decider(Generic[T]):
         texts = [row[0] for row in rows] if labelled else rows
         readings = [ask(self.model, self.ids(text), self.questions) for text in texts]
         if not labelled:
-            made = mean_prior(self.questions, readings)
-            self.__dict__["weighings"] = made if self._open is None else list(map(with_share, made))
+            self.__dict__["weighings"] = self._shared(mean_prior(self.questions, readings))
             return
         fits = []
         for index, weighing in enumerate(self.weighings):

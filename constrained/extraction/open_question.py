@@ -80,11 +80,11 @@ def open_question(
     neutral_texts: Sequence[str] = NEUTRAL_TEXTS,
     strength: float = 1.0,
 ) -> OpenQuestion | None:
-    """The open question of a choice that is a whole value.
+    """The open question of a choice.
 
     Args:
         model: reads the texts.
-        question: the choice.
+        question: the choice; what the schema says of a member is one more instruction.
         parts: of the prompt.
         neutral_texts: as of `OpenQuestion`.
         strength: likewise.
@@ -95,4 +95,7 @@ def open_question(
     if parts.template is not None or parts.examples:
         return None
     worded = worded_question(question, model.vocabulary)
-    return None if worded is None else OpenQuestion(model, worded, parts, neutral_texts, strength)
+    if worded is None:
+        return None
+    said = "\n".join(filter(None, (parts.instructions, question.about)))
+    return OpenQuestion(model, worded, replace(parts, instructions=said or None), neutral_texts, strength)

@@ -78,7 +78,7 @@ def test_the_prior_of_the_model_is_taken_off() -> None:
     assert law.probabilities["good"] > 0.9
 
 
-def test_members_are_decided_side_by_side_in_one_pass() -> None:
+def test_members_are_decided_side_by_side_in_one_pass_and_labels_as_open_questions_too() -> None:
     @dataclass
     class Closed:
         opinion: OPINION
@@ -90,8 +90,11 @@ def test_members_are_decided_side_by_side_in_one_pass() -> None:
     decider("begin")
     reader.passes = 0
     found = decider("good 2")
-    assert reader.passes == 1
+    assert reader.passes == 2  # opinion: stars are numbers, and shop may be left out
     assert found.value == Closed("good", 2, None)
+    reader.passes = 0
+    Decider(reader, Closed, prior="none")("good 2")
+    assert reader.passes == 1
     assert set(found.fields) == {"/opinion", "/stars", "/shop"}
     assert found.fields["/stars"].mean == pytest.approx(
         sum(stars * share for stars, share in found.fields["/stars"].probabilities.items())

@@ -87,6 +87,22 @@ def test_extract_and_decide_give_the_same_choice(text: str) -> None:
     assert extract(bundled(), text, Literal[TOPICS]) == decided.value
 
 
+@pytest.mark.parametrize(
+    ("member", "about"), [({}, "topic"), ({"description": "What it is about"}, "What it is about")]
+)
+def test_the_open_question_of_a_member_says_what_the_schema_says(member: Any, about: str) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"topic": {"enum": list(TOPICS), **member}, "sure": {"type": "boolean"}},
+        "required": ["topic", "sure"],
+    }
+    asked: Decider[Any] = Decider(bundled(), schema)
+    assert [question.about for question in asked.questions] == [about, "sure"]
+    temperatures = [weighing.temperature for weighing in asked.weighings]
+    assert temperatures == [pytest.approx(1 / (1 - SHARE)), 1.0]
+    assert asked(TEXT).value["topic"] in TOPICS
+
+
 def test_examples_and_prompts_of_the_user_are_asked_as_they_are() -> None:
     examples = [("It never came.", "card_arrival")]
     for options in ({"examples": examples}, {"prompt": "{text} {type}"}, {"prior": "none"}):
