@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from constrained.bench.fidelity.exact_distribution import kl_divergence, total_variation
 from constrained.bench.fidelity.measure import TaskMeasurement
 from constrained.bench.fidelity.rows import FidelityRow
 from constrained.bench.fidelity.settings import FidelitySettings
-from constrained.testing import kl_divergence, total_variation
 
 GENLM = "genlm-control"
 

@@ -11,6 +11,13 @@ from typing import Any
 import numpy as np
 
 from constrained.bench.fidelity import rows as r
+from constrained.bench.fidelity.exact_distribution import (
+    ExactDistributions,
+    exact_distributions,
+    kl_divergence,
+    total_variation,
+)
+from constrained.bench.fidelity.goodness_of_fit import g_test
 from constrained.bench.fidelity.learning import sample_blocks
 from constrained.bench.fidelity.rows import BlockCost, FidelityRow, TaskDistribution
 from constrained.bench.fidelity.samplers import SAMPLER_ENTRIES
@@ -19,13 +26,6 @@ from constrained.decoding import Generator
 from constrained.decoding.speculation import speculation_obstacle
 from constrained.errors import BudgetExhausted
 from constrained.models import LanguageModel
-from constrained.testing import (
-    ExactDistributions,
-    exact_distributions,
-    g_test,
-    kl_divergence,
-    total_variation,
-)
 
 _FLOOR_SETS = 200
 """Sets of exact draws that the floor is the mean of."""

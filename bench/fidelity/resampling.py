@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.bench.fidelity.exact_distribution import total_variation
 from constrained.bench.fidelity.measure import TaskMeasurement
 from constrained.bench.fidelity.prefix_weights import PrefixWeights
 from constrained.bench.harness.tables import ReportTable, format_number
@@ -22,7 +23,6 @@ from constrained.constraint import regex
 from constrained.decoding import Generator
 from constrained.models.base import Prompt
 from constrained.sampling import AWRS, SMC
-from constrained.testing import total_variation
 from constrained.testing.models import FunctionModel
 from constrained.vocabulary import Vocabulary
 

@@ -18,6 +18,7 @@ from constrained.bench.fidelity import (
     samplers,
     tasks,
 )
+from constrained.bench.fidelity.exact_distribution import TooManySequences
 from constrained.bench.fidelity.measure import TaskMeasurement
 from constrained.bench.fidelity.prefix_weights import prefix_weights
 from constrained.bench.fidelity.rows import FidelityRow
@@ -29,7 +30,6 @@ from constrained.bench.harness.tables import ReportTable
 from constrained.bench.masks import workload
 from constrained.errors import InvalidArgument, ModelError
 from constrained.extras import MissingExtra
-from constrained.testing.exact_distribution import TooManySequences
 from constrained.vocabulary import Vocabulary
 
 SUMMARY = "summary.json"

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.bench.fidelity.ngrams import NGramModel
 from constrained.bench.fidelity.predicates import has_columns, has_valences
 from constrained.constraint import Constraint, gbnf, json_schema, lark, predicate, regex
 from constrained.errors import InvalidArgument
-from constrained.testing.ngrams import NGramModel
 from constrained.vocabulary import Vocabulary
 
 

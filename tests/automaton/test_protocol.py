@@ -22,7 +22,7 @@ from constrained.automaton import (
 from constrained.automaton.bitmask import allows, pack_ids, unpack_bits, unpack_ids, word_count
 from constrained.errors import InvalidArgument, ModelMismatch, UnsupportedConstraint
 from constrained.sampling import SAMPLERS
-from constrained.testing import EnumerableModel
+from tests.support.enumerable_model import EnumerableModel
 
 PATTERN = "b*(ab*ab*)*"
 ENDED = 3

@@ -23,24 +23,24 @@ from constrained.bench.fidelity import (
     retokenized,
     rows,
 )
+from constrained.bench.fidelity.exact_distribution import (
+    TooManySequences,
+    exact_distributions,
+    kl_divergence,
+    total_variation,
+)
 from constrained.bench.fidelity.learning import sample_blocks
 from constrained.bench.fidelity.measure import TaskMeasurement
+from constrained.bench.fidelity.ngrams import NGramModel
 from constrained.bench.fidelity.prefix_weights import prefix_weights
 from constrained.bench.fidelity.report import FidelityData, sections
 from constrained.bench.fidelity.run import run
 from constrained.bench.fidelity.samplers import SAMPLER_ENTRIES
 from constrained.bench.fidelity.tasks import TASKS, select_tasks
 from constrained.cli import main
-from constrained.testing import (
-    EnumerableModel,
-    NGramModel,
-    ScriptedModel,
-    exact_distributions,
-    kl_divergence,
-    total_variation,
-)
-from constrained.testing.exact_distribution import TooManySequences
+from constrained.testing import ScriptedModel
 from constrained.testing.models import FunctionModel
+from tests.support.enumerable_model import EnumerableModel
 from tests.support.finite import FiniteAutomaton
 from tests.support.paths import CASES
 

@@ -36,10 +36,12 @@ from constrained.automaton.predicate import PredicateAutomaton
 from constrained.predicates import Predicate
 from constrained.predicates.failures import WorkerCrashed
 from constrained.sampling import AWRS, Local, LogitsWarper
-from constrained.testing import EnumerableModel, ScriptedModel, sequence_distribution
+from constrained.testing import ScriptedModel
 from tests.support import predicates_functions as functions
+from tests.support.enumerable_model import EnumerableModel
 from tests.support.finite import byte_vocabulary
 from tests.support.paths import ROOT
+from tests.support.sampler_distributions import sequence_distribution
 
 LETTERS = (b"a", b"b", b"ab", b"ba")
 V = Vocabulary.from_bytes([*LETTERS, b""], [len(LETTERS)])

@@ -26,8 +26,9 @@ from constrained.errors import (
     PromptTooLong,
 )
 from constrained.models import load
-from constrained.testing import EnumerableModel, ScriptedModel
+from constrained.testing import ScriptedModel
 from constrained.vocabulary import Vocabulary
+from tests.support.enumerable_model import EnumerableModel
 from tests.support.finite import FiniteAutomaton, FiniteConstraint, byte_vocabulary, json_automaton
 from tests.support.tiny_models import llama, random_llama
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer

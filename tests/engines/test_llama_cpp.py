@@ -21,6 +21,8 @@ from jinja2 import TemplateError
 
 import constrained
 from constrained import Generator, Speculation, choice, regex
+from constrained.bench.fidelity.exact_distribution import exact_distributions
+from constrained.bench.fidelity.goodness_of_fit import g_test
 from constrained.cli import main
 from constrained.errors import (
     InvalidArgument,
@@ -31,7 +33,6 @@ from constrained.errors import (
 from constrained.models.memory import batch_token_limit
 from constrained.prompting.chat_template import encode_chat
 from constrained.prompting.jinja import render_template
-from constrained.testing import exact_distributions, g_test
 from constrained.vocabulary import Vocabulary
 from constrained.vocabulary.llama_vocabulary import llama_vocabulary
 from tests.support.gguf_files import write_llama, write_pieces, write_sentencepiece

@@ -15,8 +15,9 @@ import pytest
 
 import constrained
 from constrained import Generator
+from constrained.bench.fidelity.exact_distribution import exact_distributions
+from constrained.bench.fidelity.goodness_of_fit import g_test
 from constrained.integrations.engines.request_constraint import request_constraint
-from constrained.testing import exact_distributions, g_test
 from tests.engines.vllm_worker import DRAFTS, NGRAM, run_engine
 
 PERSON = {

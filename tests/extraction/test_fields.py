@@ -18,9 +18,10 @@ from constrained.constraint import json_schema, regex
 from constrained.extraction.values.fields import by_doubt, score_fields
 from constrained.extraction.values.json_places import scalar_places
 from constrained.models.base import Prompt
-from constrained.testing import EnumerableModel, ScriptedModel
+from constrained.testing import ScriptedModel
 from constrained.testing.models import FunctionModel
 from constrained.vocabulary import Vocabulary
+from tests.support.enumerable_model import EnumerableModel
 from tests.support.finite import FiniteAutomaton, byte_vocabulary
 
 PROMPT = [3]

@@ -11,7 +11,8 @@ import torch
 
 from constrained.errors import ModelError, ModelMismatch, PromptError, VocabularyError
 from constrained.models import LanguageModel, load
-from constrained.testing import EnumerableModel, ScriptedModel
+from constrained.testing import ScriptedModel
+from tests.support.enumerable_model import EnumerableModel
 from tests.support.finite import byte_vocabulary
 from tests.support.tiny_models import llama, random_llama, seeded
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer

@@ -8,7 +8,8 @@ from collections import defaultdict
 from constrained.decoding.particle_batch import CachedParticleBatch
 from constrained.decoding.sequence import DecodingParams
 from constrained.sampling import LogitsWarper
-from constrained.testing import EnumerableModel, enumerate_outcomes
+from tests.support.enumerable_model import EnumerableModel
+from tests.support.enumerated_choices import enumerate_outcomes
 from tests.support.finite import FiniteAutomaton
 
 LANGUAGE = {b"", b"ab", b"abc", b"abca", b"ba", b"bbbb", b"cab", b"ccc", b"cccc"}

@@ -14,16 +14,16 @@ import constrained
 from constrained.errors import InvalidArgument
 from constrained.sampling import AWRS, CandidateList, Draw, Local, LogitsWarper, PhiloxRandomness, Position
 from constrained.spec.noise import GumbelNoise
-from constrained.testing import (
-    EnumerableModel,
-    ScriptedModel,
+from constrained.testing import ScriptedModel
+from tests.sampling.counted_candidates import Asked
+from tests.support.enumerable_model import EnumerableModel
+from tests.support.finite import FiniteAutomaton
+from tests.support.sampler_distributions import (
     check_proper_weighting,
+    enumerate_draws,
     sequence_distribution,
     token_distribution,
 )
-from constrained.testing.distributions import enumerate_draws
-from tests.sampling.counted_candidates import Asked
-from tests.support.finite import FiniteAutomaton
 
 SAMPLED = LogitsWarper(1.0)
 SUBSETS = [list(s) for n in range(1, 5) for s in itertools.combinations(range(4), n)]

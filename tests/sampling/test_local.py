@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from constrained.bench.fidelity.goodness_of_fit import g_test
 from constrained.errors import InvalidArgument, ModelError
 from constrained.sampling import (
     SAMPLERS,
@@ -19,15 +20,14 @@ from constrained.sampling import (
     Position,
     resolve_sampler,
 )
-from constrained.testing import (
-    EnumerableModel,
+from tests.support.enumerable_model import EnumerableModel
+from tests.support.examples import examples
+from tests.support.finite import FiniteAutomaton
+from tests.support.sampler_distributions import (
     check_proper_weighting,
-    g_test,
     sequence_distribution,
     token_distribution,
 )
-from tests.support.examples import examples
-from tests.support.finite import FiniteAutomaton
 
 LOCAL = Local()
 

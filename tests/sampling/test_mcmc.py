@@ -9,11 +9,13 @@ from itertools import pairwise
 import pytest
 
 import constrained
+from constrained.bench.fidelity.goodness_of_fit import g_test
 from constrained.errors import InvalidArgument
 from constrained.sampling import AWRS, MCMC, Local, mcmc
 from constrained.sampling.mcmc import ChainState
-from constrained.testing import EnumerableModel, enumerate_outcomes, g_test
 from tests.sampling.enumerated import LANGUAGE, pool_of, small
+from tests.support.enumerable_model import EnumerableModel
+from tests.support.enumerated_choices import enumerate_outcomes
 from tests.support.finite import FiniteAutomaton
 
 CUTS = ["restart", "uniform", "priority"]

@@ -15,8 +15,8 @@ from constrained.decoding import known_logits, step
 from constrained.decoding.particle_batch import CachedParticleBatch
 from constrained.errors import InvalidArgument
 from constrained.sampling import AWRS, CARS, MCMC, SAMPLERS, SMC, Local, TokenSampler
-from constrained.testing import EnumerableModel
 from tests.sampling.enumerated import LANGUAGE
+from tests.support.enumerable_model import EnumerableModel
 from tests.support.finite import FiniteAutomaton
 from tests.support.tiny_models import llama, random_llama
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer

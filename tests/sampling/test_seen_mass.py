@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import constrained
 from constrained import AWRS, MCMC, SMC, ASAp, Local
 from constrained.sampling import Sampler
-from constrained.testing import EnumerableModel
 from tests.exactness.enumerate import TableModel
 from tests.sampling.enumerated import ExpensiveAutomaton
+from tests.support.enumerable_model import EnumerableModel
 from tests.support.finite import FiniteAutomaton
 
 SAMPLERS = [

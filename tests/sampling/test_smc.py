@@ -12,14 +12,16 @@ from hypothesis import strategies as st
 
 import constrained
 from constrained.bench.fidelity.measure import TaskMeasurement
+from constrained.bench.fidelity.ngrams import NGramModel
 from constrained.bench.fidelity.tasks import TASKS
 from constrained.errors import BudgetExhausted, InvalidArgument
 from constrained.sampling import AWRS, SMC, Local, PhiloxRandomness, Randomness, SampleBatch
 from constrained.sampling.resampling import RESAMPLINGS
 from constrained.sampling.seen_mass import SeenMass
-from constrained.testing import EnumerableModel, NGramModel, enumerate_outcomes
 from constrained.vocabulary import Vocabulary
 from tests.sampling.enumerated import LANGUAGE, distance, distribution_of, pool_of, small
+from tests.support.enumerable_model import EnumerableModel
+from tests.support.enumerated_choices import enumerate_outcomes
 from tests.support.finite import FiniteAutomaton
 
 SCHEMES = sorted(RESAMPLINGS)

@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import constrained
+from constrained.bench.fidelity.goodness_of_fit import g_test
 from constrained.errors import BudgetExhausted, InvalidArgument
 from constrained.sampling import CARS, PhiloxRandomness, Rejection, Trie, Tries, trie_walk
 from constrained.sampling.attempts import Attempt, AttemptTally
 from constrained.sampling.cars import run_through_trie
-from constrained.testing import EnumerableModel, g_test
 from tests.sampling.enumerated import LANGUAGE, distance, distribution_of, future, pool_of, small
+from tests.support.enumerable_model import EnumerableModel
 from tests.support.finite import FiniteAutomaton
 
 ACCEPT = trie_walk.AcceptByRatio()

@@ -20,9 +20,9 @@ from constrained.spec.memory import DraftMemory
 from constrained.spec.noise import GumbelNoise
 from constrained.spec.prior import new_memory
 from constrained.spec.sources import DRAFT_SOURCES
-from constrained.testing import EnumerableModel
 from constrained.testing.models import FunctionModel
 from constrained.vocabulary import Vocabulary
+from tests.support.enumerable_model import EnumerableModel
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
 

@@ -1,10 +1,10 @@
-"""The distributions of samplers: exact, by enumerating every random choice, and measured, by a test of fit."""
+"""The exact distributions of samplers, by enumerating every random choice."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,47 +13,11 @@ from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.sequence import DecodingParams, TokenSequence
 from constrained.decoding.step import decode_sequences
 from constrained.sampling import CandidateList, Candidates, Draw, LogitsWarper, Position, TokenSampler
-from constrained.testing.enumerated_choices import EnumeratedRandomness, enumerate_outcomes
-from constrained.testing.models import EnumerableModel
+from tests.support.enumerable_model import EnumerableModel
+from tests.support.enumerated_choices import EnumeratedRandomness, enumerate_outcomes
 
-K = TypeVar("K", bound=Hashable)
 TokenDistribution = list[tuple[int | None, tuple[float, float]]]
 """(token, (probability, expected weight)) of one position, by token."""
-
-
-def g_test(counts: Mapping[K, int], distribution: Mapping[K, float], *, least: float = 5.0) -> float:
-    """p-value of the G-test (likelihood ratio against multinomial counts; Sokal and Rohlf 1981, ch. 17).
-
-    Args:
-        counts: how often each outcome occurred.
-        distribution: probability of each possible outcome, of sum 1.
-        least: outcomes with a lower expected count are pooled.
-
-    Returns:
-        Probability of a fit at least this bad if the distribution is true; 0 if an impossible outcome occurred.
-    """
-    import torch
-
-    total = sum(counts.values())
-    if any(distribution.get(outcome, 0.0) == 0.0 for outcome, n in counts.items() if n):
-        return 0.0
-    seen, expected = [0.0], [0.0]  # the first cell pools rare outcomes
-    for outcome, p in distribution.items():
-        if p * total < least:
-            seen[0] += counts.get(outcome, 0)
-            expected[0] += p * total
-        else:
-            seen.append(counts.get(outcome, 0))
-            expected.append(p * total)
-    cells = [(o, e) for o, e in zip(seen, expected, strict=True) if e > 0]
-    g = 2 * math.fsum(o * math.log(o / e) for o, e in cells if o)
-    degrees = len(cells) - 1
-    if degrees < 1:
-        return 1.0
-    tail = torch.special.gammaincc(
-        torch.tensor(degrees / 2, dtype=torch.float64), torch.tensor(max(g, 0.0) / 2, dtype=torch.float64)
-    )
-    return float(tail)
 
 
 def token_distribution(
