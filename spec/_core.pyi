@@ -108,7 +108,9 @@ class Memory:
         """
 
 class Tree:
-    """A draft tree; see constrained.spec.drafts.DraftTreeProtocol."""
+    """
+    Draft tokens as a tree. Node 0 is the end of the sequence; a parent comes before its children.
+    """
 
     @property
     def token(self) -> list[int]:
@@ -117,14 +119,6 @@ class Tree:
     @property
     def parent(self) -> list[int]:
         """Parent node; -1 for the root."""
-
-    @property
-    def first_child(self) -> list[int]:
-        """First child; -1 if none."""
-
-    @property
-    def next_sibling(self) -> list[int]:
-        """Next sibling; -1 if none."""
 
     @property
     def depth(self) -> list[int]:
@@ -155,9 +149,7 @@ class Tree:
         """The nodes from the root, which is left out, to the node."""
 
 class Drafter:
-    """
-    Builds the draft trees of one sequence; see constrained.spec.drafts.DrafterProtocol.
-    """
+    """Proposes the draft tokens of one sequence."""
 
     def __init__(self, automaton: AutomatonView, memory: Memory, constraint_memory: ConstraintMemory, start: int, prompt: Sequence[int], sources: int, is_json: bool, eos_ids: Sequence[int], chain_drafts: bool = False) -> None:
         """

@@ -9,101 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from constrained.spec import _core
 from constrained.spec.acceptance import AcceptanceTable
 from constrained.spec.memory import ConstraintMemory, DraftMemory, retokenizer
 from constrained.spec.protocols import DraftAutomaton
 from constrained.spec.sources import DRAFT_SOURCES, merge_ngram_scopes, source_bits
-
-
-class DraftTreeProtocol(Protocol):
-    """Draft tokens as a tree. Node 0 is the end of the sequence; a parent comes before its children."""
-
-    @property
-    def token(self) -> Sequence[int]:
-        """Token id of each node; -1 for the root."""
-
-    @property
-    def parent(self) -> Sequence[int]:
-        """Parent of each node; -1 for the root."""
-
-    @property
-    def state(self) -> Sequence[int]:
-        """State of the automaton after each node."""
-
-    @property
-    def sources(self) -> Sequence[int]:
-        """Native bit set of the sources that proposed each node, see `proposing_sources`."""
-
-    @property
-    def depth(self) -> Sequence[int]:
-        """Tokens between the root and each node."""
-
-    @property
-    def path_probability(self) -> Sequence[float]:
-        """Estimated probability that all tokens up to and including each node are accepted; falls with the index."""
-
-    @property
-    def asked(self) -> Sequence[int]:
-        """Nodes whose likeliest tokens the drafter wants to know, whether or not they are accepted."""
-
-    def child(self, node: int, token: int) -> int:
-        """The child of a node that has this token, or -1."""
-
-    def path(self, node: int) -> list[int]:
-        """The nodes from the root to a node, without the root."""
-
-    def __len__(self) -> int:
-        """Number of nodes, the root included."""
-
-
-class DrafterProtocol(Protocol):
-    """Proposes the draft tokens of one sequence."""
-
-    @property
-    def drafted_total(self) -> int:
-        """Draft tokens that the model has verified so far."""
-
-    @property
-    def accepted_total(self) -> int:
-        """Draft tokens that were accepted."""
-
-    @property
-    def drafted_by_source(self) -> Sequence[int]:
-        """Verified draft tokens by source; a token that two sources proposed counts for both."""
-
-    @property
-    def accepted_by_source(self) -> Sequence[int]:
-        """Accepted draft tokens by source."""
-
-    def draft(self, nodes: int, depth: int = ...) -> DraftTreeProtocol:
-        """The best draft tree of at most `nodes` nodes and `depth` levels."""
-
-    def probe(self, nodes: int) -> DraftTreeProtocol:
-        """Openings of slots as branches of a tree of at most `nodes` nodes, before the first token; then none.
-
-        The model reads them for the logits at the nodes `asked`; they are not draft tokens.
-        """
-
-    def observe_slot(self, node: int, top_tokens: list[int], probed: bool) -> None:
-        """Tells which tokens the model ranks highest behind a node of the last tree, or of the last probe."""
-
-    def mark_verified(self, nodes: int) -> None:
-        """Tells that the model reads the first `nodes` nodes of the last tree."""
-
-    def commit(self, token: int) -> None:
-        """Appends a token, which is not an end-of-sequence token."""
-
-    def prime(self, tokens: Sequence[int]) -> None:
-        """Learns the names in an example completion, and their order; its values are ignored."""
-
-    def observe_top_tokens(self, top_tokens: list[int]) -> None:
-        """Tells which tokens the model ranks highest after the last token, best first."""
-
-    def copy(self) -> DrafterProtocol:
-        """An independent drafter in the present state."""
 
 
 class DraftCounts(NamedTuple):
@@ -120,14 +32,14 @@ class DraftCounts(NamedTuple):
     by_source: dict[str, tuple[int, int]] = {}  # noqa: RUF012 - a default that nobody changes
 
 
-def draft_counts(drafter: DrafterProtocol) -> DraftCounts:
+def draft_counts(drafter: _core.Drafter) -> DraftCounts:
     """The counts of a drafter."""
     pairs = zip(drafter.drafted_by_source, drafter.accepted_by_source, strict=True)
     by_source = {name: counts for name, counts in zip(DRAFT_SOURCES, pairs, strict=True) if counts[0]}
     return DraftCounts(drafter.drafted_total, drafter.accepted_total, by_source)
 
 
-def proposing_sources(tree: DraftTreeProtocol, node: int) -> int:
+def proposing_sources(tree: _core.Tree, node: int) -> int:
     """The sources that proposed a node: bit i is set for the i-th name of `DRAFT_SOURCES`."""
     return merge_ngram_scopes(tree.sources[node])
 
@@ -179,9 +91,9 @@ class DrafterFactory:
         )
         return twin
 
-    def new_drafter(self, prompt: Sequence[int]) -> DrafterProtocol:
+    def new_drafter(self, prompt: Sequence[int]) -> _core.Drafter:
         """A drafter for the sequence after a prompt."""
-        return self._new_drafter(prompt)
+        return self._made_drafter(self._scope(), prompt)
 
     def lazy_drafter(self, prompt: Sequence[int], *, drawn: bool = False) -> LazyDrafter:
         """A drafter for the sequence after a prompt, which is constructed at its first draft.
@@ -207,9 +119,6 @@ class DrafterFactory:
             scope.primed = True
             self._prime(self._made_drafter(scope, ()))
         return scope
-
-    def _new_drafter(self, prompt: Sequence[int]) -> _core.Drafter:
-        return self._made_drafter(self._scope(), prompt)
 
     def _made_drafter(self, scope: ConstraintMemory, prompt: Sequence[int]) -> _core.Drafter:
         return _core.Drafter(
@@ -258,21 +167,21 @@ class LazyDrafter:
     """
 
     def __init__(
-        self, make: Callable[[], DrafterProtocol], make_table: Callable[[], AcceptanceTable] | None = None
+        self, make: Callable[[], _core.Drafter], make_table: Callable[[], AcceptanceTable] | None = None
     ) -> None:
         """A drafter that `make` constructs at the first draft, and the table that corrects its path probabilities."""
         self._make = make
         self._make_table = make_table
         self._table: AcceptanceTable | None = None
-        self._drafter: DrafterProtocol | None = None
-        self._tree: DraftTreeProtocol | None = None
+        self._drafter: _core.Drafter | None = None
+        self._tree: _core.Tree | None = None
         self._chances: list[float] = []  # path probabilities of the last tree
         self._node = self._verified = 0
         self._unlearned: list[int] = []
         self.active = False
 
-    def draft(self, nodes: int, depth: int = 1 << 30) -> DraftTreeProtocol:
-        """See `DrafterProtocol.draft`; first learns the tokens that were committed during a pause."""
+    def draft(self, nodes: int, depth: int = 1 << 30) -> _core.Tree:
+        """See `_core.Drafter.draft`; first learns the tokens that were committed during a pause."""
         if self._drafter is None:
             self._drafter = self._make()
             self._table = None if self._make_table is None else self._make_table()
@@ -294,7 +203,7 @@ class LazyDrafter:
         self.active = False
 
     def commit(self, token: int) -> None:
-        """See `DrafterProtocol.commit`."""
+        """See `_core.Drafter.commit`."""
         if self.active and self._drafter is not None:
             self._drafter.commit(token)
             self._follow(token)
@@ -310,20 +219,20 @@ class LazyDrafter:
         if self._node > 0:
             self._table.accepted(self._chances[node])
 
-    def probe(self, nodes: int) -> DraftTreeProtocol | None:
-        """See `DrafterProtocol.probe`; None during a pause, and where there is nothing to ask."""
+    def probe(self, nodes: int) -> _core.Tree | None:
+        """See `_core.Drafter.probe`; None during a pause, and where there is nothing to ask."""
         if not self.active or self._drafter is None:
             return None
         tree = self._drafter.probe(nodes)
         return tree if len(tree) > 1 else None
 
     def observe_slot(self, node: int, top_tokens: list[int], probed: bool) -> None:
-        """See `DrafterProtocol.observe_slot`."""
+        """See `_core.Drafter.observe_slot`."""
         if self._drafter is not None:
             self._drafter.observe_slot(node, top_tokens, probed)
 
     def mark_verified(self, nodes: int) -> None:
-        """See `DrafterProtocol.mark_verified`."""
+        """See `_core.Drafter.mark_verified`."""
         self._verified = nodes
         if self._drafter is not None:
             self._drafter.mark_verified(nodes)
@@ -331,7 +240,7 @@ class LazyDrafter:
             self._table.verified(self._chances[1 : nodes + 1])
 
     def observe_top_tokens(self, top_tokens: list[int]) -> None:
-        """See `DrafterProtocol.observe_top_tokens`; without effect during a pause."""
+        """See `_core.Drafter.observe_top_tokens`; without effect during a pause."""
         if self.active and self._drafter is not None:
             self._drafter.observe_top_tokens(top_tokens)
 

@@ -13,8 +13,8 @@ from constrained.decoding.tree_logits import TreeLogits
 from constrained.decoding.tree_scores import LONGEST_PROMPT, ScoreReader, TreeScores
 from constrained.models import Cache, LanguageModel
 from constrained.sampling.token_tree import ROOT
+from constrained.spec import _core
 from constrained.spec.budget import DraftBudget
-from constrained.spec.drafts import DraftTreeProtocol
 
 _PROBE_NODES = 64
 """Nodes of a probe."""
@@ -43,8 +43,8 @@ def forward_pass(
     unread = [sequence.unread for sequence in sequences]
     count = len(sequences)
     budget = None if speculation is None else speculation.budget(model, count)
-    trees: list[DraftTreeProtocol] = []
-    probes: list[DraftTreeProtocol | None] = [None] * count
+    trees: list[_core.Tree] = []
+    probes: list[_core.Tree | None] = [None] * count
     sizes = [0] * count
     draft_seconds = 0.0
     longest = max(map(len, unread))
@@ -138,7 +138,7 @@ def ask_forward(
     return row, reader.scores(1)
 
 
-def _probe(sequence: TokenSequence, budget: DraftBudget | None, nodes: int) -> DraftTreeProtocol | None:
+def _probe(sequence: TokenSequence, budget: DraftBudget | None, nodes: int) -> _core.Tree | None:
     """An optional probe tree at the start of a completion: it peeks at the logits of its fields, if their gain exceeds its cost."""
     if sequence.tokens or sequence.drafter is None or budget is None:
         return None

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from constrained.errors import InvalidArgument, VocabularyError
+from constrained.spec import _core
 from constrained.spec.budget import DraftBudget
-from constrained.spec.drafts import DrafterFactory, DrafterProtocol, LazyDrafter
+from constrained.spec.drafts import DrafterFactory, LazyDrafter
 from constrained.spec.memory import DraftMemory
 from constrained.spec.prior import new_memory
 from constrained.spec.schema_warmup import SchemaWarmup, value_openings
@@ -136,7 +137,7 @@ class DraftScheduler:
                 self._drafts = made
             return self._drafts
 
-    def drafter(self, prompt: Sequence[int]) -> DrafterProtocol:
+    def drafter(self, prompt: Sequence[int]) -> _core.Drafter:
         """A drafter for a completion of a prompt."""
         return self.drafts.new_drafter(prompt)
 
@@ -151,7 +152,7 @@ class DraftScheduler:
             drawn: tokens are drawn at a temperature.
         """
 
-        def made() -> DrafterProtocol:
+        def made() -> _core.Drafter:
             drafts = self.drafts if narrowed is None else self.drafts.narrowed(narrowed.relaxed_automaton)
             return drafts.new_drafter(prompt)
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from constrained.decoding.lazy_distribution import LazyDistribution
 from constrained.models import Logits
 from constrained.sampling import Distribution, LogitsWarper
-from constrained.spec.drafts import DraftTreeProtocol, LazyDrafter, proposing_sources
+from constrained.spec import _core
+from constrained.spec.drafts import LazyDrafter, proposing_sources
 
 _TOP_TOKENS = 4
 """Likely tokens that a drafter learns from each row: the fifth is hardly ever right."""
@@ -30,11 +31,11 @@ class TreeLogits:
         logits: of all rows of the pass; set when it is done.
     """
 
-    tree: DraftTreeProtocol | None
+    tree: _core.Tree | None
     begin: int
     nodes: int
     chain: int
-    probe: DraftTreeProtocol | None = None
+    probe: _core.Tree | None = None
     asks: bool = False
     logits: Logits = field(init=False)
 

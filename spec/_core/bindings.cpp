@@ -248,11 +248,9 @@ NB_MODULE(_core, m) {
             "retokenizer"_a, "text"_a, "first"_a, "words"_a, nb::call_guard<native::ReleasedGil>(),
             "Words that follow a text whose first word ends at byte `first`, and how often; rarest first. See constrained.spec.prior.");
 
-    nb::class_<Tree>(m, "Tree", "A draft tree; see constrained.spec.drafts.DraftTreeProtocol.")
+    nb::class_<Tree>(m, "Tree", "Draft tokens as a tree. Node 0 is the end of the sequence; a parent comes before its children.")
         .def_ro("token", &Tree::token, "Ids; -1 for the root.")
         .def_ro("parent", &Tree::parent, "Parent node; -1 for the root.")
-        .def_ro("first_child", &Tree::first_child, "First child; -1 if none.")
-        .def_ro("next_sibling", &Tree::next_sibling, "Next sibling; -1 if none.")
         .def_ro("depth", &Tree::depth, "Tokens after the root.")
         .def_ro("path_probability", &Tree::path_probability, "Estimated probability that the node is accepted.")
         .def_ro("state", &Tree::state, "State of the automaton after the node.")
@@ -262,7 +260,7 @@ NB_MODULE(_core, m) {
         .def("child", &Tree::child, "node"_a, "token"_a, "The child with a token, or -1.")
         .def("path", &Tree::path, "node"_a, "The nodes from the root, which is left out, to the node.");
 
-    nb::class_<Drafter>(m, "Drafter", "Builds the draft trees of one sequence; see constrained.spec.drafts.DrafterProtocol.")
+    nb::class_<Drafter>(m, "Drafter", "Proposes the draft tokens of one sequence.")
         .def(
             "__init__",
             [](Drafter* self, std::shared_ptr<AutomatonView> automaton, std::shared_ptr<Memory> memory,

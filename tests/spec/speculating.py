@@ -142,7 +142,7 @@ ADVERSARIES: dict[str, Callable[[int, int], Proposer]] = {
 
 
 class ScriptedTree:
-    """A draft tree in lists; see `constrained.spec.drafts.DraftTreeProtocol`."""
+    """A draft tree in lists; see `constrained.spec._core.Tree`."""
 
     def __init__(self, state: int) -> None:
         self.token, self.parent, self.state = [-1], [-1], [state]
@@ -171,7 +171,7 @@ class ScriptedTree:
 
 
 class ScriptedDrafter:
-    """A drafter of trees of what a function proposes, level by level; see `constrained.spec.drafts.DrafterProtocol`."""
+    """A drafter of trees of what a function proposes, level by level; see `constrained.spec._core.Drafter`."""
 
     def __init__(self, automaton: Automaton, propose: Proposer) -> None:
         self._automaton, self._propose = automaton, propose

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import constrained
 from constrained.automaton import DEAD
-from constrained.spec.drafts import DrafterFactory, DrafterProtocol, DraftTreeProtocol, draft_counts
+from constrained.spec import _core
+from constrained.spec.drafts import DrafterFactory, draft_counts
 from constrained.spec.memory import DraftMemory, retokenizer
 from constrained.spec.schema_warmup import SchemaWarmup
 from constrained.spec.sources import DRAFT_SOURCES
@@ -43,26 +44,26 @@ def automaton():
 
 def drafter_of(
     automaton, *sources: str, prompt: str = "", memory: DraftMemory | None = None
-) -> DrafterProtocol:
+) -> _core.Drafter:
     """A drafter with some sources, behind a prompt."""
     factory = DrafterFactory(automaton, memory or DraftMemory(), "k", source_names=sources)
     return factory.new_drafter(automaton.vocabulary.encode(prompt))
 
 
-def write(automaton, drafter: DrafterProtocol, text: str) -> None:
+def write(automaton, drafter: _core.Drafter, text: str) -> None:
     """Commits the tokens of a text."""
     for token in automaton.vocabulary.encode(text):
         drafter.commit(token)
 
 
-def next_texts(automaton, drafter: DrafterProtocol, text: str = "") -> list[str]:
+def next_texts(automaton, drafter: _core.Drafter, text: str = "") -> list[str]:
     """The proposals behind a text, the likeliest first."""
     here = drafter.copy()
     write(automaton, here, text)
     return [automaton.vocabulary.tokens[token].decode() for token in here.draft(16, 1).token[1:]]
 
 
-def paths(automaton, tree: DraftTreeProtocol) -> set[str]:
+def paths(automaton, tree: _core.Tree) -> set[str]:
     """The texts of all paths of a tree."""
     pieces = automaton.vocabulary.tokens
     return {

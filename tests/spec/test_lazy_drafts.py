@@ -9,8 +9,9 @@ import pytest
 import constrained
 from constrained import CARS
 from constrained.decoding.speculation import Speculation
+from constrained.spec import _core
 from constrained.spec.budget import DraftBudget
-from constrained.spec.drafts import DraftCounts, DrafterFactory, DrafterProtocol, LazyDrafter, draft_counts
+from constrained.spec.drafts import DraftCounts, DrafterFactory, LazyDrafter, draft_counts
 from constrained.spec.memory import DraftMemory
 from tests.spec.speculating import facts, words
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
@@ -53,7 +54,7 @@ def test_after_a_pause_drafts_equal_those_without_a_pause(seed: int) -> None:
 
 
 def test_a_completion_without_draft_tokens_builds_no_drafter() -> None:
-    def make() -> DrafterProtocol:
+    def make() -> _core.Drafter:
         raise AssertionError("no draft was requested")
 
     waiting = LazyDrafter(make)
