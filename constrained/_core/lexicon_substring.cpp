@@ -8,69 +8,6 @@
 
 namespace core {
 
-// Defined where `DocumentTokens` is complete.
-TokenLexicon::TokenLexicon(const TokenBytes& tokens, const Trie& trie, const ByteClassTrie& byte_class_trie, const BytesBelow& bytes_below,
-                           RegexStore& regexes)
-    : tokens_(tokens), trie_(trie), byte_class_trie_(byte_class_trie), bytes_below_(bytes_below), regexes_(regexes), all_(tokens.size()), vocabulary_size_(tokens.size()),
-      subtree_entry_(empty_entry()), walk_(regexes) {
-    all_.add(trie.subtree_tokens(Trie::kRoot));
-    all_.make_dense();
-}
-
-TokenLexicon::~TokenLexicon() { drop_entries(); }
-
-DocumentTokens& TokenLexicon::document_tokens(const SubstringIndex& index) {
-    std::unique_ptr<DocumentTokens>& known = document_tokens_[&index];
-    if (!known) {
-        known = std::make_unique<DocumentTokens>(index, trie_);
-        bytes_ += known->bytes();
-    }
-    return *known;
-}
-
-void TokenLexicon::drop_document_tokens() {
-    for (const auto& [index, tokens] : document_tokens_) bytes_ -= tokens->bytes();
-    document_tokens_.clear();
-}
-
-/// As `substring_subtree` from the root of the trie, for prefixes with several occurrences: looks up what may be read at each.
-/// Returns false where that does not apply.
-bool TokenLexicon::many_occurrences(LexiconEntry& entry, const RegexStore::SubstringPrefix& prefix, RegexId tail) {
-    constexpr uint32_t kMany = 16;
-    constexpr size_t kFewExits = 8;
-    const SubstringIndex& index = *prefix.index;
-    if (prefix.missing > 1 || prefix.partial != SubstringIndex::kRoot || !index.ends_anywhere()) return false;
-    uint32_t most = 0;
-    for (const auto& cursor : prefix.cursors) most = std::max(most, cursor.hi ? cursor.hi - cursor.lo : 1);
-    if (most < 2 || (most < kMany && !document_tokens_.contains(&index))) return false;
-    DocumentTokens& document = document_tokens(index);
-    document.read_after(prefix.cursors);
-    entry.max_remaining = std::max(entry.max_remaining, add_lengths(index.bound(prefix.missing), regexes_.min_length(tail)));
-    document.add_tokens(entry.inner_tokens);
-    if (regexes_.nullable(tail)) document.for_each_open([&](uint32_t node) { entry.boundary_nodes.push_back(node); });
-    std::vector<std::pair<uint8_t, RegexId>> exits;
-    const ByteSet possible = regexes_.first(tail);
-    for (size_t byte = possible._Find_first(); byte < possible.size(); byte = possible._Find_next(byte)) {
-        exits.emplace_back(static_cast<uint8_t>(byte), regexes_.step(tail, static_cast<uint8_t>(byte)));
-    }
-    const auto leave = [&](uint32_t node) {
-        for (const auto& [byte, next] : exits) {
-            if (const uint32_t child = trie_.child(node, byte); child != Trie::kNone) search_subtree(entry, child, next);
-        }
-    };
-    if (prefix.accepts) leave(Trie::kRoot);
-    if (exits.size() > kFewExits) {
-        document.for_each_open(leave);
-        return true;
-    }
-    const size_t before = document.bytes();
-    for (const auto& [byte, next] : exits) {
-        document.for_each_leaving(byte, [&](uint32_t child) { search_subtree(entry, child, next); });
-    }
-    bytes_ += document.bytes() - before;
-    return true;
-}
-
 /// Adds the tokens of the subtree of `top` for a residual that begins with substrings; `top` itself is not looked at.
 void TokenLexicon::substring_subtree(LexiconEntry& entry, uint32_t top, RegexId residual) {
     using Cursor = SubstringIndex::Cursor;
@@ -83,7 +20,6 @@ void TokenLexicon::substring_subtree(LexiconEntry& entry, uint32_t top, RegexId 
         bool more;
     };
     const auto [prefix, tail] = *regexes_.substring_head(residual);
-    if (top == Trie::kRoot && many_occurrences(entry, prefix, tail)) return;
     const SubstringIndex& index = *prefix.index;
     const uint32_t partial = prefix.partial, read = index.depth(partial), tail_length = regexes_.min_length(tail);
     std::vector<Cursor> arena(prefix.cursors);

@@ -231,27 +231,6 @@ uint32_t SubstringIndex::min_length(const Cursor& cursor, uint32_t missing) cons
     return shortest;
 }
 
-std::vector<uint16_t> SubstringIndex::common_symbols() const {
-    constexpr uint32_t kMost = UINT16_MAX - 1;
-    std::vector<uint32_t> rank_of(size(), kNone);
-    for (uint32_t rank = 0; rank < suffixes_.size(); ++rank) rank_of[suffixes_[rank]] = rank;
-    std::vector<uint16_t> common(suffixes_.size(), 0);
-    uint32_t same = 0;
-    for (uint32_t start = 0; start < size(); ++start) {
-        const uint32_t rank = rank_of[start];
-        if (rank == kNone || rank == 0) {
-            same = 0;
-            continue;
-        }
-        const uint32_t before = suffixes_[rank - 1];
-        while (std::max(start, before) + same < size() && text_[start + same] < symbols_ && text_[start + same] == text_[before + same]) ++same;
-        common[rank] = static_cast<uint16_t>(std::min(same, kMost));
-        // The next suffix has one symbol less in common with the one before it, unless a text may not begin there.
-        same = same > 1 && rank_of[before + 1] != kNone ? same - 1 : 0;
-    }
-    return common;
-}
-
 size_t SubstringIndex::bytes() const {
     return sizeof *this + packed_.capacity() + blob_.capacity() +
            4 * (text_.capacity() + suffixes_.capacity() + buckets_.capacity() + starts_.capacity() + word_ends_.capacity() +

@@ -50,47 +50,12 @@ public:
     bool may_end(const Cursor& cursor) const;
 
     uint32_t size() const { return static_cast<uint32_t>(text_.size()); }
-    /// Whether a text may end between any two symbols.
-    bool ends_anywhere() const { return !whole_words_; }
     /// Calls `visit(position)` for the next symbol of each occurrence.
     template <class Visit>
     void for_each_position(const Cursor& cursor, Visit&& visit) const {
         if (cursor.hi == 0) return visit(cursor.lo);
         for (uint32_t rank = cursor.lo; rank < cursor.hi; ++rank) visit(position(rank, cursor.depth));
     }
-    /// By rank: how many symbols a suffix has in common with the one before it, 65534 at most, up to one without
-    /// a spelling (Kasai et al. 2001).
-    std::vector<uint16_t> common_symbols() const;
-    /// Behind the last position that `expand_at` looks at.
-    uint32_t looks_until(uint32_t position) const {
-        if (position < size() && text_[position] < spaces_ && (position == 0 || text_[position - 1] >= spaces_)) {
-            while (position < size() && text_[position] < spaces_) ++position;
-        }
-        return position + 1;
-    }
-    /// Whether a position is inside a run of white space: what may follow then depends on the symbol before it.
-    bool inside_space(uint32_t position) const {
-        return position > 0 && position < size() && text_[position] < spaces_ && text_[position - 1] < spaces_;
-    }
-    /// The symbol of a cursor of one symbol and all its occurrences; `kNone` for others.
-    uint32_t only_symbol(const Cursor& cursor) const {
-        if (cursor.hi == 0 || cursor.depth != 1) return kNone;
-        const uint32_t symbol = text_[suffixes_[cursor.lo]];
-        return cursor.lo == buckets_[symbol] && cursor.hi == buckets_[symbol + 1] ? symbol : kNone;
-    }
-    /// The first symbol of the suffix at a rank, and the rank behind those that begin with it.
-    std::pair<uint32_t, uint32_t> bucket(uint32_t rank) const {
-        const uint32_t symbol = text_[suffixes_[rank]];
-        return {symbol, buckets_[symbol + 1]};
-    }
-    /// Where texts may begin, in the order of what follows.
-    std::span<const uint32_t> suffixes() const { return suffixes_; }
-    /// Calls `visit(symbol, position)` for each symbol that may come at a position after another symbol, and what follows.
-    template <class Visit>
-    void expand_at(uint32_t position, Visit&& visit) const {
-        if (position < size()) step_single(position, [&](uint32_t symbol, const Cursor& next, bool) { visit(symbol, next.lo); });
-    }
-
     /// Calls `visit(symbol, cursor, more)` for each symbol that may come next and the occurrences after it; a symbol may be
     /// visited more than once. Without `more` nothing can follow these occurrences.
     template <class Visit>

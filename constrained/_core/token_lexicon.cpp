@@ -15,6 +15,16 @@ constexpr size_t kKeptPlaces = size_t{1} << 15;  // of each list of a walk, for 
 constexpr uint32_t kHighBound = 16;  // bytes of the copies of a counter: relaxed so that more residuals share an entry
 }
 
+TokenLexicon::TokenLexicon(const TokenBytes& tokens, const Trie& trie, const ByteClassTrie& byte_class_trie, const BytesBelow& bytes_below,
+                           RegexStore& regexes)
+    : tokens_(tokens), trie_(trie), byte_class_trie_(byte_class_trie), bytes_below_(bytes_below), regexes_(regexes), all_(tokens.size()), vocabulary_size_(tokens.size()),
+      subtree_entry_(empty_entry()), walk_(regexes) {
+    all_.add(trie.subtree_tokens(Trie::kRoot));
+    all_.make_dense();
+}
+
+TokenLexicon::~TokenLexicon() { drop_entries(); }
+
 /// A residual with the same entry, shared by as many residuals as possible: bounds that no token reaches and excluded
 /// words that no token ends make no difference.
 TokenLexicon::Standing TokenLexicon::representative(RegexId residual) {
@@ -140,7 +150,6 @@ void TokenLexicon::trim(size_t limit) {
     subtree_entries_.clear();
     exits_below_.clear();
     bytes_ -= std::exchange(subtree_bytes_, 0);
-    drop_document_tokens();
     for (size_t key = 0; key < entries_.size(); ++key) {
         LexiconEntry*& entry = entries_[key];
         if (!entry || std::exchange(entry->used, false)) continue;

@@ -20,7 +20,6 @@
 #include "star_tokens.hpp"
 #include "byte_class_trie.hpp"
 #include "bytes_below.hpp"
-#include "document_tokens.hpp"
 #include "regex.hpp"
 #include "residual_cells.hpp"
 #include "row_builder.hpp"
@@ -97,9 +96,6 @@ private:
     void walk_into(LexiconEntry& entry, RegexId residual);
     void search_subtree(LexiconEntry& entry, uint32_t top, RegexId residual);
     void substring_subtree(LexiconEntry& entry, uint32_t top, RegexId residual);
-    DocumentTokens& document_tokens(const SubstringIndex& index);
-    void drop_document_tokens();
-    bool many_occurrences(LexiconEntry& entry, const RegexStore::SubstringPrefix& prefix, RegexId tail);
     uint32_t spell_subtree(LexiconEntry& entry, uint32_t node, RegexId residual, size_t read);
     const LexiconEntry& known_subtree(uint32_t top, RegexId residual);
     bool copy_subtree(LexiconEntry& entry, uint32_t top, RegexId residual, RegexId base);
@@ -153,7 +149,6 @@ private:
     std::vector<uint32_t> levels_;                                 // first trie node of each depth, see `depth`
     std::vector<std::optional<ByteSet>> uniform_;  // by partition
     Walk walk_;
-    std::unordered_map<const SubstringIndex*, std::unique_ptr<DocumentTokens>> document_tokens_;
     size_t bytes_ = 0;
 };
 
