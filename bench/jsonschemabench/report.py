@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from constrained.bench.harness.intervals import format_median_interval
 from constrained.bench.harness.machine import summarise_machine
 from constrained.bench.harness.repetition import repeats
 from constrained.bench.harness.report import markdown_page, save_plot
@@ -20,7 +21,7 @@ from constrained.bench.harness.tables import ReportTable
 from constrained.bench.jsonschemabench import rows as r
 from constrained.bench.jsonschemabench.run import SchemaBenchResults
 from constrained.bench.masks.engines.unconstrained import UNCONSTRAINED
-from constrained.cli.intervals import format_median_interval, format_share_interval
+from constrained.cli.intervals import format_share_interval
 
 _PLACE = re.compile(r"(?<![\w/])#(?=/|:|\s|$)")
 """A JSON Pointer as a fragment, ``#/properties/a`` or ``#``."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from constrained.bench.harness.intervals import format_paired_difference
 from constrained.bench.harness.machine import summarise_machine
 from constrained.bench.harness.report import markdown_page, save_plot
 from constrained.bench.harness.tables import ReportTable
@@ -14,7 +15,7 @@ from constrained.bench.values.engines import OURS
 from constrained.bench.values.items import TASKS
 from constrained.bench.values.rows import ValueRow
 from constrained.bench.values.run import ValueResults
-from constrained.cli.intervals import NO_VALUE, format_paired_difference
+from constrained.cli.intervals import NO_VALUE
 
 PAGE = "values.md"
 PLOT = "values.png"

@@ -15,13 +15,14 @@ import numpy as np
 import pytest
 
 from constrained import InvalidArgument
+from constrained.bench.harness.intervals import median_interval
 from constrained.bench.harness.results import ROWS
 from constrained.bench.jsonschemabench import SchemaBenchSettings, data, judging, run, vllm_server, write
 from constrained.bench.jsonschemabench import rows as r
 from constrained.bench.jsonschemabench.compare import compare
 from constrained.bench.jsonschemabench.run import PACKAGES, SchemaBenchResults, read_rows
 from constrained.cli import main
-from constrained.cli.intervals import median_interval, share_interval, sign_test
+from constrained.cli.intervals import share_interval, sign_test
 
 ITEMS: list[dict[str, Any]] = [
     {
