@@ -1,24 +1,22 @@
 #include "token_lexicon.hpp"
 
+#include "trie_walk.hpp"
+
 namespace core {
 
 namespace {
 constexpr size_t kFewTokens = 512;   // kept as a list; more are kept as bits
 constexpr size_t kFewBytes = 4;      // looked up one by one
 constexpr size_t kEntriesInStep = 64;  // of tables that grow or are emptied, in a step of work
-constexpr uint32_t kCellsInStep = 8;  // that are looked up, in a step of work
 constexpr size_t kBoundaryBytesInStep = 32;  // of a boundary trie that is made, in a step of work
 constexpr size_t kManyExits = 4096;  // out of C*: too many to check one by one
 constexpr uint32_t kManyParts = 2048;  // of an expression that is not written again without its bounds
-constexpr size_t kLongWalk = 256;    // trie nodes with children; behind them residuals have cells
-constexpr size_t kKeptPlaces = size_t{1} << 15;  // of each list of a walk, for the next one
 constexpr uint32_t kHighBound = 16;  // bytes of the copies of a counter: relaxed so that more residuals share an entry
 }
 
-TokenLexicon::TokenLexicon(const TokenBytes& tokens, const Trie& trie, const ByteClassTrie& byte_class_trie, const BytesBelow& bytes_below,
-                           RegexStore& regexes)
-    : tokens_(tokens), trie_(trie), byte_class_trie_(byte_class_trie), bytes_below_(bytes_below), regexes_(regexes), all_(tokens.size()), vocabulary_size_(tokens.size()),
-      subtree_entry_(empty_entry()), walk_(regexes) {
+TokenLexicon::TokenLexicon(const TokenBytes& tokens, const Trie& trie, const ByteClassTrie& byte_class_trie, RegexStore& regexes)
+    : tokens_(tokens), trie_(trie), byte_class_trie_(byte_class_trie), regexes_(regexes), all_(tokens.size()), vocabulary_size_(tokens.size()),
+      subtree_entry_(empty_entry()) {
     all_.add(trie.subtree_tokens(Trie::kRoot));
     all_.make_dense();
 }
@@ -115,9 +113,8 @@ std::unique_ptr<LexiconEntry> TokenLexicon::make(RegexId key) {
         entry = from_star(key, *star);
     } else if (const RegexId base = regexes_.without_exclusions(key); base != key) {
         entry = from_base(key, base);
-    } else if (!(entry = from_relaxed(key)) && !(entry = from_walked(key))) {
+    } else if (!(entry = from_relaxed(key))) {
         entry = from_walk(key);
-        walked_[walks_++ % walked_.size()] = key;
     }
     finish(*entry);
     bytes_ += entry->bytes();
@@ -148,7 +145,6 @@ void TokenLexicon::trim(size_t limit) {
     if (bytes_ <= limit) return;
     regexes_.work().spend(entries_.size() / kEntriesInStep);
     subtree_entries_.clear();
-    exits_below_.clear();
     bytes_ -= std::exchange(subtree_bytes_, 0);
     for (size_t key = 0; key < entries_.size(); ++key) {
         LexiconEntry*& entry = entries_[key];
@@ -209,105 +205,41 @@ const ByteSet& TokenLexicon::uniform_classes(RegexId residual) {
 
 // ---------------------------------------------------------------- any residual
 
-/// Collects ranges of allowed and refused tokens; the smaller side determines the set.
+/// The machine of `walk_tokens` that collects ranges of allowed and refused tokens; the smaller side determines the set.
 struct TokenLexicon::ResidualWalk {
-    explicit ResidualWalk(TokenLexicon& lexicon) : lexicon(lexicon), walk(lexicon.walk_) { walk.clear(); }
+    using State = RegexId;
+
+    explicit ResidualWalk(TokenLexicon& lexicon) : lexicon(lexicon) {}
+
+    const ByteSet& first(State state) const { return lexicon.regexes_.first(state); }
+    const ByteSet& uniform(State state) const { return lexicon.uniform_classes(state); }
+    State step(State state, uint8_t byte) const {
+        lexicon.regexes_.work().spend(1);
+        return lexicon.regexes_.step(state, byte);
+    }
+    static bool finished(State state) { return state == RegexStore::kEpsilon; }
+    bool exit(State state) const { return lexicon.regexes_.nullable(state); }
+    void allow(Run run, State state) {
+        if (run.empty()) return;
+        add(allowed, run);
+        allowed_count += run.size();
+        max_remaining = std::max(max_remaining, lexicon.regexes_.min_length(state));
+    }
+    void refuse(Run run) {
+        if (run.empty()) return;
+        add(refused, run);
+        refused_count += run.size();
+    }
+    void leave(uint32_t node, State) { boundary_nodes.push_back(node); }
+    static bool ok() { return true; }
 
     TokenLexicon& lexicon;
-    Walk& walk;
+    std::vector<Run> allowed, refused;
     size_t allowed_count = 0, refused_count = 0;
     uint32_t max_remaining = 0;
     std::vector<uint32_t> boundary_nodes;
 
-    void walk_from(RegexId residual) {
-        walk_folded(residual);
-        walk.open.clear();
-        walk_below();
-    }
-
 private:
-    using Next = ResidualCells::Next;
-
-    void allow(Run run, uint32_t remaining) {
-        if (run.empty()) return;
-        add(walk.allowed, run);
-        allowed_count += run.size();
-        max_remaining = std::max(max_remaining, remaining);
-    }
-    void refuse(Run run) {
-        if (run.empty()) return;
-        add(walk.refused, run);
-        refused_count += run.size();
-    }
-    /// The verdict on a node of either trie, which `leave` knows. Where it is read further, the residual goes to `open`.
-    template <class Leave>
-    void visit(const Trie& trie, uint32_t node, Next next, Leave&& leave) {
-        if (next.remaining == kInfinite) return refuse(trie.subtree_tokens(node));
-        allow(trie.tokens(node), next.remaining);
-        if (trie.leaf(node)) return;
-        if (next.remaining == 0) leave(node);
-        if (next.residual == RegexStore::kEpsilon) return refuse(trie.descendant_tokens(node));
-        walk.open.push_back({node, next.residual});
-    }
-    Next read(RegexId residual, uint8_t byte) {
-        if (!lexicon.regexes_.first(residual)[byte]) return {RegexStore::kEmptyLanguage, kInfinite};
-        lexicon.regexes_.work().spend(1);
-        const RegexId next = lexicon.regexes_.step(residual, byte);
-        return {next, lexicon.regexes_.min_length(next)};
-    }
-
-    /// What `walk_tokens` does, breadth first and so in the order of the memory: nodes that are read one by one go to `tops`.
-    void walk_folded(RegexId start) {
-        const Trie &trie = lexicon.trie_, &folded = lexicon.byte_class_trie_.trie();
-        const ByteSet& alphabet = lexicon.regexes_.alphabet();
-        const auto leave = [&](uint32_t node) {
-            for (const uint32_t member : lexicon.byte_class_trie_.members(node)) {
-                if (!trie.leaf(member)) boundary_nodes.push_back(member);
-            }
-        };
-        walk.open.push_back({Trie::kRoot, start});
-        for (size_t i = 0; i < walk.open.size(); ++i) {
-            const auto [node, residual] = walk.open[i];
-            const ByteSet& uniform = lexicon.uniform_classes(residual);
-            ResidualCells::Cell* const cell = i < kLongWalk ? nullptr : &walk.cells.at(residual);
-            for (uint32_t child = folded.children_begin(node); child < folded.children_end(node); ++child) {
-                const uint8_t byte_class = folded.byte(child);
-                if (!uniform[byte_class]) {
-                    for (const uint32_t member : lexicon.byte_class_trie_.members(child)) walk.tops.push_back({member, residual});
-                    continue;
-                }
-                const auto byte = static_cast<uint8_t>((alphabet & ByteClasses::instance().bytes_of(byte_class))._Find_first());
-                visit(folded, child, cell ? walk.cells.read(*cell, byte) : read(residual, byte), leave);
-            }
-            if (cell) lexicon.regexes_.work().spend(1 + (folded.children_end(node) - folded.children_begin(node)) / kCellsInStep);
-        }
-    }
-
-    /// What `walk_subtree` does below `tops`, in this order, too.
-    void walk_below() {
-        const Trie& trie = lexicon.trie_;
-        const auto leave = [&](uint32_t node) { boundary_nodes.push_back(node); };
-        std::span<const uint64_t> below;
-        std::ranges::sort(walk.tops, {}, &Walk::Place::node);
-        for (const auto [node, residual] : walk.tops) visit(trie, node, read(residual, trie.byte(node)), leave);
-        for (size_t i = 0; i < walk.open.size(); ++i) {
-            const auto [node, residual] = walk.open[i];
-            const uint32_t begin = trie.children_begin(node), end = trie.children_end(node);
-            if (i < kLongWalk) {
-                for (uint32_t child = begin; child < end; ++child) visit(trie, child, read(residual, trie.byte(child)), leave);
-                continue;
-            }
-            ResidualCells::Cell& cell = walk.cells.at(residual);
-            if (below.empty()) below = lexicon.bytes_below_.get();
-            if ((below[node] & ~walk.cells.loops(cell)) == 0) {
-                allow(trie.descendant_tokens(node), lexicon.regexes_.min_length(residual));
-                continue;
-            }
-            lexicon.regexes_.work().spend(1 + (end - begin) / kCellsInStep);
-            for (uint32_t child = begin; child < end; ++child) visit(trie, child, walk.cells.read(cell, trie.byte(child)), leave);
-        }
-    }
-
     static void add(std::vector<Run>& runs, Run run) {
         if (!runs.empty() && runs.back().data() + runs.back().size() == run.data()) {
             runs.back() = Run(runs.back().data(), runs.back().size() + run.size());
@@ -328,27 +260,17 @@ std::unique_ptr<LexiconEntry> TokenLexicon::from_walk(RegexId residual) {
 void TokenLexicon::walk_into(LexiconEntry& entry, RegexId residual) {
     if (regexes_.first(residual).count() <= kFewBytes) return search_subtree(entry, Trie::kRoot, residual);
     ResidualWalk walk(*this);
-    walk.walk_from(residual);
+    walk_tokens(trie_, byte_class_trie_, walk, residual);
     entry.max_remaining = std::max(entry.max_remaining, walk.max_remaining);
     entry.boundary_nodes.insert(entry.boundary_nodes.end(), walk.boundary_nodes.begin(), walk.boundary_nodes.end());
     if (walk.allowed_count > kFewTokens && walk.refused_count < walk.allowed_count) {
         TokenSet most = all_;
-        for (const Run run : walk_.refused) most.remove(run);
+        for (const Run run : walk.refused) most.remove(run);
         entry.inner_tokens.add(most);
     } else {
         if (walk.allowed_count > kFewTokens) entry.inner_tokens.make_dense();
-        for (const Run run : walk_.allowed) entry.inner_tokens.add(run);
+        for (const Run run : walk.allowed) entry.inner_tokens.add(run);
     }
-}
-
-/// Forgets the last walk, and most of the memory of a long one.
-void TokenLexicon::Walk::clear() {
-    const auto empty = [](auto& list) {
-        list.clear();
-        if (list.capacity() > kKeptPlaces) list.shrink_to_fit();
-    };
-    empty(tops), empty(open), empty(allowed), empty(refused);
-    cells.clear();
 }
 
 /// A residual with few first bytes is mostly a literal: its bytes are looked up.
@@ -498,22 +420,6 @@ std::unique_ptr<LexiconEntry> TokenLexicon::from_base(RegexId residual, RegexId 
     const auto middle = nodes.insert(nodes.end(), gained.begin(), gained.end());
     std::inplace_merge(nodes.begin(), middle, nodes.end());
     return entry;
-}
-
-/// Returns nullptr where no residual that was walked agrees with this one behind nearly all bytes.
-std::unique_ptr<LexiconEntry> TokenLexicon::from_walked(RegexId residual) {
-    for (size_t i = 0; i < std::min(walks_, walked_.size()); ++i) {
-        const RegexId other = walked_[i];
-        if (other.value >= entries_.size() || !entries_[other.value]) continue;  // evicted
-        size_t different = 0;
-        for (uint32_t child = trie_.children_begin(Trie::kRoot); child < trie_.children_end(Trie::kRoot); ++child) {
-            const uint8_t byte = trie_.byte(child);
-            different += regexes_.step(residual, byte) != regexes_.step(other, byte);
-            if (different > kFewBytes) break;
-        }
-        if (different <= kFewBytes) return from_base(residual, other);
-    }
-    return nullptr;
 }
 
 /// Let S be the residual R with its high bounds lifted, and n the bytes of the copies of the smallest of them. S contains R, and

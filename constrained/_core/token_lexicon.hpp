@@ -19,9 +19,7 @@
 #include "boundary_trie.hpp"
 #include "star_tokens.hpp"
 #include "byte_class_trie.hpp"
-#include "bytes_below.hpp"
 #include "regex.hpp"
-#include "residual_cells.hpp"
 #include "row_builder.hpp"
 #include "trie.hpp"
 
@@ -52,7 +50,7 @@ struct LexiconEntry {
 
 class TokenLexicon {
 public:
-    TokenLexicon(const TokenBytes& tokens, const Trie& trie, const ByteClassTrie& byte_class_trie, const BytesBelow& bytes_below, RegexStore& regexes);
+    TokenLexicon(const TokenBytes& tokens, const Trie& trie, const ByteClassTrie& byte_class_trie, RegexStore& regexes);
     ~TokenLexicon();
 
     struct Lookup {
@@ -90,7 +88,6 @@ private:
     Standing representative(RegexId residual);
     Standing without_words(RegexId residual);
     std::unique_ptr<LexiconEntry> make(RegexId key);
-    std::unique_ptr<LexiconEntry> from_walked(RegexId residual);
     std::unique_ptr<LexiconEntry> from_walk(RegexId residual);
     std::unique_ptr<LexiconEntry> from_search(RegexId residual);
     void walk_into(LexiconEntry& entry, RegexId residual);
@@ -98,10 +95,6 @@ private:
     void substring_subtree(LexiconEntry& entry, uint32_t top, RegexId residual);
     uint32_t spell_subtree(LexiconEntry& entry, uint32_t node, RegexId residual, size_t read);
     const LexiconEntry& known_subtree(uint32_t top, RegexId residual);
-    bool copy_subtree(LexiconEntry& entry, uint32_t top, RegexId residual, RegexId base);
-    std::optional<uint32_t> agrees_below(uint32_t top, RegexId residual, RegexId base);
-    const std::vector<uint32_t>& exits_below(uint32_t top, RegexId base, RegexId part);
-    uint32_t depth(uint32_t node);
     std::unique_ptr<LexiconEntry> from_star(RegexId residual, const RegexStore::StarOf& star);
     std::unique_ptr<LexiconEntry> from_counter(const RegexStore::Counter& counter);
     bool counts(const RegexStore::Counter& counter);
@@ -113,42 +106,22 @@ private:
     const ByteSet& uniform_classes(RegexId residual);
 
     using Run = std::span<const uint32_t>;
-    /// The lists of a walk; their memory is used again by the next one.
-    struct Walk {
-        struct Place {
-            uint32_t node;
-            RegexId residual;
-        };
-        explicit Walk(RegexStore& regexes) : cells(regexes) {}
-        void clear();
-
-        std::vector<Place> tops;  // trie nodes to read, each with the residual before it
-        std::vector<Place> open;  // trie nodes whose children are to be read, each with the residual after it
-        std::vector<Run> allowed, refused;
-        ResidualCells cells;
-    };
     struct ResidualWalk;
 
     const TokenBytes& tokens_;
     const Trie& trie_;
     const ByteClassTrie& byte_class_trie_;
-    const BytesBelow& bytes_below_;
     RegexStore& regexes_;
     TokenSet all_;  // every token of the trie
     uint32_t vocabulary_size_;
     LexiconEntry subtree_entry_;                       // of `classify_subtree`
     ChunkedArray<Standing> representatives_;           // by residual; `kEmptyLanguage` if not computed
-    std::array<RegexId, 4> walked_{};  // the last residuals that were walked; the oldest is replaced
-    size_t walks_ = 0;
     ChunkedArray<LexiconEntry*> entries_;  // by representative; owned
     size_t count_ = 0;
     std::unordered_map<uint32_t, std::unique_ptr<StarTokens>> star_tokens_;  // by C
     std::unordered_map<uint64_t, LexiconEntry> subtree_entries_;               // by trie node and residual
-    std::unordered_map<uint64_t, std::vector<uint32_t>> exits_below_;          // by trie node and residual
     size_t subtree_bytes_ = 0;                                     // of `bytes_`
-    std::vector<uint32_t> levels_;                                 // first trie node of each depth, see `depth`
     std::vector<std::optional<ByteSet>> uniform_;  // by partition
-    Walk walk_;
     size_t bytes_ = 0;
 };
 

@@ -93,7 +93,7 @@ public:
           masks(vocabulary->masks),
           epoch(vocabulary->epoch),
           regexes(marks ? with_marks(alphabet) : alphabet, work),
-          lexicon(tokens, trie, vocabulary->tables.byte_class_trie, vocabulary->tables.bytes_below, regexes),
+          lexicon(tokens, trie, vocabulary->tables.byte_class_trie, regexes),
           row(size),
           crossing_row(size) {
         const std::lock_guard guard(vocabulary->lock_);

@@ -3,7 +3,6 @@
 // Thread safety: immutable, but for what is made when it is first asked for. The table file is private memory or a file mapped by several processes.
 #pragma once
 
-#include "bytes_below.hpp"
 #include "table_file.hpp"
 #include "byte_class_trie.hpp"
 #include "trie.hpp"
@@ -49,8 +48,7 @@ public:
           eos(table_file.section<uint32_t>(2).begin(), table_file.section<uint32_t>(2).end()),
           alphabet(spelled_bytes(tokens)),
           trie(trie_at(0)),
-          byte_class_trie(trie_at(1), table_file.section<uint32_t>(12), table_file.section<uint32_t>(13)),
-          bytes_below(trie) {}
+          byte_class_trie(trie_at(1), table_file.section<uint32_t>(12), table_file.section<uint32_t>(13)) {}
 
     const TableFile table_file;
     const TokenBytes tokens;
@@ -59,7 +57,6 @@ public:
     const ByteSet alphabet;  // bytes that are a token by themselves
     const Trie trie;
     const ByteClassTrie byte_class_trie;
-    const BytesBelow bytes_below;
 
 private:
     Trie trie_at(size_t which) const {
