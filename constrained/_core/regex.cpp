@@ -413,34 +413,6 @@ RegexId RegexStore::repeat(RegexId part, uint32_t low, uint32_t high) {
     return add(Kind::Repeat, part.value, low, high, combine(combine(combine(6, part.value), low), high));
 }
 
-RegexId RegexStore::without_exclusions(RegexId id) {
-    const Node node = nodes_[id.value];
-    if (!node.searched) return id;
-    switch (node.kind) {
-        case Kind::Intersection: {
-            std::vector<RegexId> kept;
-            for (const RegexId part : children(node)) {
-                const Node& child = nodes_[part.value];
-                if (child.kind != Kind::Complement || !nodes_[child.a].finite) kept.push_back(part);
-            }
-            return kept.empty() || kept.size() == node.b ? id : intersect(std::move(kept));
-        }
-        case Kind::Concat: {
-            const RegexId left = without_exclusions({node.a});
-            return left == RegexId{node.a} ? id : concat(left, {node.b});
-        }
-        case Kind::Union: {
-            const auto [known, fresh] = without_exclusions_.try_emplace(id.value, id);
-            if (!fresh) return known->second;
-            const Provisional entry(without_exclusions_, id.value);
-            std::vector<RegexId> parts(children(node).begin(), children(node).end());
-            for (RegexId& part : parts) part = without_exclusions(part);
-            return without_exclusions_[id.value] = union_of(std::move(parts));
-        }
-        default: return id;
-    }
-}
-
 RegexStore::Relaxed RegexStore::relax(RegexId id, uint32_t from) {
     if (nodes_[id.value].bound_bytes < from) return {id, kInfinite};
     const uint64_t key = uint64_t{id.value} << 32 | from;

@@ -125,19 +125,6 @@ public:
         return at != kUnset ? first_[at] : find_first(id);
     }
 
-    struct Counter {
-        RegexId part;
-        uint32_t low, high;
-        RegexId tail;
-    };
-    /// The parts of `X{low,high} tail`, if the residual has this form.
-    std::optional<Counter> counter(RegexId id) const {
-        const auto [head, tail] = split_head(id);
-        const Node& node = nodes_[head.value];
-        if (node.kind != Kind::Repeat) return std::nullopt;
-        return Counter{{node.a}, node.b, node.c, tail};
-    }
-
     struct LiteralPrefix {
         std::span<const uint8_t> text;  ///< invalid after the store grows
         RegexId tail;
@@ -188,9 +175,6 @@ public:
 
     /// Whether no text of the language is a proper prefix of another (false if it has too many states to decide).
     bool prefix_free(RegexId id);
-
-    /// The language with its finitely many excluded words allowed again; the residual itself if it excludes none.
-    RegexId without_exclusions(RegexId id);
 
     struct Relaxed {
         RegexId id;
@@ -350,7 +334,6 @@ private:
     // By what is asked, of unions and intersections: several ways through an expression may lead to one of them.
     std::unordered_map<uint64_t, bool> subset_of_star_, stays_;
     std::unordered_map<uint64_t, uint32_t> completion_;
-    std::unordered_map<uint32_t, RegexId> without_exclusions_;
     uint32_t explorations_ = 0;  // of `literal_in_star`, one inside of another
     std::deque<ByteSet> first_;  // references stay valid
     std::array<uint32_t, 256> first_of_head_;

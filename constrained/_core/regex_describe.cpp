@@ -10,7 +10,7 @@ size_t RegexStore::bytes() const {
     return nodes_.bytes() + children_.capacity() * sizeof(RegexId) + index_.bytes() +
            sets_.capacity() * (sizeof(ByteSet) + 300) + literal_bytes_.capacity() * 9 +
            partitions_.capacity() * (sizeof(Partition) + sizeof(std::vector<uint8_t>) + 32) + partition_index_.bytes() + moves_.bytes() +
-           multiples_.capacity() * sizeof(DecimalMultiple) + 4 * multiple_lengths_.capacity() + multiple_index_.bytes() + moduli_.size() * (sizeof(Moduli) + 128) + substring_bytes_ + substring_table_.bytes() + refinements_.size() * 64 + (relaxed_.size() + subset_of_star_.size() + stays_.size() + completion_.size() + without_exclusions_.size()) * 48 + first_.size() * sizeof(ByteSet) + literal_hash_.capacity() * 8 +
+           multiples_.capacity() * sizeof(DecimalMultiple) + 4 * multiple_lengths_.capacity() + multiple_index_.bytes() + moduli_.size() * (sizeof(Moduli) + 128) + substring_bytes_ + substring_table_.bytes() + refinements_.size() * 64 + (relaxed_.size() + subset_of_star_.size() + stays_.size() + completion_.size()) * 48 + first_.size() * sizeof(ByteSet) + literal_hash_.capacity() * 8 +
            chars_index_.size() * 100;
 }
 

@@ -1,4 +1,4 @@
-// The tokens of C* for a prefix-free language C, by number of copies, and where tokens leave C*.
+// The tokens of C* for a prefix-free language C, and where tokens leave C*.
 //
 // Most long texts of a structured document are such a loop: the characters of a string, the digits of a number. The tables
 // depend on C and the vocabulary alone, so all strings share them, whatever bounds or excluded words they add.
@@ -19,11 +19,6 @@ namespace core {
 class StarTokens {
 public:
     using Run = std::span<const uint32_t>;
-    /// A trie node reached by a byte that does not begin a copy, after at least one copy.
-    struct ExitNode {
-        uint32_t node;
-        uint32_t copies;  ///< copies before the node
-    };
     /// The tokens that leave C* by one given byte, as a trie of their own.
     struct ExitTokens {
         explicit ExitTokens(Trie::Arrays made) : arrays(std::move(made)), trie(arrays), nodes(trie.size(), Trie::kRoot) {}
@@ -39,38 +34,32 @@ public:
     StarTokens(RegexId part, const TokenBytes& tokens, const Trie& trie, const ByteClassTrie& byte_class_trie, RegexStore& regexes,
          const Uniform& uniform, size_t& bytes);
 
-    /// Maximum number of copies that a token begins, of C* or before it leaves C*.
-    uint32_t max_copies() const { return static_cast<uint32_t>(begun_.size() - 1); }
     /// Bound on the minimum rest of a started copy, in bytes.
     uint32_t max_copy_remaining() const { return max_copy_remaining_; }
-    /// The tokens of C* that begin at most `copies` copies. The set lives as long as this object.
-    const TokenSet& tokens_up_to(uint32_t copies);
-    const TokenSet& all_tokens() { return tokens_up_to(max_copies()); }
-    /// Where tokens continue with a byte that does not begin a copy.
-    const std::vector<ExitNode>& exit_nodes(uint8_t byte) const { return exit_nodes_[byte]; }
+    const TokenSet& all_tokens() const { return all_; }
+    /// The trie nodes that tokens reach by this byte after at least one copy; it does not begin another one.
+    const std::vector<uint32_t>& exit_nodes(uint8_t byte) const { return exit_nodes_[byte]; }
     /// The tokens that consist of any text of C*, then this byte, which does not begin a copy, then any bytes.
     const ExitTokens& exit_tokens(uint8_t byte);
 
 private:
     struct CopyState {
-        RegexId rest;     // of the current copy; epsilon between copies
-        uint32_t copies;  // number of copies begun
+        RegexId rest;  // of the current copy; epsilon between copies
+        bool begun;    // a copy
     };
     CopyState step(const CopyState& state, uint8_t byte);
     const ByteSet& first(const CopyState& state);
     void allow(Run run, const CopyState& state);
-    void add_exit(uint32_t node, uint32_t copies);
+    void add_exit(uint32_t node) { exit_nodes_[trie_.byte(node)].push_back(node); }
     void walk_subtree(uint32_t top, const CopyState& start);
 
     const TokenBytes& tokens_;
     const Trie& trie_;
     RegexStore& regexes_;
     RegexId part_;
-    std::vector<std::vector<Run>> begun_{1};  // by number of copies
-    std::array<std::vector<ExitNode>, 256> exit_nodes_;
+    TokenSet all_;
+    std::array<std::vector<uint32_t>, 256> exit_nodes_;
     std::array<std::unique_ptr<ExitTokens>, 256> exit_tokens_;
-    std::vector<std::unique_ptr<TokenSet>> tokens_up_to_;
-    size_t all_count_ = 0;
     uint32_t max_copy_remaining_ = 0;
     size_t& bytes_;
 };

@@ -23,60 +23,15 @@ TokenLexicon::TokenLexicon(const TokenBytes& tokens, const Trie& trie, const Byt
 
 TokenLexicon::~TokenLexicon() { drop_entries(); }
 
-/// A residual with the same entry, shared by as many residuals as possible: bounds that no token reaches and excluded
-/// words that no token ends make no difference.
+/// A residual with the same entry, shared by as many residuals as possible: bounds that no token reaches make no difference.
 TokenLexicon::Standing TokenLexicon::representative(RegexId residual) {
-    const auto with_length = [&](RegexId key) {
-        const uint32_t length = regexes_.min_length(residual), looked_at = regexes_.min_length(key);
-        return Standing{key, length > looked_at ? length - looked_at : 0};
-    };
-    const auto counter = regexes_.counter(residual);
-    if (counter && (counter->low > 0 || counter->high != kInfinite) && counts(*counter)) {
-        const uint32_t top = star_tokens(counter->part).max_copies();
-        const uint32_t low = std::min(counter->low, top + 1);
-        const uint32_t high = counter->high > top ? kInfinite : counter->high;
-        return with_length(regexes_.concat(regexes_.repeat(counter->part, low, high), counter->tail));
-    }
     const auto [relaxed, least] = regexes_.relax(residual, trie_.longest() + 1);
-    if (relaxed == residual) return without_words(residual);
+    if (relaxed == residual) return {residual, 0};
     const Lookup plain = at(relaxed);
     const uint64_t reach = uint64_t{plain.entry.max_remaining} + plain.extra_length + trie_.longest();
-    return with_length(reach <= least ? relaxed : residual);  // see `from_relaxed`
-}
-
-/// The residual without its exclusions, if the entry is the same: the residual can be completed after any text of C*, so
-/// only tokens that leave C* could end an excluded word.
-TokenLexicon::Standing TokenLexicon::without_words(RegexId residual) {
-    const Standing itself{residual, 0};
-    const RegexId base = regexes_.without_exclusions(residual);
-    if (base == residual) return itself;
-    const auto star = regexes_.star_of(residual), free = regexes_.star_of(base);
-    if (!star || !free || star->part != free->part || star->exit_bytes != free->exit_bytes || !worth_star_tokens(*star)) return itself;
-    StarTokens& star_tokens = this->star_tokens(star->part);
-    uint32_t worst = add_lengths(star_tokens.max_copy_remaining(), star->rest);
-    struct Pair {
-        uint32_t node;
-        RegexId mine, theirs;
-    };
-    std::vector<Pair> work;
-    for (size_t byte = star->exit_bytes._Find_first(); byte < 256; byte = star->exit_bytes._Find_next(byte)) {
-        const Trie& trie = star_tokens.exit_tokens(static_cast<uint8_t>(byte)).trie;
-        work.push_back({Trie::kRoot, residual, base});
-        while (!work.empty()) {
-            const auto [node, mine, theirs] = work.back();
-            work.pop_back();
-            for (uint32_t child = trie.children_begin(node); child < trie.children_end(node); ++child) {
-                const RegexId next = regexes_.step(mine, trie.byte(child)), other = regexes_.step(theirs, trie.byte(child));
-                if (next == other) continue;
-                if (next == RegexStore::kEmptyLanguage || regexes_.nullable(next) != regexes_.nullable(other)) return itself;
-                worst = std::max(worst, regexes_.min_length(next));
-                if (!trie.leaf(child)) work.push_back({child, next, other});
-            }
-        }
-    }
-    const auto [entry, key, extra] = at(base);
-    const uint32_t known = add_lengths(entry.max_remaining, extra);
-    return {key, worst > known ? add_lengths(extra, worst - known) : extra};
+    if (reach > least) return {residual, 0};  // see `from_relaxed`
+    const uint32_t length = regexes_.min_length(residual), shortest = regexes_.min_length(relaxed);
+    return {relaxed, length > shortest ? length - shortest : 0};
 }
 
 TokenLexicon::Lookup TokenLexicon::at(RegexId residual) {
@@ -104,17 +59,13 @@ TokenLexicon::Lookup TokenLexicon::at(RegexId residual) {
 
 std::unique_ptr<LexiconEntry> TokenLexicon::make(RegexId key) {
     std::unique_ptr<LexiconEntry> entry;
-    const auto counter = regexes_.counter(key);
     if (regexes_.substring_head(key) || regexes_.first(key).count() <= kFewBytes) {
         entry = from_search(key);
-    } else if (counter && counts(*counter) && (entry = from_counter(*counter))) {
-        // made
     } else if (const auto star = regexes_.star_of(key); star && worth_star_tokens(*star)) {
         entry = from_star(key, *star);
-    } else if (const RegexId base = regexes_.without_exclusions(key); base != key) {
-        entry = from_base(key, base);
-    } else if (!(entry = from_relaxed(key))) {
+    } else if (!(entry = from_relaxed(key)) && !(entry = from_walked(key))) {
         entry = from_walk(key);
+        walked_[walks_++ % walked_.size()] = key;
     }
     finish(*entry);
     bytes_ += entry->bytes();
@@ -322,36 +273,6 @@ bool TokenLexicon::worth_star_tokens(const RegexStore::StarOf& star) {
     return count <= kManyExits;
 }
 
-/// Whether the first byte after a copy of C tells another copy from the tail.
-bool TokenLexicon::counts(const RegexStore::Counter& counter) {
-    return !(regexes_.first(counter.part) & regexes_.first(counter.tail)).any() && !regexes_.nullable(counter.tail) &&
-           regexes_.prefix_free(counter.part);
-}
-
-/// Reads the tail at the trie nodes where tokens leave C* with one of its first bytes. Returns nullptr if there are too
-/// many of these nodes.
-std::unique_ptr<LexiconEntry> TokenLexicon::from_counter(const RegexStore::Counter& counter) {
-    StarTokens& star_tokens = this->star_tokens(counter.part);
-    const ByteSet& ends = regexes_.first(counter.tail);
-    size_t ways = 0;
-    for (size_t byte = ends._Find_first(); byte < ends.size(); byte = ends._Find_next(byte)) {
-        ways += star_tokens.exit_nodes(static_cast<uint8_t>(byte)).size();
-    }
-    if (ways > kManyExits) return nullptr;
-    const RegexId whole = regexes_.concat(regexes_.repeat(counter.part, counter.low, counter.high), counter.tail);
-    const uint32_t worst = add_lengths(regexes_.min_length(whole), star_tokens.max_copy_remaining());
-    auto entry = std::make_unique<LexiconEntry>(LexiconEntry{TokenSet(vocabulary_size_), &star_tokens.tokens_up_to(counter.high), worst, {}, {}});
-    if (counter.low == 0) walk_into(*entry, counter.tail);
-    for (size_t byte = ends._Find_first(); byte < ends.size(); byte = ends._Find_next(byte)) {
-        const RegexId next = regexes_.step(counter.tail, static_cast<uint8_t>(byte));
-        for (const auto& [node, copies] : star_tokens.exit_nodes(static_cast<uint8_t>(byte))) {
-            if (copies >= counter.low && copies <= counter.high) search_subtree(*entry, node, next);
-        }
-    }
-    std::sort(entry->boundary_nodes.begin(), entry->boundary_nodes.end());
-    return entry;
-}
-
 StarTokens& TokenLexicon::star_tokens(RegexId part) {
     std::unique_ptr<StarTokens>& known = star_tokens_[part.value];
     if (!known) {
@@ -362,10 +283,10 @@ StarTokens& TokenLexicon::star_tokens(RegexId part) {
     return *known;
 }
 
-// ---------------------------------------------------------------- any text but some words
+// ---------------------------------------------------------------- residuals like others
 
-/// Walks both residuals in parallel where they differ, that is on the paths of the excluded words. `relaxed`: the base is the
-/// residual with its high bounds lifted; then only what is long enough to reach a bound is visited, see `from_relaxed`.
+/// Walks both residuals in parallel where they differ. `relaxed`: the base is the residual with its high bounds lifted; then only
+/// what is long enough to reach a bound is visited, see `from_relaxed`.
 std::unique_ptr<LexiconEntry> TokenLexicon::from_base(RegexId residual, RegexId base, bool relaxed) {
     const Lookup plain = at(base);
     auto entry = std::make_unique<LexiconEntry>(LexiconEntry{plain.entry.inner_tokens, nullptr, plain.entry.max_remaining, plain.entry.boundary_nodes, {}});
@@ -420,6 +341,22 @@ std::unique_ptr<LexiconEntry> TokenLexicon::from_base(RegexId residual, RegexId 
     const auto middle = nodes.insert(nodes.end(), gained.begin(), gained.end());
     std::inplace_merge(nodes.begin(), middle, nodes.end());
     return entry;
+}
+
+/// Returns nullptr where no residual that was walked agrees with this one behind nearly all bytes.
+std::unique_ptr<LexiconEntry> TokenLexicon::from_walked(RegexId residual) {
+    for (size_t i = 0; i < std::min(walks_, walked_.size()); ++i) {
+        const RegexId other = walked_[i];
+        if (other.value >= entries_.size() || !entries_[other.value]) continue;  // evicted
+        size_t different = 0;
+        for (uint32_t child = trie_.children_begin(Trie::kRoot); child < trie_.children_end(Trie::kRoot); ++child) {
+            const uint8_t byte = trie_.byte(child);
+            different += regexes_.step(residual, byte) != regexes_.step(other, byte);
+            if (different > kFewBytes) break;
+        }
+        if (different <= kFewBytes) return from_base(residual, other);
+    }
+    return nullptr;
 }
 
 /// Let S be the residual R with its high bounds lifted, and n the bytes of the copies of the smallest of them. S contains R, and

@@ -1,9 +1,7 @@
 // Classification of tokens by terminal residual: inner tokens stay inside the terminal, boundary tokens leave it.
 //
 // Invariant: an entry depends on the residual and the vocabulary alone, so all schemas and requests share it.
-// Eight ways to build an entry; the cheapest applicable one is used:
-//   from_counter  C{m,n} and a tail: the tokens of C* by number of copies (`StarTokens`)
-//   from_base     a language without some words: the entry of the language, corrected on the paths of these words
+// Ways to build an entry; the cheapest applicable one is used:
 //   from_relaxed  bounds so high that only long tokens reach them: the entry without bounds, corrected at these tokens
 //   from_star     languages that cannot die inside C*, such as strings: the tokens of C*, plus a check of those that leave
 //   from_search   residuals with few first bytes, such as literals: these bytes are looked up in the trie; and the
@@ -86,8 +84,8 @@ private:
     };
     void drop_entries();
     Standing representative(RegexId residual);
-    Standing without_words(RegexId residual);
     std::unique_ptr<LexiconEntry> make(RegexId key);
+    std::unique_ptr<LexiconEntry> from_walked(RegexId residual);
     std::unique_ptr<LexiconEntry> from_walk(RegexId residual);
     std::unique_ptr<LexiconEntry> from_search(RegexId residual);
     void walk_into(LexiconEntry& entry, RegexId residual);
@@ -96,8 +94,6 @@ private:
     uint32_t spell_subtree(LexiconEntry& entry, uint32_t node, RegexId residual, size_t read);
     const LexiconEntry& known_subtree(uint32_t top, RegexId residual);
     std::unique_ptr<LexiconEntry> from_star(RegexId residual, const RegexStore::StarOf& star);
-    std::unique_ptr<LexiconEntry> from_counter(const RegexStore::Counter& counter);
-    bool counts(const RegexStore::Counter& counter);
     bool worth_star_tokens(const RegexStore::StarOf& star);
     StarTokens& star_tokens(RegexId part);
     void index_boundary(LexiconEntry& entry) const;
@@ -116,6 +112,8 @@ private:
     uint32_t vocabulary_size_;
     LexiconEntry subtree_entry_;                       // of `classify_subtree`
     ChunkedArray<Standing> representatives_;           // by residual; `kEmptyLanguage` if not computed
+    std::array<RegexId, 4> walked_{};  // the last residuals that were walked; the oldest is replaced
+    size_t walks_ = 0;
     ChunkedArray<LexiconEntry*> entries_;  // by representative; owned
     size_t count_ = 0;
     std::unordered_map<uint32_t, std::unique_ptr<StarTokens>> star_tokens_;  // by C
