@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import msgspec
 import pytest
 
 from constrained.integrations.vllm.settings import VllmSettings
@@ -73,6 +72,8 @@ def test_malformed_constraints(
 
 @pytest.mark.parametrize("schema", [{"const": 10**20}, {"const": "\ud800"}, '{"const": "\ud800"}'], ids=ascii)
 def test_every_schema_can_be_sent_to_the_engine(harness: Harness, front_end: Any, schema: Any) -> None:
+    import msgspec
+
     sent = check(harness, front_end, json=schema).structured_outputs.json
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(sent)) == sent
     assert json.loads(sent) == (json.loads(schema) if isinstance(schema, str) else schema)
