@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import random
 import subprocess
 import sys
 import unicodedata
@@ -18,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+import constrained
 from constrained.errors import ModelMismatch, VocabularyError
 from constrained.vocabulary import Vocabulary
 from constrained.vocabulary.decoders import token_bytes
@@ -594,3 +596,12 @@ def test_importing_it_is_light() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
     assert not {"torch", "transformers", "tokenizers", "mistral_common", "sentencepiece"} & set(loaded)
+
+
+def test_a_token_that_goes_on_with_a_text_is_found() -> None:
+    vocabulary = constrained.load().vocabulary
+    rng, tokens = random.Random(1), list(vocabulary.tokens)
+    for token in rng.sample([token for token in tokens if token], 60):
+        for text in (token[: rng.randint(1, len(token))], token + bytes([rng.randrange(256)])):
+            longer = any(other.startswith(text) and other != text for other in tokens)
+            assert vocabulary.begins_token(text) == longer, text
