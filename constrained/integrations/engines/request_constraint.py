@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from constrained.constraint import Constraint, choice, ebnf, json_schema, lark, regex, structural_tag
+from constrained.constraint.json import MAX_DIGITS, ONE_LINE
 from constrained.errors import (
     InvalidArgument,
     InvalidConstraint,
@@ -63,10 +64,14 @@ def _json(schema: Any, given: Mapping[str, Any]) -> Constraint:
             Problem("whitespace_pattern", "is not supported", given["whitespace_pattern"]),
             action="leave it out: white space is bounded; or use disable_any_whitespace",
         )
+    bare = bool(given.get("disable_any_whitespace"))
     return json_schema(
         schema,
-        whitespace="none" if given.get("disable_any_whitespace") else "bounded",
+        whitespace="none" if bare else "bounded",
+        separators=None if bare else ONE_LINE,
         additional_properties_default=not given.get("disable_additional_properties"),
+        distinct_names=True,
+        max_digits=MAX_DIGITS,
     )
 
 
