@@ -40,7 +40,7 @@ def decisions(
         typer.Option(
             "--tasks",
             metavar="A,B,C",
-            help="banking77, snips-intents, bfcl-multiple, e2e-closed [default: all].",
+            help="banking77, snips-intents, bfcl-multiple, e2e-closed [default: these], label-sets.",
         ),
     ] = None,
     ways: Annotated[
@@ -64,14 +64,14 @@ def decisions(
     Rows of one folder are shown together, whichever call wrote them.
     """
     from constrained.bench.decisions import DecisionSettings, run, write
-    from constrained.bench.decisions.items import TASKS
+    from constrained.bench.decisions.items import PUBLIC
     from constrained.bench.decisions.report import differences
     from constrained.bench.decisions.ways import WAYS
 
     settings = DecisionSettings(
         data_file(data, VALUES_FILE),
         model,
-        split_names(tasks, ",") or TASKS,
+        split_names(tasks, ",") or PUBLIC,
         split_names(ways, ",") or WAYS,
         limit,
         seed,

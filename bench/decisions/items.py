@@ -1,7 +1,8 @@
-"""Public rows as closed questions, each with the answer that is right."""
+"""Public rows as closed questions, each with the answer that is right; and random sets of labels, where no answer is."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,13 @@ from constrained.bench.values.items import ValueItem, read_public
 from constrained.constraint import choice
 
 BANKING, INTENTS, TOOLS, FIELDS = "banking77", "snips-intents", "bfcl-multiple", "e2e-closed"
-TASKS = (BANKING, INTENTS, TOOLS, FIELDS)
+LABELS = "label-sets"
+PUBLIC = (BANKING, INTENTS, TOOLS, FIELDS)
+TASKS = (*PUBLIC, LABELS)
+_SETS, _SYLLABLES = (
+    200,
+    ("ka", "lo", "mi", "ter", "ven", "sol", "ard", "qui", "bex", " on", " Dur", "_t", "7"),
+)
 
 
 def questions(data: Path) -> Iterator[ValueItem]:
@@ -22,6 +29,18 @@ def questions(data: Path) -> Iterator[ValueItem]:
         InvalidArgument: as `read_public`.
     """
     return read_public(data, _item)
+
+
+def label_sets() -> Iterator[ValueItem]:
+    """200 questions with 2 to 255 random labels of some 1 to 6 tokens: what they are for is exactness, passes and time."""
+    draw = random.Random(48)
+    for index in range(_SETS):
+        wanted, labels = round(2 * 127.5 ** draw.random()), set[str]()
+        while len(labels) < wanted:
+            labels.add("".join(draw.choices(_SYLLABLES, k=draw.randint(1, 6))).strip() or "x")
+        options = sorted(labels)
+        gold, text = draw.choice(options), f"Number {draw.randrange(1000)} of the list."
+        yield ValueItem(LABELS, f"set-{index:03}", gold, text, choice(options), "Which label is it?")
 
 
 def _item(row: dict[str, Any]) -> ValueItem | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from constrained.bench.decisions.items import TASKS
-from constrained.bench.decisions.rows import DecisionRow, calibration_error, largest_difference, log_loss
+from constrained.bench.decisions.rows import DecisionRow, calibration_error, largest_differences, log_loss
 from constrained.bench.decisions.run import DecisionResults
 from constrained.bench.decisions.ways import NONE, ONE_BY_ONE, WAYS
 from constrained.bench.harness.machine import summarise_machine
@@ -52,9 +52,12 @@ def differences(rows: Sequence[DecisionRow]) -> list[str]:
     for task in TASKS:
         of_tree = {row.id: row for row in rows if (row.task, row.way) == (task, NONE) and not row.error}
         alone = [row for row in rows if (row.task, row.way) == (task, ONE_BY_ONE) and not row.error]
-        found = largest_difference((of_tree[row.id], row) for row in alone if row.id in of_tree)
+        found = largest_differences((of_tree[row.id], row) for row in alone if row.id in of_tree)
         if found is not None:
-            lines.append(f"{task}: {ONE_BY_ONE} differs from {NONE} by at most {found:.2g} nats")
+            nats, share = found
+            lines.append(
+                f"{task}: {ONE_BY_ONE} differs from {NONE} by at most {nats:.2g} nats, {share:.2g} of a probability"
+            )
     return lines
 
 

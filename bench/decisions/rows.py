@@ -67,12 +67,18 @@ def calibration_error(answers: Sequence[FieldAnswer]) -> float | None:
     return math.fsum(map(abs, excess)) / len(answers)
 
 
-def largest_difference(pairs: Iterable[tuple[DecisionRow, DecisionRow]]) -> float | None:
-    """The largest difference in the log-probability of an option that two ways gave to the same items; None if there is no pair."""
-    differences = [
-        abs(a - b)
+def largest_differences(pairs: Iterable[tuple[DecisionRow, DecisionRow]]) -> tuple[float, float] | None:
+    """The largest differences in the log-probability of an option, and in its probability, that two ways gave to the same items.
+
+    Returns:
+        None: there is no pair.
+    """
+    both = [
+        (a, b)
         for one, other in pairs
         for left, right in zip(one.answers, other.answers, strict=True)
         for a, b in zip(left.logprobs, right.logprobs, strict=True)
     ]
-    return max(differences, default=None)
+    if not both:
+        return None
+    return max(abs(a - b) for a, b in both), max(abs(math.exp(a) - math.exp(b)) for a, b in both)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from constrained.bench.decisions.items import TASKS, questions
+from constrained.bench.decisions.items import PUBLIC, TASKS, label_sets, questions
 from constrained.bench.decisions.rows import DecisionRow, read_rows
 from constrained.bench.decisions.ways import WAYS, prepare
 from constrained.bench.harness.results import RowWriter, settle_folder
@@ -45,7 +45,7 @@ class DecisionSettings:
 
     data: Path
     model: str = "bundled"
-    tasks: tuple[str, ...] = TASKS
+    tasks: tuple[str, ...] = PUBLIC
     ways: tuple[str, ...] = WAYS
     limit: int = 25
     seed: int = 0
@@ -92,7 +92,8 @@ def run(
         InvalidArgument: the data cannot be read, or the folder holds rows and is not to be resumed, or holds rows of
             other settings.
     """
-    drawn = draw(list(questions(settings.data)), settings.tasks, settings.limit, settings.seed)
+    items = [*questions(settings.data), *label_sets()]
+    drawn = draw(items, settings.tasks, settings.limit, settings.seed)
     facts = settle_folder(out, settings.measured, resume=resume)
     rows = read_rows(out)
     done = {(row.task, row.id, row.way) for row in rows}

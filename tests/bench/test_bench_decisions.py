@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from constrained import InvalidArgument
-from constrained.bench.decisions.items import FIELDS, TASKS, questions
+from constrained.bench.decisions.items import FIELDS, PUBLIC, label_sets, questions
 from constrained.bench.decisions.rows import calibration_error, log_loss, read_rows
 from constrained.bench.decisions.ways import (
     LETTERS,
@@ -63,9 +63,17 @@ def scripted() -> ScriptedModel:
     return ScriptedModel(byte_vocabulary(), {"the letter of": "B", LOST.text: "lost", "": "low"})
 
 
+def test_random_label_sets_are_of_all_sizes_and_the_same_every_time() -> None:
+    sets = [item.constraint.local_schema["enum"] for item in label_sets()]
+    assert len(sets) == 200
+    assert min(map(len, sets)) == 2
+    assert max(map(len, sets)) > 200
+    assert sets == [item.constraint.local_schema["enum"] for item in label_sets()]
+
+
 def test_rows_that_ask_one_of_several_are_questions(data: Path) -> None:
     found = {item.id: item for item in questions(data)}
-    assert [item.task for item in found.values()] == list(TASKS)
+    assert [item.task for item in found.values()] == list(PUBLIC)
     assert found["t-1"].gold == "add"
     assert "stop: Stops." in str(found["t-1"].instructions)
     assert list(found["e-1"].constraint["properties"]) == ["price", "open"]
@@ -122,7 +130,7 @@ def test_a_run_has_a_row_for_each_way_and_goes_on(data: Path, tmp_path: Path, ca
         assert ended.value.code == 0
     assert "e2e-closed: one-by-one differs from decide-none by at most" in capsys.readouterr().out
     rows = read_rows(out)
-    assert len({(row.task, row.way) for row in rows}) == len(rows) == len(TASKS) * len(WAYS)
+    assert len({(row.task, row.way) for row in rows}) == len(rows) == len(PUBLIC) * len(WAYS)
     assert [row.error for row in rows if row.error] == []
     passes = {row.way: row.passes for row in rows if row.task == FIELDS}
     assert (passes["decide"], passes[NONE], passes[LETTERS]) == (4, 1, 2)
