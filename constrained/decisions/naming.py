@@ -1,6 +1,6 @@
 """Options that a text names: that the word of an answer stands in the text is evidence, which a small model hardly takes from it.
 
-That no option's word stands there is evidence, too: for leaving the member out, where it may be.
+That no option's word stands there is evidence, too: for leaving the member out, where it may be, unless a word of the member's name does.
 """
 
 from __future__ import annotations
@@ -15,9 +15,13 @@ from constrained.decisions.questions import ABSENT, Question
 NAMING = 3.0
 """What an option gains that the text names, in nats; measured: 1 to 5 give nearly the same."""
 UNNAMED = 1.0
-"""What `ABSENT` gains where the text names no option, in nats; measured: 1 and 2 give nearly the same, .5 two thirds of it."""
+"""What `ABSENT` gains where the text names no option, in nats, or the others where it has a word of the member's name; measured: 1 and 2 give
+nearly the same, .5 two thirds of it."""
 
 _GAPS = re.compile(r"[\s_\-]+")
+_WORDS = re.compile(r"[^\W\d_]+?(?=[A-Z]|[\W\d_]|$)")
+_STEM = 4
+"""Letters of a word in a name that are looked for at least; the last two may differ: ``rating`` is named by ``rated``."""
 _SHORTEST = 2
 """Characters of an option that is looked for: a letter or a digit stands in most texts."""
 
@@ -26,7 +30,8 @@ def named_options(question: Question, text: str) -> NDArray[np.float64]:
     """What the options gain from the words of a text, in nats, float64 [options].
 
     `NAMING` for each option whose value stands in it as words of its own. Case, hyphens and underscores make no difference. Where one
-    option is part of another one, the longer one is read first. `UNNAMED` for `ABSENT`, if no option's does.
+    option is part of another one, the longer one is read first. If no option's does, and the member may be left out: `UNNAMED` for
+    the others where a word of its name stands there, and else for `ABSENT`.
 
     Args:
         question: its texts and numbers are looked for, no booleans, nulls or lists.
@@ -39,9 +44,19 @@ def named_options(question: Question, text: str) -> NDArray[np.float64]:
     for index in sorted(sought, key=lambda index: -len(words[index])):
         left, count = re.subn(rf"(?<!\w){re.escape(words[index])}(?!\w)", "\0", left)
         gains[index] = NAMING * (count > 0)
-    if sought and not gains.any():
-        gains[[option.text == ABSENT for option in question.options]] = UNNAMED
+    absent = np.array([option.text == ABSENT for option in question.options])
+    if absent.any() and not gains.any():
+        if _has_word_of(question.pointer.rpartition("/")[2], text):
+            gains[~absent] = UNNAMED
+        elif sought:
+            gains[absent] = UNNAMED
     return gains
+
+
+def _has_word_of(name: str, text: str) -> bool:
+    """Whether a word of a member's name stands in a text, in any form: ``familyFriendly`` in ``for families``."""
+    stems = [word[: max(_STEM, len(word) - 2)] for word in _WORDS.findall(name) if len(word) >= _STEM]
+    return any(re.search(rf"(?<!\w){re.escape(stem)}", text, re.IGNORECASE) for stem in stems)
 
 
 def _words(value: object) -> str:

@@ -50,6 +50,29 @@ def test_a_member_is_left_out_rather_where_no_option_is_named(
     assert absent == gained
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "mentioned"),
+    [
+        ("familyFriendly", "Good for families.", True),
+        ("customer_rating", "It is rated low.", False),
+        ("customerRating", "Customers like it.", True),
+        ("price range", "The prices are fair.", True),
+        ("URL", "See the url.", False),  # too short
+        ("area", "By the river.", False),
+        ("área2", "El área es grande.", True),
+    ],
+)
+@pytest.mark.parametrize("options", [["true", "false"], ['"one"', '"two"']])
+def test_a_member_whose_name_the_text_has_is_rather_there(
+    name: str, text: str, mentioned: bool, options: list[str]
+) -> None:
+    texts = (*options, ABSENT)
+    asked = Question(f"/{name}", tuple(ClosedAnswer(one, (1,), None) for one in texts))
+    unnamed = 0 if options[0] == "true" else UNNAMED
+    expected = [UNNAMED, UNNAMED, 0] if mentioned else [0, 0, unnamed]
+    assert named_options(asked, text).tolist() == expected
+
+
 def test_what_is_named_gains_and_the_own_distribution_of_the_model_does_not() -> None:
     asked: Decider[str] = Decider(constrained.load(), Literal["red", "blue"])
     (weighing,) = asked.weighings
