@@ -14,10 +14,8 @@ BANKING, INTENTS, TOOLS, FIELDS = "banking77", "snips-intents", "bfcl-multiple",
 LABELS = "label-sets"
 PUBLIC = (BANKING, INTENTS, TOOLS, FIELDS)
 TASKS = (*PUBLIC, LABELS)
-_SETS, _SYLLABLES = (
-    200,
-    ("ka", "lo", "mi", "ter", "ven", "sol", "ard", "qui", "bex", " on", " Dur", "_t", "7"),
-)
+_SETS = 200
+_SYLLABLES = ("ka", "lo", "mi", "ter", "ven", "sol", "ard", "qui", "bex", " on", " Dur", "_t", "7")
 
 
 def questions(data: Path) -> Iterator[ValueItem]:

@@ -4,6 +4,7 @@
     evidence.py    what a model says to them: one pass over the prompt and the tree of all options
     prior.py       how the answers are weighed: what the model likes anyway is taken off
     naming.py      the options that a text names
+    wording.py     labels read as words, for a question that does not show them
     decision.py    the answer to one of them
 
 An option's tokens are those that the tokenizer writes for it behind what stands before it. Several questions stand side by

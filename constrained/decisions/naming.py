@@ -21,7 +21,7 @@ nearly the same, .5 two thirds of it."""
 _GAPS = re.compile(r"[\s_\-]+")
 _WORDS = re.compile(r"[^\W\d_]+?(?=[A-Z]|[\W\d_]|$)")
 _STEM = 4
-"""Letters of a word in a name that are looked for at least; the last two may differ: ``rating`` is named by ``rated``."""
+"""Letters of a word in a name that are looked for at least; the last two may differ: ``families`` has ``family``."""
 _SHORTEST = 2
 """Characters of an option that is looked for: a letter or a digit stands in most texts."""
 
