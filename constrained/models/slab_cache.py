@@ -368,8 +368,12 @@ class SlabCache(HuggingFaceCache):
         here = [self._rows[row] for row in rows or range(len(tokens))]
         first = 0 if rows is None else here[0].slot
         slots, width = len(tokens), max(map(len, tokens))
-        if self._steps is not None:
+        if self._steps is None:
+            # The head of the model reads these columns alone: not those of a prompt before its drafts.
+            columns = width - min((places[0] for places in wanted if places), default=width - 1)
+        else:
             slots, width = self._slab.slots, self._steps.size(width)
+            columns = width
         ids = np.zeros((slots, width), dtype=np.int64)
         lengths = np.zeros(slots, dtype=np.int64)
         trees: list[Sequence[int]] = [()] * slots
@@ -379,7 +383,7 @@ class SlabCache(HuggingFaceCache):
             ids[at, : len(given)] = given
             lengths[at] = row.length if ends is None else ends[i]
             trees[at] = before
-            picked += [at * width + place for place in places]
+            picked += [at * columns + place - (width - columns) for place in places]
         depths, words = ancestor_words(trees, width)
         all_in_order = picked == [*range(len(picked))]
         chosen = np.array([] if all_in_order else picked, dtype=np.int64)
@@ -391,7 +395,8 @@ class SlabCache(HuggingFaceCache):
         else:
             shown, hidden = int(lengths.max()) + width, self._layout.hidden(int(lengths.min()))
             logits = tree_pass(
-                run, self._layout, self._slab, first, shown, inputs, behind, deep, seen, hidden=hidden
-            )
+                run, self._layout, self._slab, first, shown, inputs, behind, deep, seen,
+                every=columns, hidden=hidden,
+            )  # fmt: skip
         logits = logits.flatten(0, 1)
         return logits[: len(picked)] if all_in_order else logits.index_select(0, index)

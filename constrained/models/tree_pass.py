@@ -23,12 +23,12 @@ def tree_pass(
     depths: torch.Tensor,
     words: torch.Tensor,
     *,
-    every: bool = True,
+    every: bool | int = True,
     supports_tree_attention: bool = False,
     masked: bool = True,
     hidden: Mapping[str, int] | None = None,
 ) -> torch.Tensor:
-    """Logits [slots, tokens, V], or [slots, 1, V] of the last tokens.
+    """Logits [slots, tokens, V], or those of the last token or tokens.
 
     Args:
         run: the model.
@@ -40,7 +40,7 @@ def tree_pass(
         lengths: tokens of each row, int64 [slots].
         depths: of each token: its position behind the row, int64 [slots, tokens].
         words: which tokens each token sees, see `ancestor_words`.
-        every: logits of all tokens.
+        every: logits of all tokens, or of so many last ones; False: of the last one.
         supports_tree_attention: the model's attention implementation is `constrained.models.tree_attention`.
         masked: some of its layers need the mask even so.
         hidden: see `AttentionLayout.hidden`; None: nothing.

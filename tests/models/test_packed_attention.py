@@ -1,7 +1,8 @@
-"""Attention that copies no keys for the heads that share them: that of torch, and only where it is meant to be."""
+"""What passes on a CPU leave out: copies of keys for the heads that share them, and logits that nobody reads."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -59,3 +60,17 @@ def test_trees_of_a_model_on_the_cpu_are_read_so_and_single_tokens_are_not(
     assert not packed
     model.forward_trees([[9, 10, 11]], [[-1, 0, 0]], [0], cache)
     assert packed == [3] * model.model.config.num_hidden_layers
+
+
+def test_drafts_behind_a_prompt_cost_no_logits_of_the_prompt() -> None:
+    model = llama()
+    assert model.no_trees is None
+    read: list[int] = []
+    model.model.lm_head.register_forward_hook(lambda layer, inputs, output: read.append(inputs[0].shape[1]))
+    prompt = [5 + place % 7 for place in range(40)]
+    tokens, parents = [*prompt, 9, 10, 11], [*range(-1, 39), 39, 39, 40]
+    (tree,) = model.forward_trees([tokens], [parents], [39], model.cache(1))
+    assert read == [4]
+    for node, path in enumerate(([], [9], [10], [9, 11])):
+        one = model.forward([[*prompt, *path]], model.cache(1))[0]
+        np.testing.assert_allclose(tree[node], one, atol=1e-5)
