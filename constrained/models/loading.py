@@ -16,7 +16,7 @@ from constrained.extras import MissingExtra, require_extra
 from constrained.models.adapters import base_of
 from constrained.models.base import LanguageModel
 from constrained.models.checkpoint import check_device, load_tokenizer, load_weights
-from constrained.models.gguf import SMOLLM2, check_reader, smollm2_folder
+from constrained.models.gguf import SMOLLM2, check_reader, round_to_float16, smollm2_folder
 
 if TYPE_CHECKING:
     from constrained.models.hugging_face import HuggingFaceModel
@@ -51,16 +51,17 @@ def load(
         tokenizer: the tokenizer of a loaded model, or the name of one where it is not the model's own.
         device: where a model that is loaded here goes (``"cuda"``, ``"cpu"``): by default a GPU, if there is one.
         dtype: its number format (``"bfloat16"``, a torch dtype): by default float32 on CPU, and on a GPU the one
-            the checkpoint was saved in.
+            the checkpoint was saved in. Weights of a ``.gguf`` file, which have a few bits, are rounded to float16 first unless
+            a format is named.
         isolate: see `HuggingFaceModel`: batches whose logits are bit-identical to those of each text alone.
         force_trees: see `HuggingFaceModel`: draft trees although the probe of the model refuses them.
         allow_slow: see `HuggingFaceModel`: a model whose cache cannot be used, all the same.
         engine: see `HuggingFaceModel`: ``"static"`` (on a CUDA device the default) or ``"compiled"`` for passes of fixed
             sizes, ``"eager"`` for others. A ``.gguf`` file is read by llama-cpp-python where it is installed, with
             ``"llama.cpp"`` always, and with the others by transformers, which unpacks its weights.
-        packed: lay out the large linear layers in float32 or bfloat16 of a model on the CPU for oneDNN once, which makes passes of several
-            tokens up to twice as fast (`constrained.models.packed_linear`); such a model has no gradients. By default where it
-            is loaded here and nothing stands against it; True: a loaded model too; False: never.
+        packed: lay out the large linear layers in float32 or bfloat16 of a model on the CPU once, as float16 where that loses nothing,
+            which makes passes about twice as fast (`constrained.models.packed_linear`); such a model has no gradients. By
+            default where it is loaded here and nothing stands against it; True: a loaded model too; False: never.
         options: passed on to `from_pretrained`. Those that say where the files are and how they are fetched
             (``revision``, ``subfolder``, ``gguf_file``, ``token``, ``trust_remote_code``, ``cache_dir``,
             ``local_files_only``, ...) reach the tokenizer too. With ``device_map``, and for quantised checkpoints,
@@ -97,11 +98,13 @@ def load(
 
     if model is None or (model == "bundled" and not os.path.isdir(model)):
         with _bundled() as folder:
-            settings["device"] = device or "cpu"  # so small that a GPU would only add waiting
+            # So small that a GPU would only add waiting, and packed weights would bring nothing.
+            settings["device"] = device or "cpu"
             settings["local_files_only"] = True
             with _bars(shown=False):
                 loaded = load_weights(folder, **settings)
-            return _pack(HuggingFaceModel(loaded, tokenizer or load_tokenizer(folder, {}), **reading), packed)
+            made = HuggingFaceModel(loaded, tokenizer or load_tokenizer(folder, {}), **reading)
+            return _pack(made, packed or False)
     if isinstance(model, str | os.PathLike):
         name = os.fspath(model)
         if name.lower().endswith(".gguf") and "gguf_file" not in options:
@@ -118,7 +121,7 @@ def load(
         if name == SMOLLM2 and not os.path.isdir(name):
             with _bars(shown=False):
                 name, source = smollm2_folder(dtype)
-            settings |= {"local_files_only": True, **source}
+            settings |= {"local_files_only": True, "dtype": dtype or "float32", **source}
             options |= source
         base = base_of(name)
         if base is not None:
@@ -132,6 +135,8 @@ def load(
             tokenizer = load_tokenizer(os.fspath(tokenizer), options, own=False)
         with _bars(shown=sys.stderr is not None and sys.stderr.isatty()):
             loaded = load_weights(name, **settings)
+        if "gguf_file" in options and dtype is None:
+            round_to_float16(loaded)
         return _pack(HuggingFaceModel(loaded, tokenizer, **reading), packed)
     _refuse_settings(settings, "a loaded model")
     if type(model).__module__.partition(".")[0] == "llama_cpp":

@@ -1,13 +1,18 @@
-"""Linear layers of a model on a CPU whose weights are laid out for oneDNN once, in place of anew in each pass.
+"""Linear layers of a model on a CPU whose weights are laid out once for the matrix product of a few tokens, in place of in each pass.
 
-`torch.nn.functional.linear` hands oneDNN the weights row by row, which for a few tokens (a draft tree, a batch) are put into the
-blocks of its kernels each time: two tokens then cost more than one and a half times a single one. `PackedLinear` keeps the blocks
-and nothing else, so that memory stays what it was, but for an output layer that shares its weights with the embeddings, which
-keep the rows. The logits are those of the model up to the rounding of its dtype.
+A pass over a token, a draft tree or a batch waits for the weights to come out of memory. `PackedLinear` keeps them
+
+- as float16, where that holds them without a loss, as those of checkpoints in bfloat16 and float16: FBGEMM multiplies them with
+  inputs in float32 and reads half the bytes;
+- in the blocks of oneDNN, otherwise: `torch.nn.functional.linear` makes them anew in each pass.
+
+The rows go, but for those of an output layer that shares them with the embeddings. The logits are those of the model up to the
+rounding of its dtype.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
@@ -16,21 +21,56 @@ from torch import nn
 
 from constrained.errors import ModelError
 
-MIN_WEIGHTS = 1 << 18
-"""Weights of a layer; calling oneDNN takes longer than it saves for smaller ones (measured: from 576 x 576 on it is faster)."""
+MIN_WEIGHTS = 1 << 16
+"""Weights of a layer; smaller ones fit in the processor's cache and gain nothing."""
 
 _DTYPES = (torch.float32, torch.bfloat16)
 _ROWS = 16
-"""Tokens of the pass that the blocks are chosen for."""
+"""Tokens of the pass that the blocks of oneDNN are chosen for."""
+_LOST = 2.0**-36
+"""Of a layer's largest weight: what others may lose as float16. A sum of products in float32 has an error of 2^-24 of its largest."""
+
+
+class _Blocks:
+    """Weights in the blocks of oneDNN."""
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        self._blocks = torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS)
+
+    def multiply(self, inputs: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(inputs, self._blocks, bias, "none", [], "")
+        return product
+
+    def rows(self) -> torch.Tensor:
+        rows: torch.Tensor = self._blocks.to_dense()
+        return rows
+
+
+class _Float16:
+    """Weights as float16 numbers times a power of two, in the layout of FBGEMM."""
+
+    def __init__(self, weight: torch.Tensor, scale: float) -> None:
+        self._scale = scale
+        self._packed = torch.ops.quantized.linear_prepack_fp16((weight * scale).contiguous(), None)
+
+    def multiply(self, inputs: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        scaled = inputs.float() / self._scale
+        product: torch.Tensor = torch.ops.quantized.linear_dynamic_fp16(scaled, self._packed)
+        return product if bias is None else product.add_(bias)
+
+    def rows(self) -> torch.Tensor:
+        rows: torch.Tensor = torch.ops.quantized.linear_unpack_fp16(self._packed)[0]
+        return rows / self._scale
 
 
 class PackedLinear(nn.Linear):
-    """A linear layer that reads its weight in the blocks of oneDNN; `weight` is these blocks, or rows that embeddings share.
+    """A linear layer of packed weights; `weight` is its rows where embeddings share them, and NaN elsewhere.
 
     Moved, converted to another dtype, or saved it is a `torch.nn.Linear` again.
     """
 
-    _blocks: torch.Tensor
+    _held: _Blocks | _Float16
+    _keeps_rows: bool
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """The layer's outputs, ``[..., out_features]``, of inputs ``[..., in_features]``.
@@ -43,10 +83,7 @@ class PackedLinear(nn.Linear):
                 "the weights of this model are packed for inference and have no gradients",
                 action="call it under torch.no_grad(), or load the model with packed=False",
             )
-        packed: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
-            input, self._blocks, self.bias, "none", [], ""
-        )
-        return packed
+        return self._held.multiply(input, self.bias)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Any:
         """See `torch.nn.Module._apply`: what moves and converts a layer."""
@@ -58,15 +95,14 @@ class PackedLinear(nn.Linear):
         destination[f"{prefix}weight"] = _rows(self).detach()
 
     def __getstate__(self) -> dict[str, Any]:
-        """With the weight in rows, as oneDNN's blocks belong to this process."""
+        """With the weight in rows, as packed weights belong to this process."""
         state = {**self.__dict__, "_parameters": {**self._parameters, "weight": _rows(self)}}
-        state["_keeps_rows"] = state.pop("_blocks") is not self.weight
+        del state["_held"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        keeps_rows = state.pop("_keeps_rows")
         super().__setstate__(state)  # type: ignore[no-untyped-call]
-        _pack(self, keeps_rows=keeps_rows)
+        _pack(self, keeps_rows=self._keeps_rows)
 
 
 def no_packing(model: nn.Module) -> str | None:
@@ -104,21 +140,35 @@ def _fits(layer: nn.Module) -> TypeGuard[nn.Linear]:
 
 
 def _pack(layer: nn.Linear, *, keeps_rows: bool) -> None:
-    blocks = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), _ROWS)
+    weight = layer.weight.detach()
+    scale = _float16_scale(weight)
+    held = _Blocks(weight) if scale is None else _Float16(weight, scale)
     if not keeps_rows:
-        layer.weight = blocks = nn.Parameter(blocks, requires_grad=False)
+        placeholder = torch.full((), torch.nan, dtype=weight.dtype).expand(weight.shape)
+        layer.weight = nn.Parameter(placeholder, requires_grad=False)
     layer.__class__ = PackedLinear
-    object.__setattr__(layer, "_blocks", blocks)  # no second parameter
+    layer.__dict__.update(_held=held, _keeps_rows=keeps_rows)
+
+
+def _float16_scale(weight: torch.Tensor) -> float | None:
+    """A power of two that makes the weights float16 numbers, if there is one, and FBGEMM."""
+    usable = torch.backends.quantized.engine in ("fbgemm", "x86") and weight.dtype == torch.float32
+    largest = float(weight.abs().max()) if usable else 0.0
+    if not 0.0 < largest < math.inf:
+        return None
+    scale = 2.0 ** (15 - math.frexp(largest)[1])
+    lost = (weight * scale).half().float().div_(scale).sub_(weight).abs_().max()
+    return scale if float(lost) <= _LOST * largest else None
 
 
 def _unpack(layer: PackedLinear) -> None:
     layer.weight = _rows(layer)
-    object.__delattr__(layer, "_blocks")
+    del layer.__dict__["_held"], layer.__dict__["_keeps_rows"]
     layer.__class__ = nn.Linear  # type: ignore[assignment]
 
 
 def _rows(layer: PackedLinear) -> nn.Parameter:
     """The weight in rows."""
-    if not layer.weight.is_mkldnn:
+    if layer._keeps_rows:
         return layer.weight  # type: ignore[return-value]
-    return nn.Parameter(layer.weight.detach().to_dense(), requires_grad=False)
+    return nn.Parameter(layer._held.rows(), requires_grad=False)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from constrained.errors import ModelError
 from constrained.models import gguf, load, loading
@@ -64,7 +65,7 @@ def package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, int]:
     def weights(name: str, **options: Any) -> Any:
         read["times"] += 1
         assert options["gguf_file"] == "real.gguf"
-        return random_llama()
+        return random_llama().to(getattr(torch, options["dtype"]))
 
     monkeypatch.setattr(gguf, "load_weights", weights)
     monkeypatch.setattr(gguf, "load_tokenizer", lambda name, options: small_bpe_tokenizer())
@@ -72,15 +73,26 @@ def package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, int]:
 
 
 def test_the_real_model_is_converted_once_by_dtype(package: dict[str, int], tmp_path: Path) -> None:
-    folders = [gguf.smollm2_folder(dtype) for dtype in (None, "float32", "bfloat16", None)]
+    folders = [gguf.smollm2_folder(dtype) for dtype in (None, "float16", "float32", None)]
     assert package["times"] == 2
     assert folders[0] == folders[1] == folders[3] != folders[2]
     assert sorted(path.name for path in (tmp_path / "cache").iterdir()) == [
-        "real-7-bfloat16",
+        "real-7-float16",
         "real-7-float32",
     ]
     assert load("smollm2", device="cpu").vocabulary == load(random_llama(), small_bpe_tokenizer()).vocabulary
     assert package["times"] == 2
+
+
+def test_weights_of_a_file_are_rounded_to_float16_unless_a_format_is_named(package: dict[str, int]) -> None:
+    def weights(dtype: str | None) -> Any:
+        model: Any = load("smollm2", device="cpu", dtype=dtype, packed=False)
+        return model.model.get_input_embeddings().weight.detach()
+
+    exact, rounded = weights("float32"), weights(None)
+    assert rounded.dtype == torch.float32
+    assert not torch.equal(rounded, exact)
+    assert torch.equal(rounded, exact.half().float())
 
 
 def test_without_a_cache_folder_it_is_read_from_its_file(
