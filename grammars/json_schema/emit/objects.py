@@ -17,11 +17,11 @@ from typing import NamedTuple
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge, Problem
 from constrained.grammars.json_schema.emit.diagnostics import Diagnostics, require_few_distinct
+from constrained.grammars.json_schema.emit.negated_objects.interleaved import object_with_obligations
 from constrained.grammars.json_schema.emit.negated_objects.obligations import (
     SchemaOracle,
     collect_obligations,
 )
-from constrained.grammars.json_schema.emit.negated_objects.ordered import object_with_obligations
 from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
 from constrained.grammars.json_schema.source.members import declared_names, key_classes, schemas_of_members
 from constrained.grammars.json_schema.text.punctuation import JsonPunctuation

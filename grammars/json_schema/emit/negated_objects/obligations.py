@@ -8,12 +8,12 @@ most are gone before the object is lowered.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from typing import NamedTuple
 
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge, Problem
-from constrained.grammars.json_schema.emit.negated_objects.members import DeclaredMember, UndeclaredMember
 from constrained.grammars.json_schema.source.constraints import (
     Conjunction,
     MemberSchemas,
@@ -53,11 +53,37 @@ class SchemaOracle(NamedTuple):
     allowed_keys: Callable[[Conjunction, ir.Regex], ir.Regex]
 
 
-class ObjectObligations(NamedTuple):
-    """The members of an object and its number of obligations, for `ordered.object_with_obligations`."""
+class ObligedMember(NamedTuple):
+    """A declared property, or the members with a class of undeclared keys, and which obligations they discharge.
 
-    members: list[DeclaredMember]
-    others: list[UndeclaredMember]
+    Attributes:
+        discharges: obligations discharged by its presence (bitmask).
+        may_discharge: further obligations that its value may discharge.
+        value_for: the expression of its values that discharge a set of `may_discharge`.
+        implied_by_failure: by obligation that a value does not discharge, those that it then discharges.
+        implied_by_discharge: by obligation that a value discharges, all that it then discharges.
+        keys: undeclared keys; none for a declared property.
+        name: the key of a declared property.
+        required: whether it must be present.
+        discharges_if_absent: obligations discharged by its absence.
+    """
+
+    discharges: int
+    may_discharge: int
+    value_for: Callable[[int], ir.Expr]
+    implied_by_failure: Mapping[int, int]
+    implied_by_discharge: Mapping[int, int]
+    keys: ir.Regex = ir.EMPTY_SET
+    name: str = ""
+    required: bool = False
+    discharges_if_absent: int = 0
+
+
+class ObjectObligations(NamedTuple):
+    """The declared and undeclared members of an object and its number of obligations, for `object_with_obligations`."""
+
+    members: list[ObligedMember]
+    others: list[ObligedMember]
     number: int
 
 
@@ -106,18 +132,20 @@ def collect_obligations(
         elsewhere = any(key.discharge(denied, oracle) is not None for key in keys)
         if len(absent) + len(by_name) == 0 and not elsewhere:
             return None
-        if elsewhere or len(absent) + len(by_name) > 1:
+        if elsewhere or len({*absent, *by_name}) > 1:
             open_.append(denied)
-        elif absent:
-            values[absent[0]] = ir.EMPTY_LANGUAGE
-        else:
-            ((name, discharge),) = by_name.items()
+            continue
+        (name,) = {*absent, *by_name}  # the one member that can discharge it
+        discharge = by_name.get(name)
+        if not absent:
             required.add(name)
-            if isinstance(discharge, SchemaNode):
-                goals[name] = (*goals[name], discharge)
-                values[name] = oracle.conjunction_expr(goals[name])
-                if values[name] is ir.EMPTY_LANGUAGE:
-                    return None
+        if discharge is None:
+            values[name] = ir.EMPTY_LANGUAGE
+        elif isinstance(discharge, SchemaNode):
+            goals[name] = (*goals[name], discharge)
+            values[name] = oracle.conjunction_expr(goals[name])
+        if name in required and values[name] is ir.EMPTY_LANGUAGE:
+            return None
     if len(open_) > MAX_OBLIGATIONS:
         raise ConstraintTooLarge(
             "too many negated conditions on one object",
@@ -204,23 +232,13 @@ def _able(
     return sum(1 << bit for bit in wanted if value(1 << bit) is not ir.EMPTY_LANGUAGE), value
 
 
-class _MemberDischarges(NamedTuple):
-    """The fields that `ordered.DeclaredMember` and `ordered.UndeclaredMember` share."""
-
-    discharges: int
-    able: int
-    value: Callable[[int], ir.Expr]
-    one_of: dict[int, int]
-    equivalent: dict[int, int]
-
-
 def _member_discharges(
     open_: Sequence[NegatedObject],
     witness: Callable[[NegatedObject], Discharge],
     base: ir.Expr,
     conjunction: Conjunction,
     oracle: SchemaOracle,
-) -> _MemberDischarges:
+) -> ObligedMember:
     spend(3 * len(open_))
     discharges = 0
     negations: dict[int, SchemaNode] = {}
@@ -238,7 +256,7 @@ def _member_discharges(
         for bit in _bits(able)
     }
     one_of = _one_of({bit: negations[bit].negates for bit in _bits(able)}, conjunction, oracle)
-    return _MemberDischarges(discharges, able, value, one_of, equivalent)
+    return ObligedMember(discharges, able, value, one_of, equivalent)
 
 
 def _equal(a: SchemaNode, b: SchemaNode) -> bool:
@@ -259,10 +277,12 @@ def _declared(
     conjunction: Conjunction,
     open_: Sequence[NegatedObject],
     oracle: SchemaOracle,
-) -> DeclaredMember:
+) -> ObligedMember:
     left_out = sum(1 << bit for bit, denied in enumerate(open_) if name in denied.required)
     if value is ir.EMPTY_LANGUAGE or not open_:
-        return DeclaredMember(name, required, 0, 0, left_out, lambda mask: value, {}, {})
+        return ObligedMember(
+            0, 0, lambda mask: value, {}, {}, name=name, required=required, discharges_if_absent=left_out
+        )
 
     def witness(denied: NegatedObject) -> Discharge:
         if not denied.constrains_key(name):
@@ -270,16 +290,7 @@ def _declared(
         return _witness(denied, _on_name(denied.members, name), conjunction, oracle, name)
 
     member = _member_discharges(open_, witness, value, conjunction, oracle)
-    return DeclaredMember(
-        name,
-        required,
-        member.discharges,
-        member.able,
-        left_out,
-        member.value,
-        member.one_of,
-        member.equivalent,
-    )
+    return member._replace(name=name, required=required, discharges_if_absent=left_out)
 
 
 def _one_of(
@@ -312,18 +323,11 @@ class _UndeclaredClass(NamedTuple):
             denied, key_class_schemas(denied.members, self.matched), self.conjunction_expr, oracle, None
         )
 
-    def other(self, open_: Sequence[NegatedObject], oracle: SchemaOracle) -> UndeclaredMember:
+    def other(self, open_: Sequence[NegatedObject], oracle: SchemaOracle) -> ObligedMember:
         """The member of this class, with the obligations that it discharges."""
-        return UndeclaredMember(
-            self.keys,
-            *_member_discharges(
-                open_,
-                lambda denied: self.discharge(denied, oracle),
-                self.value,
-                self.conjunction_expr,
-                oracle,
-            ),
-        )
+        witness = partial(self.discharge, oracle=oracle)
+        member = _member_discharges(open_, witness, self.value, self.conjunction_expr, oracle)
+        return member._replace(keys=self.keys)
 
 
 def _classes(

@@ -1,4 +1,4 @@
-"""Objects with obligations whose members stand in any order: interleavings.
+"""Objects that must violate at least one constraint of each of several groups: interleavings.
 
 Obligations that a member discharges by its value or its presence belong to its entry. For obligations discharged by
 absence there is one interleaving for each set of members whose absence is relied on.
@@ -6,12 +6,11 @@ absence there is one interleaving for each set of members whose absence is relie
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge, Problem
-from constrained.grammars.json_schema.emit.negated_objects.members import DeclaredMember, UndeclaredMember
+from constrained.grammars.json_schema.emit.negated_objects.obligations import ObligedMember
 from constrained.grammars.json_schema.text.punctuation import JsonPunctuation
 from constrained.grammars.transform.interleave import interleave
 from constrained.grammars.work import spend
@@ -19,12 +18,10 @@ from constrained.grammars.work import spend
 MAX_DISCHARGE_SETS = 4_000
 """Maximum number of sets of absent members of one object, and of entries of one interleaving."""
 
-T = TypeVar("T")
 
-
-def interleaved_object(
-    members: Sequence[DeclaredMember],
-    others: Sequence[UndeclaredMember],
+def object_with_obligations(
+    members: Sequence[ObligedMember],
+    others: Sequence[ObligedMember],
     count: int,
     low: int,
     high: int | None,
@@ -32,12 +29,18 @@ def interleaved_object(
     place: str,
     *,
     ordered: bool,
+    distinct_names: bool,
 ) -> ir.Expr:
-    """The objects of `ordered.object_with_obligations`, in any order unless `ordered`; no key occurs twice.
+    """Objects with these members, then others, that discharge `count` obligations, with `low` to `high` members.
+
+    Unless `ordered`, members stand in any order, and no key occurs twice; nor does one with `distinct_names`, or where its last
+    value decides an obligation or it would make up for a missing member.
 
     Raises:
         ConstraintTooLarge: there are too many ways to discharge the obligations.
     """
+    heads = {member.name: punctuation.property_key(member.name) for member in members}
+    distinct = distinct_names or not ordered
     ways = []
     for absent, present, left in _absences(members, (1 << count) - 1, place):
         there = [
@@ -45,7 +48,11 @@ def interleaved_object(
             for member in members
             if member.name not in absent
         ]
-        ways.append(_object(there, others, left, low, high, punctuation, place, ordered=ordered))
+        ways.append(
+            _object(
+                there, others, left, low, high, punctuation, heads, place, ordered=ordered, distinct=distinct
+            )
+        )
     return ir.choice(*ways)
 
 
@@ -53,7 +60,7 @@ AbsenceChoice = tuple[frozenset[str], frozenset[str], int]
 """Members whose absence is relied on, members that are present, and the remaining obligations."""
 
 
-def _absences(members: Sequence[DeclaredMember], full: int, place: str) -> list[AbsenceChoice]:
+def _absences(members: Sequence[ObligedMember], full: int, place: str) -> list[AbsenceChoice]:
     """Choices of absent members, as far as each absence discharges obligations that earlier ones do not.
 
     Every object belongs to one choice. Members whose absence discharges most come first, which leaves fewer choices.
@@ -75,35 +82,41 @@ def _absences(members: Sequence[DeclaredMember], full: int, place: str) -> list[
 
 
 def _object(
-    members: Sequence[DeclaredMember],
-    others: Sequence[UndeclaredMember],
+    members: Sequence[ObligedMember],
+    others: Sequence[ObligedMember],
     marks: int,
     low: int,
     high: int | None,
     punctuation: JsonPunctuation,
+    heads: Mapping[str, ir.Terminal],
     place: str,
     *,
     ordered: bool,
+    distinct: bool,
 ) -> ir.Expr:
-    """Objects whose members discharge all these obligations."""
+    """Objects whose members discharge all these obligations; `heads`: the keys of declared members."""
     telling, matters = _telling(members, marks)
     entries = [
-        ir.InterleaveEntry(punctuation.property_key(member.name), value, slot, brought)
+        ir.InterleaveEntry(heads[member.name], value, slot, brought)
         for slot, member in enumerate(members)
         for value, brought in _values(member, marks, [marks] if member is telling else matters, place)
     ]
+    required = [slot for slot, member in enumerate(members) if member.required]
+    distinct = distinct or low > len(required) + 1
     colon = ir.Terminal(punctuation.colon)
     for other in others:
-        keys = ir.Terminal(other.keys)
+        unlike = distinct or bool(other.may_discharge & marks & ~other.discharges)
         entries += [
-            ir.InterleaveEntry(keys, ir.sequence(colon, value), discharges=brought, distinct=True)
+            ir.InterleaveEntry(
+                ir.Terminal(other.keys), ir.sequence(colon, value), discharges=brought, distinct=unlike
+            )
             for value, brought in _values(other, marks, matters, place)
         ]
     if len(entries) > MAX_DISCHARGE_SETS:
         raise _too_many(place)
     inside = interleave(
         entries,
-        required=[slot for slot, member in enumerate(members) if member.required],
+        required=required,
         obligations=marks,
         low=max(low, 1),
         high=high,
@@ -111,16 +124,16 @@ def _object(
         ordered=ordered,
     )
     full = ir.sequence(punctuation.open_object, inside, punctuation.close_object)
-    empty = not (marks or low or any(member.required for member in members))
+    empty = not (marks or low or required)
     return ir.choice(punctuation.empty_object, full) if empty else full
 
 
-def _telling(members: Sequence[DeclaredMember], marks: int) -> tuple[DeclaredMember | None, list[int]]:
+def _telling(members: Sequence[ObligedMember], marks: int) -> tuple[ObligedMember | None, list[int]]:
     """The required member that leaves fewest obligations to the others, and the maximal sets that it may leave.
 
     A discriminator is such a member: it has one value, so it leaves only one obligation to the other members.
     """
-    best: tuple[DeclaredMember | None, list[int]] = None, [marks]
+    best: tuple[ObligedMember | None, list[int]] = None, [marks]
     for member in members:
         able = member.may_discharge & marks & ~member.discharges
         if member.required and (ways := _left_together(able, member)):
@@ -132,7 +145,7 @@ def _telling(members: Sequence[DeclaredMember], marks: int) -> tuple[DeclaredMem
     return best
 
 
-def _left_together(able: int, member: DeclaredMember | UndeclaredMember) -> list[int]:
+def _left_together(able: int, member: ObligedMember) -> list[int]:
     """Sets of obligations that a value may leave undischarged together; empty if there are too many."""
     sets = [0]
     for whole in dict.fromkeys(
@@ -149,7 +162,7 @@ def _left_together(able: int, member: DeclaredMember | UndeclaredMember) -> list
 
 
 def _values(
-    member: DeclaredMember | UndeclaredMember, marks: int, matters: Sequence[int], place: str
+    member: ObligedMember, marks: int, matters: Sequence[int], place: str
 ) -> list[tuple[ir.Expr, int]]:
     """Values of a member, each with the obligations that it discharges, as far as one of `matters` contains them."""
     able = member.may_discharge & marks & ~member.discharges
