@@ -22,8 +22,8 @@ from constrained.grammars.regex.ast import (
     lookaround_depth,
     pattern_problem,
 )
-from constrained.grammars.regex.disjoint import DerivativeLanguages
 from constrained.grammars.regex.escapes import PatternReader, RegexDialect
+from constrained.grammars.regex.languages import RegularLanguages
 
 MAX_DEPTH = 400
 """Deepest nesting of groups that hold assertions."""
@@ -56,9 +56,9 @@ class TreeBuilder(PatternReader):
         self.settled: set[RegexNode] = set()
 
     @cached_property
-    def languages(self) -> DerivativeLanguages:
+    def languages(self) -> RegularLanguages:
         """Proofs about the languages of parts."""
-        return DerivativeLanguages()
+        return RegularLanguages()
 
     def sequence(self, items: list[RegexNode]) -> RegexNode:
         """A concatenation of items; adjacent items without assertions are merged."""

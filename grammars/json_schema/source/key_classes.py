@@ -14,7 +14,7 @@ from constrained.grammars.errors import ConstraintTooLarge, Problem
 from constrained.grammars.json_schema.source.document import child_pointer
 from constrained.grammars.json_schema.text.patterns import StringPattern
 from constrained.grammars.json_schema.text.strings import strings_excluding
-from constrained.grammars.regex.disjoint import DerivativeLanguages
+from constrained.grammars.regex.languages import RegularLanguages
 from constrained.grammars.work import spend
 
 MAX_CLASSES = 128
@@ -49,7 +49,7 @@ def partition_keys(
     Raises:
         ConstraintTooLarge: there are more than `MAX_CLASSES`.
     """
-    languages = DerivativeLanguages()
+    languages = RegularLanguages()
     known: dict[frozenset[StringPattern], bool] = {}
 
     def meet(a: StringPattern, b: StringPattern) -> bool:

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from constrained.grammars import ir
 from constrained.grammars.errors import Problem, UnsatisfiableConstraint
 from constrained.grammars.lexer import LexerGrammar, LexerToken
-from constrained.grammars.notation.lark.combined import CombinedPattern
 from constrained.grammars.notation.lark.overlaps import ComparedTerminal
-from constrained.grammars.notation.lark.patterns import as_regex
 from constrained.grammars.notation.lark.preference import TerminalPreference, lexer_tokens
 from constrained.grammars.notation.lark.settings import Lexer
 from constrained.grammars.notation.lark.terminals import LarkTerminal, LarkTerminals
@@ -72,10 +70,7 @@ class Cutter:
         for name in dict.fromkeys((*self.used, *self.ignored)):
             terminal = self.terminals.terminal(name)
             if terminal.literal is None:
-                pattern = self.terminals.patterns[name].pattern
-                combined = isinstance(pattern, CombinedPattern)
-                text = None if combined else as_regex(pattern, self.terminals.flags)
-                compared.append(ComparedTerminal(terminal.name, text, terminal.regex, terminal.priority))
+                compared.append(ComparedTerminal(terminal.name, terminal.regex, terminal.priority))
         return compared
 
     def finish(self, rules: Mapping[str, ir.Expr], start: str, prefer: TerminalPreference) -> ir.Grammar:

@@ -17,7 +17,7 @@ from constrained.grammars.errors import ConstraintTooLarge, UnsatisfiableConstra
 from constrained.grammars.json_schema import lower_schema
 from constrained.grammars.json_schema.source.key_classes import partition_keys
 from constrained.grammars.json_schema.text.patterns import ecma_pattern
-from constrained.grammars.regex.disjoint import DerivativeLanguages
+from constrained.grammars.regex.languages import RegularLanguages
 from constrained.grammars.regex.matching import matches
 from tests.grammars.json_schema.official_suite import VOCABULARY, accepts
 
@@ -49,9 +49,9 @@ regexes = st.recursive(
 @given(regexes, regexes)
 def test_what_is_apart_has_no_text_in_common(a: ir.Regex, b: ir.Regex) -> None:
     for apart, texts in (
-        (DerivativeLanguages().provably_disjoint([a, b]), lambda key: matches(a, key) and matches(b, key)),
+        (RegularLanguages().provably_disjoint([a, b]), lambda key: matches(a, key) and matches(b, key)),
         (
-            DerivativeLanguages().provably_disjoint([a], [b]),
+            RegularLanguages().provably_disjoint([a], [b]),
             lambda key: matches(a, key) and not matches(b, key),
         ),
     ):
@@ -71,7 +71,7 @@ def test_what_is_apart_has_no_text_in_common(a: ir.Regex, b: ir.Regex) -> None:
 )
 def test_disjoint_classes_are_recognised(within: list[str], without: list[str], apart: bool) -> None:
     texts = [[ecma_pattern(source).value_language for source in sources] for sources in (within, without)]
-    assert DerivativeLanguages().provably_disjoint(*texts) is apart
+    assert RegularLanguages().provably_disjoint(*texts) is apart
 
 
 @given(st.lists(st.sampled_from(SOURCES), max_size=6, unique=True), st.integers(0, 63))

@@ -1,11 +1,12 @@
-"""Proofs that regular languages are disjoint or empty: a search over Brzozowski derivatives, with a budget.
+"""Regular languages in front ends, by Brzozowski derivatives: membership of a text, and proofs that they are disjoint.
 
 The core decides emptiness exactly. Front ends use this before they build a grammar, to leave out combinations that
-cannot occur.
+cannot occur. A search has a budget.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,10 @@ MAX_STEPS = 50_000
 _NOTHING, _EMPTY = 0, 1
 
 
+class Undecided(Exception):
+    """Whether a language has a text was not found out; the text of the exception is the reason."""
+
+
 class _LanguageNode(NamedTuple):
     kind: str
     parts: tuple[int, ...] = ()
@@ -29,7 +34,7 @@ class _LanguageNode(NamedTuple):
     high: int | None = None
 
 
-class DerivativeLanguages:
+class RegularLanguages:
     """Regular languages of characters and their derivatives by characters (Brzozowski 1964), each known by a number.
 
     Complements are relative to the set of all strings.
@@ -49,30 +54,54 @@ class DerivativeLanguages:
         self.add(_LanguageNode("empty"), True)
         self.all = self.repeat(self.add(_LanguageNode("chars", ranges=ir.ANY_CHAR.ranges), False), 0, None)
 
+    def contains(self, regex: ir.Regex, text: str) -> bool:
+        """Whether a text is in a language.
+
+        Raises:
+            RecursionError: the expression is nested some hundreds of levels deep.
+        """
+        language = self.intern(regex)
+        for char in text:
+            language = self.derivative(language, ord(char))
+        return self.nullable[language]
+
     def provably_disjoint(self, within: Sequence[ir.Regex], without: Sequence[ir.Regex] = ()) -> bool:
-        """Whether it is proved that no string is in all of some languages and in none of some others."""
+        """Whether it is proved that no text is in all of some languages and in none of some others."""
         try:
-            parts = [self.intern(regex) for regex in within]
-            parts += [self.complement(self.intern(regex)) for regex in without]
-            return self.provably_empty(self.intersection(parts))
-        except RecursionError:  # nested too deeply for a proof
+            return self.common_text(within, without) is None
+        except Undecided:
             return False
 
-    def provably_empty(self, language: int) -> bool:
-        """Whether a proof of at most `MAX_STEPS` steps shows that a language is empty."""
-        visited, stack, limit = {language}, [language], self.steps + MAX_STEPS
-        while stack:
-            state = stack.pop()
-            if self.nullable[state]:
-                return False
-            for char in sorted(self.class_representatives(state)):
-                if self.steps > limit:
-                    return False
-                following = self.derivative(state, char)
-                if following != _NOTHING and following not in visited:
-                    visited.add(following)
-                    stack.append(following)
-        return True
+    def common_text(self, within: Sequence[ir.Regex], without: Sequence[ir.Regex] = ()) -> str | None:
+        """A shortest text that is in all of some languages and in none of some others; None: there is none.
+
+        Raises:
+            Undecided: the search takes more than `MAX_STEPS` steps, or an expression is nested too deeply.
+        """
+        limit = self.steps + MAX_STEPS
+        try:
+            parts = [self.intern(regex) for regex in within]
+            start = self.intersection([*parts, *(self.complement(self.intern(regex)) for regex in without)])
+            before: dict[int, tuple[int, int]] = {start: (start, 0)}
+            queue = deque([start])
+            while queue:
+                language = queue.popleft()
+                if self.nullable[language]:
+                    chars = []
+                    while language != start:
+                        language, char = before[language]
+                        chars.append(chr(char))
+                    return "".join(reversed(chars))
+                for char in sorted(self.class_representatives(language)):
+                    if self.steps > limit:
+                        raise Undecided(f"it takes more than {MAX_STEPS:,} steps to find out")
+                    following = self.derivative(language, char)
+                    if following != _NOTHING and following not in before:
+                        before[following] = language, char
+                        queue.append(following)
+        except RecursionError:
+            raise Undecided("it is nested too deeply") from None
+        return None
 
     # ------------------------------------------------------------ construction
 
@@ -104,7 +133,9 @@ class DerivativeLanguages:
             return self.concat(parts)
         if isinstance(regex, ir.Intersection):
             return self.intersection(parts)
-        return self.union(parts)  # also of no parts
+        if isinstance(regex, ir.Union | ir.EmptySet):
+            return self.union(parts)
+        raise Undecided("numbers and parts of documents are not searched")
 
     def concat(self, parts: Sequence[int]) -> int:
         """Concatenation, nested to the right."""
@@ -209,19 +240,22 @@ class DerivativeLanguages:
 
     def class_representatives(self, language: int) -> set[int]:
         """One character of each class that derivatives distinguish."""
-        representatives = {0}
+        firsts: set[int] = set()
         stack, visited = [language], 0
         while stack:
             node = self.nodes[stack.pop()]
             visited += 1
             for low, high in node.ranges:
-                representatives.update((low, high + 1))
+                firsts.update((low, high + 1))
             if node.kind == "concat" and not self.nullable[node.parts[0]]:
                 stack.append(node.parts[0])
             else:
                 stack += node.parts
         self._spend(1 + visited // 4)
-        return representatives
+        if least := min(firsts, default=0x110000):
+            firsts.add(min(least - 1, ord("a")))
+        # Surrogates are no characters, and after the last one there is none.
+        return {0xE000 if 0xD800 <= char < 0xE000 else char for char in firsts if char <= 0x10FFFF}
 
     def _spend(self, steps: int) -> None:
         self.steps += steps
