@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge
-from constrained.grammars.regex.occurrences import Occurrences, Place
+from constrained.grammars.regex.remainders import NumberRest, Occurrences, Place
 
 T = TypeVar("T")
 
@@ -119,11 +119,7 @@ class Residuals:
         if isinstance(node, ir.Repeat):
             return self._repeat(children[0], node.low, node.high)
         if isinstance(node, ir.DecimalMultiple):
-            form = ("whole", "number", "fraction").index(node.form)
-            moduli = (node.modulus, *node.excluded)
-            if node.beyond:
-                return self._beyond(form == 2, node.low, node.high, node.places, node.zeros)
-            return self._multiple(moduli, node.residue, node.low, node.high, node.places, form, node.zeros)
+            return self._digits(NumberRest.of(node))
         if isinstance(node, ir.Substring):
             occurrences = Occurrences(node)
             return self._substring(occurrences, 0, b"", occurrences.starts())
@@ -207,34 +203,8 @@ class Residuals:
             return part
         return self._intern((REPEAT, part, low, high), low == 0)
 
-    def _multiple(
-        self,
-        moduli: tuple[int, ...],
-        residue: int,
-        low: int,
-        high: int | None,
-        places: int,
-        form: int,
-        zeros: int | None,
-    ) -> int:
-        """`moduli`: one that divides the number, then those that do not."""
-        whole = residue * 10**places
-        nullable = low == 0 and whole % moduli[0] == 0 and all(whole % modulus for modulus in moduli[1:])
-        return self._intern((MULTIPLE, moduli, residue, low, high, places, form, zeros), nullable)
-
-    def _beyond(self, fraction: bool, low: int, high: int | None, places: int, zeros: int | None) -> int:
-        """Digits, a point, some places and then digits of which one is not zero, as an expression of its own."""
-        digit, other = self._chars(0, ((48, 57),)), self._chars(0, ((49, 57),))
-        some = self._repeat(digit, 0, None)
-        text = self._concat(self._repeat(self._literal(b"0"), 0, None), self._concat(other, some))
-        if zeros is not None:
-            text = self._intersection([text, self._repeat(digit, 0, zeros)])
-        text = self._concat(self._repeat(digit, places, places), text)
-        return (
-            text
-            if fraction
-            else self._concat(self._repeat(digit, low, high), self._concat(self._literal(b"."), text))
-        )
+    def _digits(self, rest: NumberRest | None) -> int:
+        return self.empty_language if rest is None else self._intern((MULTIPLE, rest), rest.may_end)
 
     def _substring(self, document: Occurrences, count: int, spelled: bytes, places: frozenset[Place]) -> int:
         if not places:
@@ -271,7 +241,7 @@ class Residuals:
         if kind == COMPLEMENT:
             return self._complement(derived[rest[0]])
         if kind == MULTIPLE:
-            return self._after_digit(*rest, byte=byte)
+            return self._digits(rest[0].after(chr(byte)))
         if kind == SUBSTRING:
             document, count, spelled, places = rest
             spelled += bytes((byte,))
@@ -285,31 +255,6 @@ class Residuals:
         part, low, high = rest
         more = self._repeat(part, max(low - 1, 0), None if high is None else high - 1)
         return self._concat(derived[part], more)
-
-    def _after_digit(
-        self,
-        moduli: tuple[int, ...],
-        residue: int,
-        low: int,
-        high: int | None,
-        places: int,
-        form: int,
-        zeros: int | None,
-        *,
-        byte: int,
-    ) -> int:
-        if byte == ord(".") and form == 1 and low == 0:
-            return self._multiple(moduli, residue, 1, None, places, 2, zeros)
-        digit = byte - ord("0")
-        padding = form == 2 and places == 0
-        if not 0 <= digit <= 9 or high == 0 or (padding and (digit > 0 or zeros == 0)):
-            return self.empty_language
-        if padding:
-            return self._multiple(moduli, residue, 0, None, 0, form, None if zeros is None else zeros - 1)
-        following = (residue * 10 + digit) % math.lcm(*moduli)
-        fewer = None if high is None else high - 1
-        left = places - 1 if form == 2 else places
-        return self._multiple(moduli, following, max(low - 1, 0), fewer, left, form, zeros)
 
     def _continue(self, following: int, ranges: tuple[tuple[int, int], ...], byte: int) -> int:
         least = 0

@@ -6,6 +6,7 @@ cannot occur. A search has a budget.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -13,13 +14,36 @@ from typing import NamedTuple
 from constrained.grammars import ir
 from constrained.grammars.regex.analysis import children
 from constrained.grammars.regex.charset import CodePointRanges, contains
+from constrained.grammars.regex.remainders import NumberRest, SpanRest
 from constrained.grammars.visit import fold
 from constrained.grammars.work import spend
 
 MAX_STEPS = 50_000
 """Steps of work that one proof may take."""
+_MOST_DERIVATIVES = 50_000
+"""Derivatives that a thread keeps for the texts that come: some megabytes."""
 
 _NOTHING, _EMPTY = 0, 1
+
+
+def matches(regex: ir.Regex, text: str) -> bool:
+    """Whether a text is in a language.
+
+    Raises:
+        RecursionError: the expression is nested some hundreds of levels deep.
+    """
+    languages = getattr(_kept, "languages", None)
+    if languages is None or len(languages.derived) > _MOST_DERIVATIVES:
+        languages = _kept.languages = RegularLanguages()
+    language = languages.intern(regex)
+    for char in text:
+        language = languages.derivative(language, ord(char))
+    if languages.holds_document:
+        del _kept.languages
+    return bool(languages.nullable[language])
+
+
+_kept = threading.local()
 
 
 class Undecided(Exception):
@@ -32,6 +56,7 @@ class _LanguageNode(NamedTuple):
     ranges: CodePointRanges = ()
     low: int = 0
     high: int | None = None
+    rest: NumberRest | SpanRest | None = None
 
 
 class RegularLanguages:
@@ -41,6 +66,7 @@ class RegularLanguages:
 
     Attributes:
         steps: of all proofs so far.
+        holds_document: a language consists of parts of a document, which may be large.
     """
 
     def __init__(self) -> None:
@@ -50,20 +76,10 @@ class RegularLanguages:
         self.derived: dict[tuple[int, int], int] = {}
         self.known: dict[ir.Regex, int] = {}
         self.steps = 0
+        self.holds_document = False
         self.add(_LanguageNode("nothing"), False)
         self.add(_LanguageNode("empty"), True)
         self.all = self.repeat(self.add(_LanguageNode("chars", ranges=ir.ANY_CHAR.ranges), False), 0, None)
-
-    def contains(self, regex: ir.Regex, text: str) -> bool:
-        """Whether a text is in a language.
-
-        Raises:
-            RecursionError: the expression is nested some hundreds of levels deep.
-        """
-        language = self.intern(regex)
-        for char in text:
-            language = self.derivative(language, ord(char))
-        return self.nullable[language]
 
     def provably_disjoint(self, within: Sequence[ir.Regex], without: Sequence[ir.Regex] = ()) -> bool:
         """Whether it is proved that no text is in all of some languages and in none of some others."""
@@ -135,7 +151,15 @@ class RegularLanguages:
             return self.intersection(parts)
         if isinstance(regex, ir.Union | ir.EmptySet):
             return self.union(parts)
-        raise Undecided("numbers and parts of documents are not searched")
+        if isinstance(regex, ir.DecimalMultiple):
+            return self.remainder(NumberRest.of(regex))
+        assert isinstance(regex, ir.Substring)
+        self.holds_document = True
+        return self.remainder(SpanRest.of(regex))
+
+    def remainder(self, rest: NumberRest | SpanRest | None) -> int:
+        """The number of a rest of a number or of a part of a document."""
+        return _NOTHING if rest is None else self.add(_LanguageNode("rest", rest=rest), rest.may_end)
 
     def concat(self, parts: Sequence[int]) -> int:
         """Concatenation, nested to the right."""
@@ -218,6 +242,8 @@ class RegularLanguages:
         return residual
 
     def _derive(self, node: _LanguageNode, char: int) -> int:
+        if node.rest is not None:
+            return self.remainder(node.rest.after(chr(char)))
         if node.kind == "chars":
             return _EMPTY if contains(node.ranges, char) else _NOTHING
         if node.kind == "repeat":
@@ -245,6 +271,8 @@ class RegularLanguages:
         while stack:
             node = self.nodes[stack.pop()]
             visited += 1
+            if node.rest is not None:
+                raise Undecided("numbers and parts of documents are not searched")
             for low, high in node.ranges:
                 firsts.update((low, high + 1))
             if node.kind == "concat" and not self.nullable[node.parts[0]]:

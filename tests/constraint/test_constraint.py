@@ -28,9 +28,9 @@ from constrained.errors import (
     UnsupportedConstraint,
 )
 from constrained.grammars import ir
-from constrained.grammars.regex.matching import matches
 from constrained.grammars.types.reader import name_of
 from constrained.testing.judge import ReferenceRecognizer
+from tests.support.matching import matches
 from tests.support.type_examples import Address, Box, Color, Contact, Folder, Line, Order, Owner, Tree, encode
 
 

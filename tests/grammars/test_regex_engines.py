@@ -18,7 +18,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from constrained.grammars.errors import ConstraintError, InvalidConstraint
 from constrained.grammars.regex import parse
-from constrained.grammars.regex.matching import matches
+from tests.support.matching import matches
 from tests.support.random_patterns import Dialect, random_pattern, random_texts
 
 Row = tuple[str, str, list[str]]

@@ -17,7 +17,6 @@ from constrained import Vocabulary, compile, json_schema
 from constrained.automaton import DEAD, TokenAutomaton
 from constrained.errors import InvalidConstraint, UnsatisfiableConstraint, UnsupportedConstraint
 from constrained.grammars import ir
-from constrained.grammars.regex.matching import matches
 from constrained.grammars.text.substring import (
     is_word_character,
     simple_fold,
@@ -26,6 +25,7 @@ from constrained.grammars.text.substring import (
 )
 from constrained.testing import ReferenceRecognizer
 from tests.support.finite import FiniteAutomaton
+from tests.support.matching import matches
 
 ALPHABETS = ("ab ", "aAb\n ", 'a"\\\n', "é😀 \x00a", "ßẞſsS", "a \t\n_", "Kk\u212a\u00a0 ")
 PIECES = ("a", "b", "A", " ", "\n", '"', "\\", "\\n", "é", "😀", "ss", "  ", " a", 'a"', '"}', "\\u", "ab a")

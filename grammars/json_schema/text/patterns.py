@@ -11,7 +11,7 @@ from constrained.grammars.json_schema.text.formats import Format
 from constrained.grammars.json_schema.text.strings import CANONICAL_ESCAPES
 from constrained.grammars.regex import parse
 from constrained.grammars.regex.analysis import widths
-from constrained.grammars.regex.matching import matches
+from constrained.grammars.regex.languages import matches
 
 _REMEMBERED, _REMEMBERED_LENGTH = 10_000, 256
 """Texts of which a pattern remembers whether they match; the longest of them."""

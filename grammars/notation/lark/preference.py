@@ -7,7 +7,7 @@ from typing import Literal
 
 from constrained.grammars.lexer import LexerToken
 from constrained.grammars.notation.lark.terminals import LarkTerminal
-from constrained.grammars.regex.matching import matches
+from constrained.grammars.regex.languages import matches
 
 TerminalPreference = Literal["longest", "lark"]
 """The longest match of the highest priority; or what python-lark takes, which tries terminals one after the other."""

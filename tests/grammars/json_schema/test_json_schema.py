@@ -39,11 +39,11 @@ from constrained.grammars.json_schema.text.numbers import (
     numbers_between,
 )
 from constrained.grammars.json_schema.text.strings import strings_excluding
-from constrained.grammars.regex.matching import matches
 from constrained.testing.judge import ReferenceRecognizer
 from constrained.vocabulary import Vocabulary
 from tests.support import paths
 from tests.support.examples import examples
+from tests.support.matching import matches
 
 try:
     import tomllib

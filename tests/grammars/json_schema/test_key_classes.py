@@ -18,8 +18,8 @@ from constrained.grammars.json_schema import lower_schema
 from constrained.grammars.json_schema.source.key_classes import partition_keys
 from constrained.grammars.json_schema.text.patterns import ecma_pattern
 from constrained.grammars.regex.languages import RegularLanguages
-from constrained.grammars.regex.matching import matches
 from tests.grammars.json_schema.official_suite import VOCABULARY, accepts
+from tests.support.matching import matches
 
 SOURCES = [
     "^a", "a$", "^a+$", "b", "^[ab]{2}$", "^$", "ab|ba", "^(ab)*$", "^.{3,}$", "^(?!a)", "c", "^[^c]*$",

@@ -29,10 +29,10 @@ from constrained.grammars.json_schema.text.numbers import (
     Bounds,
     exclude_numbers,
 )
-from constrained.grammars.regex.matching import matches
 from constrained.testing.judge import ReferenceRecognizer
 from tests.support.examples import examples
 from tests.support.finite import byte_vocabulary
+from tests.support.matching import matches
 
 _steps = st.builds(
     lambda n, p: Decimal(n) / 10**p,
