@@ -13,7 +13,7 @@ Two styles of units:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import product
@@ -138,8 +138,18 @@ class EscapeStyle:
 
     def substring(self, node: ir.Substring) -> ir.Regex:
         """The substrings of a document, each character in every encoding."""
-        return respelled(
-            node, lambda texts: [unit for data in texts for unit in self.spellings(data.decode())]
+        return ir.Substring(
+            node.symbols,
+            tuple(
+                tuple(unit for data in texts for unit in self.spellings(data.decode()))
+                for texts in node.spellings
+            ),
+            spaces=node.spaces,
+            words=node.words,
+            space=node.space,
+            least=node.least,
+            whole_words=node.whole_words,
+            chunk_starts=node.chunk_starts,
         )
 
     def spellings(self, char: str) -> list[bytes]:
@@ -231,20 +241,6 @@ STRING_CHARACTER = ANY_ESCAPES.unit(_EVERY_CHARACTER)
 STRING_BODY = ir.repeat(STRING_CHARACTER)
 ANY_STRING = ir.concat(QUOTE, STRING_BODY, QUOTE)
 """Any JSON string."""
-
-
-def respelled(node: ir.Substring, change: Callable[[tuple[bytes, ...]], Sequence[bytes]]) -> ir.Substring:
-    """The same substrings with other spellings; `change` gets those of one symbol."""
-    return ir.Substring(
-        node.symbols,
-        tuple(tuple(change(texts)) for texts in node.spellings),
-        spaces=node.spaces,
-        words=node.words,
-        space=node.space,
-        least=node.least,
-        whole_words=node.whole_words,
-        chunk_starts=node.chunk_starts,
-    )
 
 
 def string_of_length(low: int, high: int | None) -> ir.Regex:
