@@ -13,11 +13,6 @@ class TooLarge(RuntimeError):
 class MarkedGrammar(ValueError):
     pass
 
-TABLE_FILE_VERSION: int = 2
-
-class BadTableFile(ValueError):
-    pass
-
 class MaskStore:
     """The masks of a vocabulary by id; an id never names two masks."""
 
@@ -41,14 +36,10 @@ class MaskStore:
 class Vocabulary:
     """Token bytes as tables; shared by all automata over them."""
 
-    def __init__(self, blob: bytes, offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], eos_ids: Sequence[int], *, memory_limit: int = 268435456, shards: int = 1, table_file: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None:
+    def __init__(self, blob: bytes, offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], eos_ids: Sequence[int], *, memory_limit: int = 268435456, shards: int = 1) -> None:
         """
-        Token t is blob[offsets[t]:offsets[t + 1]]; offsets is int64 with one element more than there are tokens. The tables are built, or read from the table file of another vocabulary with the same tokens.
+        Token t is blob[offsets[t]:offsets[t + 1]]; offsets is int64 with one element more than there are tokens.
         """
-
-    @property
-    def table_file(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]:
-        """The tables as one block of memory that can be written to a file."""
 
     def open_shard(self, marks: bool = False) -> Shard:
         """

@@ -38,7 +38,6 @@ struct MarkedGrammar : std::invalid_argument {
 template <class T>
 using Array = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using MaskArray = Array<int32_t>;
-using TableArray = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu, nb::numpy>;
 using MaskArrays = nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 template <class T>
@@ -439,9 +438,6 @@ NB_MODULE(_core, m) {
     nb::exception<core::TooLarge>(m, "TooLarge", PyExc_RuntimeError);
     nb::exception<MarkedGrammar>(m, "MarkedGrammar", PyExc_ValueError);
 
-    m.attr("TABLE_FILE_VERSION") = core::TableFile::kVersion;
-    nb::exception<core::BadTableFile>(m, "BadTableFile", PyExc_ValueError);
-
     nb::class_<MaskStore>(m, "MaskStore", "The masks of a vocabulary by id; an id never names two masks.")
         .def_prop_ro("words", &MaskStore::words, "int32 words in a mask.")
         .def_prop_ro("first", &MaskStore::first, "Masks with lower ids were evicted.")
@@ -468,7 +464,7 @@ NB_MODULE(_core, m) {
         .def(
             "__init__",
             [](Vocabulary* self, nb::bytes blob, const Array<const int64_t>& offsets, const std::vector<uint32_t>& eos,
-               size_t memory_limit, uint32_t shards, std::optional<TableArray> table_file) {
+               size_t memory_limit, uint32_t shards) {
                 const core::TokenBytes tokens{
                     {static_cast<const uint8_t*>(blob.data()), blob.size()}, {offsets.data(), offsets.size()}};
                 const auto& [bytes, bounds] = tokens;
@@ -476,29 +472,11 @@ NB_MODULE(_core, m) {
                 for (size_t i = 1; i < bounds.size() && valid; ++i) valid = bounds[i - 1] <= bounds[i];
                 for (const uint32_t token : eos) valid = valid && token + size_t{1} < bounds.size();
                 if (!valid) throw nb::value_error("offsets or EOS ids do not fit the tokens");
-                std::shared_ptr<const void> keeper;
-                if (table_file) {
-                    // The last view may be destroyed without the GIL.
-                    keeper = std::shared_ptr<const void>(new TableArray(*table_file), [](const TableArray* held) {
-                        const native::AcquiredGil acquired;
-                        delete held;
-                    });
-                }
                 const native::ReleasedGil released;
-                core::TableFile tables = table_file ? core::TableFile({table_file->data(), table_file->size()}, keeper) : core::VocabularyTables::build(tokens, eos);
-                if (table_file && !core::VocabularyTables::built_from(tables, tokens, eos)) throw core::BadTableFile("of other tokens");
-                new (self) Vocabulary(std::move(tables), memory_limit, shards);
+                new (self) Vocabulary(tokens, eos, memory_limit, shards);
             },
-            "blob"_a, "offsets"_a, "eos_ids"_a, nb::kw_only(), "memory_limit"_a = size_t{256} << 20, "shards"_a = 1, "table_file"_a.none() = nb::none(),
-            "Token t is blob[offsets[t]:offsets[t + 1]]; offsets is int64 with one element more than there are tokens. "
-            "The tables are built, or read from the table file of another vocabulary with the same tokens.")
-        .def_prop_ro(
-            "table_file",
-            [](nb::handle_t<Vocabulary> self) {
-                const auto memory = nb::cast<Vocabulary&>(self).tables.table_file.memory();
-                return TableArray(memory.data(), {memory.size()}, self);
-            },
-            nb::rv_policy::reference, "The tables as one block of memory that can be written to a file.")
+            "blob"_a, "offsets"_a, "eos_ids"_a, nb::kw_only(), "memory_limit"_a = size_t{256} << 20, "shards"_a = 1,
+            "Token t is blob[offsets[t]:offsets[t + 1]]; offsets is int64 with one element more than there are tokens.")
         .def(
             "open_shard", [](std::shared_ptr<Vocabulary> self, bool marks) { return std::make_shared<Shard>(std::move(self), marks); },
             "marks"_a = false, "A new shard: automata of different shards never wait for each other. `marks`: for grammars with marks.")
@@ -542,7 +520,7 @@ NB_MODULE(_core, m) {
                     size = self.size();
                 }
                 nb::dict out;
-                out["tables"] = self.tables.table_file.memory().size();
+                out["tables"] = self.tables.bytes();
                 out["shards"] = size.shards;
                 out["residuals"] = size.residuals;
                 out["residual_bytes"] = size.residual_bytes;

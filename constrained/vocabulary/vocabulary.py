@@ -19,7 +19,6 @@ from constrained.errors import ModelMismatch, VocabularyError
 from constrained.vocabulary import encoding, eos
 from constrained.vocabulary.shards import ShardPool
 from constrained.vocabulary.special_tokens import marked_tokens
-from constrained.vocabulary.table_cache import open_tables
 from constrained.vocabulary.tokenizer_info import Encoder
 
 if TYPE_CHECKING:
@@ -412,17 +411,13 @@ class Vocabulary:
         """
         from constrained import _core
 
-        def build(table_file: Any) -> Any:
-            return _core.Vocabulary(
-                self.tokens.blob,
-                self.tokens.offsets,
-                list(self.eos_ids),
-                memory_limit=self.memory_limit,
-                shards=self.shards,
-                table_file=table_file,
-            )
-
-        tables = open_tables(self.fingerprint, self.size, build)
+        tables = _core.Vocabulary(
+            self.tokens.blob,
+            self.tokens.offsets,
+            list(self.eos_ids),
+            memory_limit=self.memory_limit,
+            shards=self.shards,
+        )
         _with_core[id(self)] = self
         return tables
 

@@ -21,7 +21,7 @@ public:
 
     /// `limit`: bytes, as for `core::Vocabulary`.
     std::shared_ptr<core::Vocabulary> share(size_t limit, uint32_t shards) const {
-        return std::make_shared<core::Vocabulary>(core::VocabularyTables::build({blob_, offsets_}, eos_), limit, shards);
+        return std::make_shared<core::Vocabulary>(core::TokenBytes{blob_, offsets_}, eos_, limit, shards);
     }
 
 private:
