@@ -107,8 +107,6 @@ class Sandbox:
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls ``function(subject, *arguments)`` in the sandbox.
 
-        A `pickle.PickleBuffer` among the arguments is sent as it is, without a copy; what is called gets its bytes.
-
         Returns:
             What it returns, pickled and unpickled.
 
@@ -122,6 +120,7 @@ class Sandbox:
         pipe, process = self._pipe, self._process
         if pipe is None or process is None:
             raise SandboxFailed(None)
+        call = pickle.dumps((function, arguments), protocol=pickle.HIGHEST_PROTOCOL)
         outcome: tuple[Any] | int
         # The child ends itself at its limits. This is for what cannot: a process that hangs while it starts, one that is stopped, one
         # that was killed in the middle of its answer.
@@ -131,7 +130,7 @@ class Sandbox:
         try:
             while pipe.poll():
                 pipe.recv()  # exit status of a child that died while idle
-            _send(pipe, (function, arguments))
+            pipe.send_bytes(call)
             outcome = pipe.recv()
         except (OSError, EOFError):  # the process died, not only its child
             outcome = -signal.SIGKILL
@@ -167,15 +166,6 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _send(pipe: Connection, call: Any) -> None:
-    """Sends a call, and its buffers after it: a pickle with all of them in it would be made in one go, under the GIL."""
-    buffers: list[pickle.PickleBuffer] = []
-    pickled = pickle.dumps(call, protocol=5, buffer_callback=buffers.append)
-    pipe.send((pickled, len(buffers)))
-    for one in buffers:
-        pipe.send_bytes(one)
-
-
 # ---------------------------------------------------------------- inside the sandbox process
 
 
@@ -206,14 +196,13 @@ def main() -> None:
 def _work(pipe: Connection, subject: Any, seconds: float, memory: int) -> NoReturn:
     """Receives a call, answers it with ``(result,)`` and ends the process."""
     try:
-        pickled, count = pipe.recv()
-        buffers = [pipe.recv_bytes() for _ in range(count)]
+        pickled = pipe.recv_bytes()
     except (EOFError, OSError):
         os._exit(_CLOSED)
     try:
         _limit(memory)
         _end_after(seconds)
-        function, arguments = pickle.loads(pickled, buffers=buffers)
+        function, arguments = pickle.loads(pickled)
         outcome = pickle.dumps((function(subject, *arguments),))
         _end_after(0)
         pipe.send_bytes(outcome)

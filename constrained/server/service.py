@@ -53,7 +53,7 @@ from constrained.server.tokenization import (
     detokenize,
     tokenize,
 )
-from constrained.server.workers import CAPTURES, READ, TOKENS, Task, buffers
+from constrained.server.workers import CAPTURES, READ, TOKENS, Task
 
 _log = logging.getLogger(__name__)
 
@@ -298,7 +298,7 @@ class Service:
         if size <= SMALL:
             return here(b"".join(parts))
         if size > LARGE and self._workers.prepares and task is not None:
-            work = self._workers.run(client, task, *arguments, buffers(parts))
+            work = self._workers.run(client, task, *arguments, parts)
         else:
             work = self._workers.prepare_threads.run(client, self._counted, parts, here)
         return await cancel_on_disconnect(request.receive, work)

@@ -11,7 +11,6 @@ import logging
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pickle import PickleBuffer
 from queue import LifoQueue
 from typing import Any, NamedTuple
 
@@ -181,11 +180,6 @@ def _readers(models: Mapping[str, LanguageModel]) -> dict[str, LanguageModel]:
     return found if len(found) == len(models) else {}
 
 
-def buffers(parts: Sequence[bytes]) -> list[PickleBuffer]:
-    """The parts of a body as an argument of a task: not copied into a pickle, which would hold the GIL."""
-    return [PickleBuffer(part) for part in parts]
-
-
 # ---------------------------------------------------------------- inside the processes
 
 
@@ -266,9 +260,9 @@ COMPILE = Task(
 )
 """Compiles the constraint of a request without prompts: (name of the model, request, its formats)."""
 READ = Task(_read, "the request was not prepared", "prepare_timeout", "prepare_failed")
-"""The `ReadRequest` of a body, with encoded prompts: (kind of request, `buffers`)."""
+"""The `ReadRequest` of a body, with encoded prompts: (kind of request, parts of the body)."""
 TOKENS = READ._replace(function=_tokens)
-"""The answer to a request that needs no forward pass, as JSON: (kind of request, what answers it, `buffers`)."""
+"""The answer to a request that needs no forward pass, as JSON: (kind of request, what answers it, parts of the body)."""
 CAPTURES = READ._replace(
     function=_captures, late="the captures were not found", late_code="constraint_too_large"
 )

@@ -18,7 +18,7 @@ from constrained.server.errors import ApiError
 from constrained.server.read_request import LARGE
 from constrained.server.requests import ChatRequest
 from constrained.server.settings import ServerSettings
-from constrained.server.workers import READ, Workers, buffers
+from constrained.server.workers import READ, Workers
 from constrained.testing import ScriptedModel
 from tests.server.serving import (
     BYTES,
@@ -217,20 +217,20 @@ def test_its_limits_are_errors_of_the_request() -> None:
         workers.start()
         assert workers.prepares
         body = json.dumps({"model": MODEL, "messages": HELLO}).encode()
-        assert workers.call(READ, ChatRequest, buffers([body])).prompts is not None
+        assert workers.call(READ, ChatRequest, [body]).prompts is not None
         with pytest.raises(ApiError, match=r"within 0\.5 seconds") as refused:
             workers.call(READ._replace(function=_forever))
         assert (refused.value.status, refused.value.code) == (400, "prepare_timeout")
-        assert workers.call(READ, ChatRequest, buffers([body])).prompts is not None
+        assert workers.call(READ, ChatRequest, [body]).prompts is not None
         if sys.platform == "linux":
             with pytest.raises(ApiError) as refused:
-                workers.call(READ, ChatRequest, buffers([b" " * (96 << 20), body]))
+                workers.call(READ, ChatRequest, [b" " * (96 << 20), body])
             assert (refused.value.status, refused.value.code) == (503, "out_of_memory")
-            assert workers.call(READ, ChatRequest, buffers([body])).prompts is not None
+            assert workers.call(READ, ChatRequest, [body]).prompts is not None
     finally:
         workers.close()
     with pytest.raises(ApiError) as refused:
-        workers.call(READ, ChatRequest, buffers([body]))
+        workers.call(READ, ChatRequest, [body])
     assert (refused.value.status, refused.value.code) == (503, "stopping")
 
 
