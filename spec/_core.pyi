@@ -162,11 +162,6 @@ class Drafter:
     def set_openings(self, openings: Sequence[Sequence[int]]) -> None:
         """Texts of the constraint up to the values of members, as tokens."""
 
-    def set_members(self, opening: str, members: Sequence[tuple[str, bool]]) -> None:
-        """
-        (name with its quotes, whether it is required) of the object that a JSON text opens with its last byte.
-        """
-
     def probe(self, nodes: int) -> Tree:
         """
         The openings as branches of a tree with up to `nodes` nodes; see `asked`.

@@ -6,9 +6,8 @@ their proposals into probabilities, and the draft tree takes the likeliest node 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
-from types import MappingProxyType
 from typing import NamedTuple
 
 from constrained.spec import _core
@@ -137,21 +136,17 @@ class DrafterFactory:
         self,
         tokens: Sequence[int],
         openings: Sequence[Sequence[int]] = (),
-        objects: Mapping[str, Sequence[tuple[str, bool]]] = MappingProxyType({}),
     ) -> None:
         """Learns the order of names from an example completion, once for each constraint.
 
         Args:
             tokens: the example.
             openings: completions up to the values of members: what probes ask the model about.
-            objects: names of members, see `constrained.spec.schema_warmup.SchemaWarmup`.
         """
 
         def prime(drafter: _core.Drafter) -> None:
             drafter.prime(list(tokens))
             drafter.set_openings([list(opening) for opening in openings])
-            for opening, members in objects.items():
-                drafter.set_members(opening, list(members))
 
         self._prime = prime
         self._scope()

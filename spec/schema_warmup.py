@@ -18,42 +18,29 @@ class SchemaWarmup:
 
     Args:
         schema: a JSON Schema of any dialect; only references within the document are followed.
-
-    Attributes:
-        objects: of the example value: a text up to an object, with its bracket -> the names of its members as JSON, and whether
-            they are required.
     """
 
     def __init__(self, schema: Any) -> None:
         self._schema = schema
         self._left = _MAX_NODES
-        self.objects: dict[str, list[tuple[str, bool]]] = {}
 
     def example_value(self) -> Any:
         """A value with all declared names."""
-        return self._value(self._schema, _MAX_DEPTH, "")
+        return self._value(self._schema, _MAX_DEPTH)
 
-    def _value(self, schema: Any, depth: int, opening: str) -> Any:
+    def _value(self, schema: Any, depth: int) -> Any:
         self._left -= 1
         if not isinstance(schema, Mapping) or depth <= 0 or self._left <= 0:
             return 0
         members = self._members(schema, depth)
         if members:
-            required = self._required(schema, depth)
-            names = {name: json.dumps(name, ensure_ascii=False) for name in members}
-            self.objects.setdefault(
-                opening + "{", [(written, name in required) for name, written in names.items()]
-            )
-            return {
-                name: self._value(part, depth - 1, f"{opening}{{{names[name]}:")
-                for name, part in members.items()
-            }
+            return {name: self._value(part, depth - 1) for name, part in members.items()}
         items = schema.get("items", schema.get("prefixItems"))
         if items is not None:
             part = items[0] if isinstance(items, list) and items else items
-            return [self._value(part, depth - 1, opening + "["), self._value(part, depth - 1, opening + "[")]
+            return [self._value(part, depth - 1), self._value(part, depth - 1)]
         for inner in self._inner(schema):
-            return self._value(inner, depth - 1, opening)
+            return self._value(inner, depth - 1)
         return _sample(schema)
 
     def _members(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
@@ -67,26 +54,11 @@ class SchemaWarmup:
                         members.setdefault(name, part)
         return members
 
-    def _required(self, schema: Any, depth: int) -> set[str]:
-        """The names of members that must be there, as far as the schema says so without alternatives."""
-        if not isinstance(schema, Mapping) or depth <= 0:
-            return set()
-        named = schema.get("required")
-        names = {name for name in named if isinstance(name, str)} if isinstance(named, list) else set()
-        parts = schema.get("allOf")
-        for part in [*(parts if isinstance(parts, list) else ()), *self._referred(schema)]:
-            names |= self._required(part, depth - 1)
-        return names
-
-    def _referred(self, schema: Mapping[str, Any]) -> list[Any]:
-        """The subschema of `$ref`."""
-        reference = schema.get("$ref")
-        local = isinstance(reference, str) and reference.startswith("#")
-        return [self._resolved(reference)] if local and isinstance(reference, str) else []
-
     def _inner(self, schema: Mapping[str, Any]) -> list[Any]:
         """The subschemas in place: of `$ref`, `allOf`, `anyOf` and `oneOf`."""
-        subschemas = self._referred(schema)
+        reference = schema.get("$ref")
+        local = isinstance(reference, str) and reference.startswith("#")
+        subschemas = [self._resolved(reference)] if local and isinstance(reference, str) else []
         for keyword in ("allOf", "anyOf", "oneOf"):
             parts = schema.get(keyword)
             subschemas += parts if isinstance(parts, list) else []

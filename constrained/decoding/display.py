@@ -27,24 +27,20 @@ _LOOKS: dict[TokenSource, tuple[str, str]] = {
     "literal": ("blue", "rgba(9, 105, 218, .30)"),
     "prompt_lookup": ("magenta", "rgba(191, 57, 137, .25)"),
     "slot_ngrams": ("yellow", "rgba(210, 153, 34, .30)"),
-    "suffix": ("bright_red", "rgba(248, 81, 73, .25)"),
     "ngram": ("bright_yellow", "rgba(219, 171, 9, .22)"),
     "token_recycling": ("bright_magenta", "rgba(163, 113, 247, .25)"),
     "slot_favourites": ("bright_cyan", "rgba(57, 197, 207, .25)"),
     "spans": ("red", "rgba(218, 54, 51, .25)"),
-    "names": ("bright_blue", "rgba(121, 192, 255, .25)"),
 }
 """By source, in the order of the legend: style in terminals, background colour in notebooks."""
 
 _DRAFTED: tuple[TokenSource, ...] = (
     "prompt_lookup",
     "slot_ngrams",
-    "suffix",
     "ngram",
     "token_recycling",
     "slot_favourites",
     "spans",
-    "names",
 )
 _SHOWN = 5  # alternative tokens
 

@@ -192,14 +192,11 @@ def prime_with_schema(drafts: DrafterFactory, constraint: Constraint, vocabulary
         return
     options = constraint.json_options
     separators = options.separators or ((",", ":") if options.whitespace == "none" else (", ", ": "))
-    warmup = SchemaWarmup(schema)
-    example = warmup.example_value()
+    example = SchemaWarmup(schema).example_value()
     made = json.dumps(example, ensure_ascii=False, separators=separators)
     with contextlib.suppress(VocabularyError, UnicodeError):  # names that the vocabulary cannot write
         places = islice(value_openings(example, separators[1]), MAX_OPENINGS)
-        drafts.prime(
-            vocabulary.encode(made), [_opening_tokens(vocabulary, *place) for place in places], warmup.objects
-        )
+        drafts.prime(vocabulary.encode(made), [_opening_tokens(vocabulary, *place) for place in places])
 
 
 def _opening_tokens(vocabulary: Vocabulary, opening: str, value: str) -> list[int]:

@@ -17,11 +17,9 @@ TokenSource = Literal[
     "literal",
     "prompt_lookup",
     "slot_ngrams",
-    "suffix",
     "ngram",
     "token_recycling",
     "slot_favourites",
-    "names",
     "spans",
 ]
 """``model``: the model chose the token among others, and it was not drafted; ``forced``: the constraint allows no other

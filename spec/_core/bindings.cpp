@@ -281,10 +281,6 @@ NB_MODULE(_core, m) {
             "set_openings",
             [](Drafter& self, std::vector<std::vector<uint32_t>> openings) { self.set_openings(std::move(openings)); },
             "openings"_a, "Texts of the constraint up to the values of members, as tokens.")
-        .def(
-            "set_members",
-            [](Drafter& self, const std::string& opening, MemberNames::Members members) { self.set_members(opening, std::move(members)); },
-            "opening"_a, "members"_a, "(name with its quotes, whether it is required) of the object that a JSON text opens with its last byte.")
         .def("probe", &Drafter::probe, "nodes"_a, "The openings as branches of a tree with up to `nodes` nodes; see `asked`.")
         .def(
             "observe_slot", &Drafter::observe_slot, "node"_a, "top_tokens"_a, "probed"_a,

@@ -56,8 +56,6 @@ struct JsonPath {
     std::string_view partial() const { return {partial_.data(), partial_size}; }
     void read(std::string_view bytes);
     uint64_t partial_hash() const;
-    /// What `name` is after a name, which is given with its quotes.
-    static uint64_t name_hash(std::string_view name);
 
 private:
     void append_partial(char byte) {

@@ -110,7 +110,7 @@ MixerPlace Drafter::place(const DraftContext& context, uint32_t token, uint32_t 
     if (bits >> kNamedSources) bits |= 1u << kNgram;
     // No room for token recycling: it is the least of the sources, and says the same to any that goes with it.
     constexpr uint32_t kBelow = (1u << kTokenRecycling) - 1;
-    const uint32_t together = (bits & kBelow) | (bits >> 1 & ~kBelow & 0xffu);
+    const uint32_t together = (bits & kBelow) | (bits >> 1 & ~kBelow & (Mixer::kTogether - 1));
     return {is_json_ ? path.kind * 2u + path.quoted : 0u, is_json_ ? written : 0u, (before * 5 + first) * 5 + last, together};
 }
 
@@ -120,7 +120,6 @@ void Drafter::propose(uint32_t source, const DraftContext& context, DraftTokens&
         case kNgram: return propose_ngrams(*own_, 0, context, context_hashes_, out);
         case kSlotNgram: return propose_slots({&constraint_memory_->paths, &constraint_memory_->states, &memory_->slots}, context, is_json_, out);
         case kPromptLookup: return prompt_suffix_array_->propose(automaton_->retokenizer(), context, is_json_, following_, out);
-        case kSuffix: return constraint_memory_->output_history.propose(context, out);
         case kTokenRecycling: {
             if (!context.tail_size) return;
             const auto recycled = memory_->recycled_tokens.find(context.last(0));
@@ -131,9 +130,6 @@ void Drafter::propose(uint32_t source, const DraftContext& context, DraftTokens&
             return;
         }
         case kSlotFavourites: return favourites_.propose(context, out);
-        case kNames:
-            if (is_json_) constraint_memory_->names.propose(automaton_->retokenizer(), context, layout_, out);
-            return;
         case kSpans: return spans_.propose(automaton_->retokenizer(), memory_->value_shapes, context, layout_, out);
         case kNgramConstraint: return propose_ngrams(constraint_memory_->ngrams, 1, context, context_hashes_, out);
         case kNgramVocabulary: return propose_ngrams(memory_->ngrams, 2, context, context_hashes_, out);
@@ -315,7 +311,6 @@ void Drafter::learn(const DraftContext& context, uint32_t token) {
         for (ContextCounts* counts : {own_.get(), &constraint_memory_->ngrams, &memory_->ngrams}) learn_ngrams(*counts, context, hashes, token);
     }
     if (has(kSlotNgram)) learn_slots({&constraint_memory_->paths, &constraint_memory_->states, &memory_->slots}, context, is_json_, token);
-    if (has(kSuffix)) constraint_memory_->output_history.learn(context, token);
     if (is_json_) learn_layout(context, token);
     if (has(kSpans) && is_json_) spans_.learn(memory_->value_shapes, context, automaton_->retokenizer().token(token));
 }
@@ -346,11 +341,6 @@ void Drafter::set_openings(std::vector<std::vector<uint32_t>> openings) {
     }
     const std::lock_guard<std::mutex> held(memory_->lock);
     constraint_memory_->openings = std::move(openings);
-}
-
-void Drafter::set_members(const std::string& opening, MemberNames::Members members) {
-    const std::lock_guard<std::mutex> held(memory_->lock);
-    constraint_memory_->names.set(opening, std::move(members));
 }
 
 void Drafter::observe_top_tokens(std::vector<uint32_t> top_tokens) {

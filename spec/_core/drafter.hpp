@@ -12,13 +12,12 @@
 
 #include "document_spans.hpp"
 #include "mixer.hpp"
-#include "names.hpp"
 #include "sources.hpp"
 
 namespace spec {
 
 /// Numbers of the sources; the last two are kNgram with other tables.
-enum Source : uint32_t { kForced, kNgram, kSlotNgram, kPromptLookup, kSuffix, kTokenRecycling, kSlotFavourites, kNames, kSpans, kNgramConstraint, kNgramVocabulary, kSources };
+enum Source : uint32_t { kForced, kNgram, kSlotNgram, kPromptLookup, kTokenRecycling, kSlotFavourites, kSpans, kNgramConstraint, kNgramVocabulary, kSources };
 inline constexpr uint32_t kNamedSources = kNgramConstraint;
 static_assert(kSources == Mixer::kSources);
 
@@ -51,11 +50,9 @@ struct ConstraintMemory {
     ContextCounts ngrams{1 << 17}, paths{1 << 17}, states{1 << 17};
     Layout layout;  // of the last text
     std::vector<std::vector<uint32_t>> openings;  // texts up to the values of members: what probes ask the model about
-    MemberNames names;
-    OutputHistory output_history;
 
     /// Bytes of memory, about.
-    size_t bytes() const { return ngrams.bytes() + paths.bytes() + states.bytes() + output_history.bytes(); }
+    size_t bytes() const { return ngrams.bytes() + paths.bytes() + states.bytes(); }
 };
 
 /// Tables learned over one vocabulary; `lock` guards them and all ConstraintMemory of the vocabulary.
@@ -114,8 +111,6 @@ public:
     void prime(const std::vector<uint32_t>& tokens);
     /// Texts of the constraint up to the values of members; checked ids.
     void set_openings(std::vector<std::vector<uint32_t>> openings);
-    /// The members of the object that a JSON text opens with its last byte, see `MemberNames`.
-    void set_members(const std::string& opening, MemberNames::Members members);
     /// The top tokens of the model after the last token, best first.
     void observe_top_tokens(std::vector<uint32_t> top_tokens);
 

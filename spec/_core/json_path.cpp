@@ -14,7 +14,6 @@ uint64_t hash_of(std::string_view bytes) {
 
 uint64_t JsonPath::partial_hash() const { return hash_of(partial()); }
 
-uint64_t JsonPath::name_hash(std::string_view name) { return hash_of(name.substr(0, kLongest)); }
 
 void JsonPath::read(std::string_view bytes) {
     for (const char byte : bytes) {

@@ -18,12 +18,12 @@ struct MixerPlace {
     uint32_t place;    // 0 .. 7: name, colon, value, or behind one; inside a string
     uint32_t written;  // 0 .. 3: how much of a name or value was written
     uint32_t around;   // 0 .. 149: classes of the byte before it, and of its first and its last one
-    uint32_t sources;  // 0 .. 255: those that proposed it
+    uint32_t sources;  // 0 .. 63: those that proposed it
 };
 
 class Mixer {
 public:
-    static constexpr uint32_t kSources = 11, kPlaces = 8, kWritten = 4, kAround = 150, kTogether = 256;
+    static constexpr uint32_t kSources = 9, kPlaces = 8, kWritten = 4, kAround = 150, kTogether = 64;
     /// Kinds of sets: by place alone, by place and what was written, by the bytes around, by the sources.
     static constexpr uint32_t kSets = 4, kClasses = kPlaces * (1 + kWritten) + kAround + kTogether;
     /// For each source its logit and whether it proposed the token; the surest logit, that of the surest competitor, the

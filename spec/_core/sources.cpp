@@ -218,42 +218,4 @@ Following PromptSuffixArray::following(const DraftContext& context) const {
     return found;
 }
 
-void OutputHistory::learn(const DraftContext& context, uint32_t token) {
-    if (tokens_.size() >= kLimit) {
-        tokens_.clear();
-        ends_.clear();
-    }
-    tokens_.push_back(token);
-    if (context.tail_size < kLeast) return;
-    auto& ends = ends_[context.hash(kLeast)];
-    if (ends.size() == kEnds) ends.erase(ends.begin());
-    ends.push_back(static_cast<uint32_t>(tokens_.size()) - 1);
-}
-
-void OutputHistory::propose(const DraftContext& context, DraftTokens& out) const {
-    if (context.tail_size < kLeast) return;
-    const auto known = ends_.find(context.hash(kLeast));
-    if (known == ends_.end()) return;
-    uint32_t best = 0, total = 0;
-    std::vector<std::pair<uint32_t, uint32_t>> found;
-    for (auto end = known->second.rbegin(); end != known->second.rend(); ++end) {
-        uint32_t length = kLeast;
-        while (length < context.tail_size && length < *end && tokens_[*end - 1 - length] == context.last(length)) ++length;
-        if (length > best) {
-            best = length;
-            total = 0;
-            found.clear();
-        }
-        if (length < best) continue;
-        ++total;
-        auto same = std::find_if(found.begin(), found.end(), [&](const auto& f) { return f.first == tokens_[*end]; });
-        if (same == found.end()) found.emplace_back(tokens_[*end], 1);
-        else ++same->second;
-    }
-    for (const auto& [token, count] : found) {
-        const uint32_t kind = best * 64 + std::min(count, 7u) * 8 + std::min(total, 7u);
-        out.push_back({token, count / static_cast<double>(total + 1), kind});
-    }
-}
-
 }  // namespace spec

@@ -111,22 +111,4 @@ private:
     std::vector<uint32_t> order_;
 };
 
-/// The tokens of earlier completions, with the positions after each context of kLeast tokens.
-class OutputHistory {
-public:
-    static constexpr uint32_t kLeast = 4;
-    static constexpr size_t kLimit = 1 << 20, kEnds = 8;
-
-    void learn(const DraftContext& context, uint32_t token);
-    void propose(const DraftContext& context, DraftTokens& out) const;
-    /// Bytes of memory, about.
-    size_t bytes() const { return tokens_.capacity() * sizeof(uint32_t) + ends_.size() * kBytesOfEnds; }
-
-private:
-    static constexpr size_t kBytesOfEnds = 112;  // of an entry of the map and its few positions
-
-    std::vector<uint32_t> tokens_;
-    std::unordered_map<uint64_t, std::vector<uint32_t>, IdentityHash> ends_;
-};
-
 }  // namespace spec
