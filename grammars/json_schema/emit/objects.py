@@ -224,16 +224,16 @@ def interleaved_members(
     *,
     ordered: bool,
     distinct_names: bool = False,
+    repeats: bool = False,
 ) -> ir.Expr:
-    """`object_expr` with counted or unordered members, as an interleaving."""
+    """`object_expr` with counted or unordered members, as an interleaving; `repeats`: names of others may come twice in any order."""
     entries = [
         ir.InterleaveEntry(punctuation.property_key(member.name), member.value, slot)
         for slot, member in enumerate(members)
     ]
     needed = [slot for slot, member in enumerate(members) if member.required]
-    if (
-        ordered and low <= len(needed) + 1 and not distinct_names
-    ):  # a repeated key makes up for no missing member
+    # A repeated key makes up for no missing member.
+    if repeats or (ordered and low <= len(needed) + 1 and not distinct_names):
         entries += [ir.InterleaveEntry(punctuation.key(keys), value) for keys, value in others]
     else:
         colon = ir.Terminal(punctuation.colon)
@@ -241,13 +241,10 @@ def interleaved_members(
             ir.InterleaveEntry(ir.Terminal(keys), ir.sequence(colon, value), distinct=True)
             for keys, value in others
         ]
-
-    def between(least: int) -> ir.Expr:
-        return interleave(
-            entries, required=needed, low=least, high=high, separator=punctuation.comma, ordered=ordered
-        )
-
-    full = ir.sequence(punctuation.open_object, between(max(low, 1)), punctuation.close_object)
+    inside = interleave(
+        entries, required=needed, low=max(low, 1), high=high, separator=punctuation.comma, ordered=ordered
+    )
+    full = ir.sequence(punctuation.open_object, inside, punctuation.close_object)
     return full if needed or low else ir.choice(punctuation.empty_object, full)
 
 

@@ -16,7 +16,7 @@ from constrained.grammars.errors import ConstraintTooLarge, Problem, Unsupported
 from constrained.grammars.json_schema.emit.arrays import ArrayLowering
 from constrained.grammars.json_schema.emit.diagnostics import empty_types_reason, rule_name
 from constrained.grammars.json_schema.emit.lowering import SchemaLowering
-from constrained.grammars.json_schema.emit.objects import ObjectLowering, PropertyMember
+from constrained.grammars.json_schema.emit.objects import ObjectLowering, PropertyMember, interleaved_members
 from constrained.grammars.json_schema.parameters.literals import quoted
 from constrained.grammars.json_schema.parameters.punctuation import ParameterPunctuation, punctuation_of
 from constrained.grammars.json_schema.parameters.styles import OTHERS, Kind, ParameterStyle
@@ -25,7 +25,6 @@ from constrained.grammars.json_schema.source.constraints import Conjunction, Typ
 from constrained.grammars.json_schema.source.document import SchemaNode
 from constrained.grammars.json_schema.text.excluded_substrings import ExcludedSubstrings
 from constrained.grammars.transform.imports import fresh_name
-from constrained.grammars.transform.interleave import interleave
 
 _CONTAINERS = f.ARRAY | f.OBJECT
 
@@ -385,15 +384,7 @@ class _ParameterObjects(ObjectLowering):
             raise self.refused(
                 self.place, "counts names that are not declared (minProperties), which may come twice"
             )
-        keys = self.punctuation
-        entries = [
-            ir.InterleaveEntry(keys.property_key(member.name), member.value, slot)
-            for slot, member in enumerate(members)
-        ]
-        entries += [ir.InterleaveEntry(keys.key(names), value) for names, value in others]
-        inside = interleave(entries, required=needed, low=max(low, 1), high=high, separator=keys.comma)
-        full = ir.sequence(keys.open_object, inside, keys.close_object)
-        return full if needed or low else ir.choice(keys.empty_object, full)
+        return interleaved_members(members, others, low, high, self.punctuation, ordered=False, repeats=True)
 
 
 def _text(value: str) -> ir.Regex:
