@@ -40,7 +40,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"commands"},
     ),
     "constrained.grammars": (
-        {"errors", "json_pointer", "_core"},
+        {"errors", "garbage", "json_pointer", "_core"},
         {"ir"},
         {"counted"},
         {"lexer", "visit", "content", "packed", "work"},

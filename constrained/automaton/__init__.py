@@ -35,6 +35,7 @@ from constrained.errors import (
 )
 from constrained.grammars import ir
 from constrained.grammars.counted import CountedGrammar, CountedText
+from constrained.grammars.garbage import rare_collections
 from constrained.grammars.lexer import LexerGrammar, reject_lexer_grammar
 from constrained.grammars.packed import PackedRules
 from constrained.grammars.transform.repeated_letters import with_repeated_letters
@@ -380,6 +381,7 @@ def _fewest_tokens(text: CountedText, automaton: Automaton) -> int:
     )
 
 
+@rare_collections()
 def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEMORY_LIMIT) -> Automaton:
     """Compiles a constraint to an automaton over a vocabulary.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from constrained.grammars import ir
 from constrained.grammars.errors import MISSING, Problem, UnsatisfiableConstraint, UnsupportedConstraint
+from constrained.grammars.garbage import rare_collections
 from constrained.grammars.json_schema.emit.arrays import ItemsAreCompared
 from constrained.grammars.json_schema.emit.lowering import SchemaLowering
 from constrained.grammars.json_schema.emit.plain import lower_plain
@@ -56,6 +57,7 @@ class LoweredSchema:
     draft: str = ""
 
 
+@rare_collections()
 @counted_work("#")
 def lower_schema(schema: Any, options: SchemaOptions = _DEFAULTS) -> LoweredSchema:
     r"""The grammar of the JSON texts of a schema's instances.
