@@ -105,7 +105,7 @@ def closed_questions(
 def _questions(
     constraint: Any, schema: Any, root: Any, vocabulary: Vocabulary, most: int, path: Sequence[str]
 ) -> Iterator[Question]:
-    schema = _followed(schema, root)
+    schema = followed(schema, root)
     if not isinstance(schema, Mapping) or len(path) > _DEEPEST:
         return
     members, required = schema.get("properties"), schema.get("required", ())
@@ -119,18 +119,18 @@ def _questions(
             continue
         texts = _member_texts(constraint, member, root, vocabulary, most)
         if texts:
-            question = _member_question(constraint, texts, vocabulary, inside, name not in required)
+            question = member_question(constraint, texts, vocabulary, inside, name not in required)
             if question is not None:
                 described = member.get("description")
                 yield replace(question, about=described if isinstance(described, str) else name)
 
 
 def _is_object(schema: Any, root: Any) -> bool:
-    schema = _followed(schema, root)
+    schema = followed(schema, root)
     return isinstance(schema, Mapping) and isinstance(schema.get("properties"), Mapping)
 
 
-def _followed(schema: Any, root: Any) -> Any:
+def followed(schema: Any, root: Any) -> Any:
     """The schema that a reference leads to, if there is nothing beside it."""
     for _ in range(_DEEPEST):
         if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
@@ -162,9 +162,18 @@ def _member_texts(
     return list(spelled.values()) if 2 <= len(spelled) <= most else None
 
 
-def _member_question(
+def member_question(
     constraint: Any, texts: Sequence[str], vocabulary: Vocabulary, path: Sequence[str], optional: bool
 ) -> Question | None:
+    """The question which of some JSON texts a member has; None where there is nothing to ask.
+
+    Args:
+        constraint: of the whole value.
+        texts: the options.
+        vocabulary: of the model.
+        path: names of the objects around the member, and its own.
+        optional: whether to leave it out is the last option.
+    """
     between, behind_name = constraint.separators
     lead = "".join(f"{{{json.dumps(name, ensure_ascii=False)}{behind_name}" for name in path)
     spelled: dict[str, ClosedAnswer] = {}

@@ -20,6 +20,7 @@ from constrained.decisions.evidence import option_ends, option_tree, read_eviden
 from constrained.decisions.prior import NEUTRAL_TEXTS, Weighing, neutral_prior
 from constrained.errors import ConstrainedError
 from constrained.extraction.open_question import open_question, with_share
+from constrained.extraction.phrases import PhraseQuestions, phrase_questions
 from constrained.models import LanguageModel
 from constrained.sampling import Exact
 
@@ -56,6 +57,7 @@ class ClosedMembers:
             parts: of the prompt.
         """
         self._model = generator.model
+        self._constraint = generator.constraint
         self.is_whole = isinstance(generator.sampler, Exact)
         whole = None
         if self.is_whole:
@@ -71,6 +73,12 @@ class ClosedMembers:
         self._open = None if whole is None else open_question(self._model, whole, parts)
         self._weighings: list[Weighing] | None = None
         self._lock = threading.Lock()
+
+    def phrases(self, text: str) -> PhraseQuestions | None:
+        """The questions about the phrases of a text, see `constrained.extraction.phrases`; None: there are none."""
+        if not isinstance(self._model, LanguageModel) or self._model.no_trees is not None:
+            return None
+        return phrase_questions(self._constraint, self._model.vocabulary, text)
 
     def weighings(self, prompt: Callable[[str], Prompt]) -> list[Weighing]:
         """How answers are weighed; reads the prompts for `NEUTRAL_TEXTS` when it is first called."""
@@ -95,16 +103,22 @@ class MemberQuestions:
         decisions: the answers by JSON Pointer, once the prompt was read.
     """
 
-    def __init__(self, generator: Generator[Any], weighings: Sequence[Weighing]) -> None:
+    def __init__(
+        self, generator: Generator[Any], weighings: Sequence[Weighing], phrases: PhraseQuestions | None = None
+    ) -> None:
         """Nothing is asked yet.
 
         Args:
             generator: writes the value of the document.
             weighings: how answers are weighed.
+            phrases: questions about its phrases; None: strings are written.
         """
         self._generator = generator
         self._weighings = weighings
+        self._phrases = phrases
         self._questions = [weighing.question for weighing in weighings]
+        if phrases is not None:
+            self._questions += phrases.questions
         self.tree, self.ends = option_tree(self._questions), option_ends(self._questions)
         self.decisions: dict[str, Decision] = {}
 
@@ -112,18 +126,16 @@ class MemberQuestions:
         self, scores: TreeScores, temperature: float, randomness: Randomness, limit: int
     ) -> Automaton:
         """Decides, and makes the decided members constants."""
+        evidence = read_evidence(scores, self._questions)
         self.decisions = {
             weighing.question.pointer: decided(
-                weighing.question,
-                evidence,
-                weighing.scores(evidence),
-                temperature,
-                randomness,
+                weighing.question, one, weighing.scores(one), temperature, randomness
             )
-            for weighing, evidence in zip(
-                self._weighings, read_evidence(scores, self._questions), strict=True
-            )
+            for weighing, one in zip(self._weighings, evidence, strict=False)
         }
+        if self._phrases is not None:
+            about_phrases = evidence[len(self._weighings) :]
+            self.decisions |= self._phrases.decide(about_phrases, temperature, randomness)
         automaton = self._narrowed_automaton()
         if automaton is None or not 0 <= automaton.shortest_completion(automaton.start) <= limit:
             self.decisions = {}
@@ -139,7 +151,7 @@ class MemberQuestions:
         narrowed = constraint.with_schema(with_known_members(constraint.enforced_schema, known, absent))
         try:
             # What is bound to one document is not kept, see `bound_generator`.
-            once = constraint.json_options.source_text is not None
+            once = constraint.json_options.source_text is not None or self._phrases is not None
             return compile(narrowed, vocabulary) if once else compile_cached(narrowed, vocabulary)[1]
         except ConstrainedError:
             return None

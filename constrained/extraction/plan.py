@@ -231,10 +231,13 @@ class ExtractionPlan(Generic[ValueT]):
         The question of a whole constraint is the generator's, see `bound`: its sampler weighs the texts.
         """
         members = self.closed_members
-        if members is None or members.is_whole or not members.questions:
+        if members is None or members.is_whole:
             return None
-        weighings = members.weighings(self.prompt)
-        return MemberQuestions(generator, [weighing.about(text) for weighing in weighings])
+        phrases = members.phrases(text)
+        if phrases is None and not members.questions:
+            return None
+        weighings = members.weighings(self.prompt) if members.questions else []
+        return MemberQuestions(generator, [weighing.about(text) for weighing in weighings], phrases)
 
     @property
     def part_generator(self) -> Generator[Any]:

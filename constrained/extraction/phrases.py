@@ -1,0 +1,149 @@
+"""Optional strings of a short text: which of its phrases each of them has, if any.
+
+A small model that may leave members out hardly does: it writes one phrase into one member after another, or makes values up. Here each
+string is a question behind the opening of an object, side by side with the others, and its options are the phrases of the text. A phrase
+goes to the member in which it is most likely, and is then lost to the others. A member that wants no phrase is left to the model.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.decisions import Decision, Question
+from constrained.decisions.decision import decided
+from constrained.decisions.evidence import Evidence, option_tree
+from constrained.decisions.questions import followed, member_question
+from constrained.grammars.json_pointer import escape
+
+if TYPE_CHECKING:
+    from constrained.constraint import Constraint
+    from constrained.sampling import Randomness
+    from constrained.vocabulary import Vocabulary
+
+LEAST = -7.0
+"""Log-probability that a phrase has at least in a member that gets it, in nats."""
+AGAIN = -1.5
+"""The same of a phrase that another member has: one place may be both where something is sent and where the bill goes."""
+MOST_NODES = 1024
+"""Tokens of all phrases in the pass over a prompt."""
+_LONGEST, _SHORTEST = 8, 4
+"""Words of the longest phrase, and where a text has too many phrases."""
+_WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+_NO_MASS = 1e-30
+_EDGES = "\"'“”‘’«»„()[].,;:!?"
+
+
+@dataclass(frozen=True)
+class PhraseQuestions:
+    """The questions about the strings of one text.
+
+    Attributes:
+        questions: of each string member of the object; `ABSENT` is the last option.
+        optional: pointers of those that may be left out.
+        places: by phrase, the words of the text that it has, for each time that it stands there.
+    """
+
+    questions: Sequence[Question]
+    optional: frozenset[str]
+    places: Mapping[str, Sequence[frozenset[int]]]
+
+    def decide(
+        self, evidence: Sequence[Evidence], temperature: float, randomness: Randomness
+    ) -> dict[str, Decision]:
+        """The decisions about optional members by their pointers, without those that want no phrase.
+
+        Args:
+            evidence: for each question.
+            temperature: of draws; 0: greedy.
+            randomness: for draws.
+        """
+        scores = [one.logprobs + math.log(max(one.mass, _NO_MASS)) for one in evidence]
+        for row in scores:
+            row[-1] = LEAST
+        left = [index for index, row in enumerate(scores) if row.max() > LEAST]
+        found, used = {}, frozenset[int]()
+        while left:
+            index = max(left, key=lambda one: float(scores[one].max()))
+            left.remove(index)
+            question = self.questions[index]
+            decision = decided(question, evidence[index], scores[index], temperature, randomness)
+            if question.pointer in self.optional:
+                found[question.pointer] = decision
+            used |= self._free(decision.value, used) or frozenset()
+            for other in left:
+                self._take(scores[other], self.questions[other], used)
+        return found
+
+    def _free(self, phrase: Any, used: frozenset[int]) -> frozenset[int] | None:
+        """The words of a phrase in the first place where none of them is used."""
+        return next((words for words in self.places.get(phrase, ()) if not words & used), None)
+
+    def _take(self, scores: NDArray[np.float64], question: Question, used: frozenset[int]) -> None:
+        """Rules phrases out whose words are used, but those that the member wants all the same."""
+        for index in range(len(scores) - 1):
+            if scores[index] < AGAIN and self._free(question.value(index), used) is None:
+                scores[index] = -math.inf
+
+
+def phrase_questions(constraint: Constraint, vocabulary: Vocabulary, text: str) -> PhraseQuestions | None:
+    """The questions about a text; None where no string may be left out, or the text has too many phrases.
+
+    Args:
+        constraint: of the values.
+        vocabulary: of the model.
+        text: of the document.
+    """
+    members = _plain_strings(constraint)
+    if len(members) < 2 or not any(members.values()) or _WITHOUT_SPACES.search(text):
+        return None
+    for longest in range(_LONGEST, _SHORTEST - 1, -1):
+        places = _phrases(text, longest)
+        if len(members) * len(places) > 2 * MOST_NODES:
+            continue
+        texts = [json.dumps(phrase, ensure_ascii=False) for phrase in places]
+        questions = [member_question(constraint, texts, vocabulary, (name,), True) for name in members]
+        asked = [question for question in questions if question is not None]
+        if len(option_tree(asked).tokens) <= MOST_NODES:
+            optional = frozenset(f"/{escape(name)}" for name, may_miss in members.items() if may_miss)
+            return PhraseQuestions(asked, optional, places)
+    return None
+
+
+def _plain_strings(constraint: Constraint) -> dict[str, bool]:
+    """The members that are strings without bounds, and whether they may be left out."""
+    schema = constraint.enforced_schema
+    root = followed(schema, schema) if constraint.is_json else None
+    if not isinstance(root, Mapping) or not isinstance(root.get("properties"), Mapping):
+        return {}
+    required = root.get("required", ())
+    return {name: name not in required for name, member in root["properties"].items() if _is_plain(member)}
+
+
+def _is_plain(schema: Any) -> bool:
+    if not isinstance(schema, Mapping) or set(schema) - {"type", "anyOf", "title", "description", "default"}:
+        return False
+    if "anyOf" in schema:
+        kinds = [one for one in schema["anyOf"] if one != {"type": "null"}]
+        return "type" not in schema and len(kinds) == 1 and _is_plain(kinds[0])
+    return schema.get("type") in ("string", ["string", "null"], ["null", "string"])
+
+
+def _phrases(text: str, longest: int) -> dict[str, list[frozenset[int]]]:
+    """The runs of words of a text, with and without the punctuation around them, and the words of each place."""
+    words = [match.span() for match in re.finditer(r"\S+", text)]
+    found: dict[str, list[frozenset[int]]] = {}
+    for first in range(len(words)):
+        for last in range(first, min(first + longest, len(words))):
+            whole = text[words[first][0] : words[last][1]]
+            for phrase in dict.fromkeys((whole, whole.strip(_EDGES))):
+                if phrase:
+                    found.setdefault(phrase, []).append(frozenset(range(first, last + 1)))
+    return found

@@ -1,0 +1,100 @@
+"""Optional strings of short texts: a phrase goes to the member that wants it most, and members that want no phrase are written."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from constrained.extraction import Extractor
+from constrained.testing.models import FunctionModel
+from tests.support.finite import byte_vocabulary
+
+
+class Wishing(FunctionModel):
+    """Where the value of a member begins it likes some texts, each so much; then it goes on with them."""
+
+    def __init__(self, wishes: dict[str, dict[str, float]]) -> None:
+        self.vocabulary = byte_vocabulary()
+        self._wishes = wishes
+
+    def encode(self, prompt: Any, *, chat: bool = True) -> list[int]:
+        return list(prompt if isinstance(prompt, str) else prompt[-1]["content"].encode())
+
+    def logits(self, prompt: list[int], completion: list[int]) -> Any:
+        row = np.zeros(self.vocabulary.size)
+        member = re.search(rb'"(\w+)": "([^"]*)$', bytes(completion))
+        if member is None:
+            row[ord('"')] += 12.0 * bytes(completion).endswith(b'": ')
+            return row
+        for wish, strength in self._wishes.get(member[1].decode(), {}).items():
+            said, whole = member[2], wish.encode() + b'"'
+            if whole.startswith(said):
+                row[whole[len(said)]] += 12.0 if said else strength
+        return row
+
+
+def strings(*names: str, required: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in names},
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+TEXT = "Ada Lim, who lives in Oslo, is a vet."
+
+
+def test_a_phrase_goes_to_the_member_in_which_it_is_most_likely_and_is_lost_to_the_others() -> None:
+    model = Wishing({"name": {"Ada Lim": 6.0}, "country": {"Oslo": 4.0}, "city": {"Oslo": 5.0}})
+    found = Extractor(model, strings("name", "country", "city"))(TEXT)
+    assert found.value == {"name": "Ada Lim", "city": "Oslo"}
+    assert set(found.decisions) == {"/name", "/country", "/city"}
+    assert found.decisions["/city"].probability > 0.5
+
+
+def test_a_member_that_loses_its_phrase_gets_the_next_one_that_it_wants() -> None:
+    model = Wishing({"name": {"Ada Lim": 6.0}, "job": {"Ada Lim": 3.5, "vet": 3.2}})
+    assert Extractor(model, strings("name", "job"))(TEXT).value == {"name": "Ada Lim", "job": "vet"}
+
+
+def test_a_phrase_is_given_twice_if_it_stands_there_twice_or_both_members_surely_want_it() -> None:
+    wish = {"from": {"Oslo": 4.0}, "to": {"Oslo": 4.0}}
+    schema = strings("from", "to")
+    assert len(Extractor(Wishing(wish), schema)("From Oslo to Bergen").value) == 1
+    assert len(Extractor(Wishing(wish), schema)("From Oslo to Oslo").value) == 2
+    sure = {"from": {"Oslo": 9.0}, "to": {"Oslo": 9.0}}
+    assert len(Extractor(Wishing(sure), schema)("From Oslo to Bergen").value) == 2
+
+
+def test_a_required_member_keeps_its_phrase_and_is_written() -> None:
+    model = Wishing({"name": {"Ada Lim": 6.0}, "owner": {"Ada Lim": 4.0}})
+    found = Extractor(model, strings("owner", "name", required=("name",)))(TEXT)
+    assert found.value == {"name": "Ada Lim"}
+    assert set(found.decisions) == {"/owner"}
+
+
+def test_a_member_that_wants_no_phrase_of_the_text_is_written() -> None:
+    model = Wishing({"name": {"Ada Lim": 6.0}, "summary": {"She heals": 9.0}})
+    found = Extractor(model, strings("name", "summary", required=("summary",)))(TEXT)
+    assert found.value == {"name": "Ada Lim", "summary": "She heals"}
+    assert set(Extractor(model, strings("name", "summary"))(TEXT).decisions) == {"/name"}
+
+
+@pytest.mark.parametrize("text", [" ".join(f"Oslo{i}" for i in range(400)), "アダはオスロに住む Oslo"])
+def test_strings_of_long_texts_and_of_scripts_without_spaces_are_written(text: str) -> None:
+    model = Wishing({"city": {"Oslo": 6.0}, "country": {"Oslo": 5.0}})
+    schema = strings("country", "city", required=("country",))
+    assert not Extractor(model, schema)(text).decisions
+    assert not Extractor(model, schema, decisions=False)("in Oslo").decisions
+
+
+@pytest.mark.parametrize("kind", [{"type": "string", "pattern": "^O"}, {"type": "string", "format": "date"}])
+def test_strings_with_bounds_are_written(kind: dict[str, Any]) -> None:
+    schema = strings("name", "city")
+    schema["properties"]["city"] = kind
+    model = Wishing({"name": {"Ada Lim": 6.0}, "city": {"Oslo": 6.0}})
+    assert "/city" not in Extractor(model, schema)(TEXT).decisions
