@@ -26,7 +26,7 @@ MOST_OPTIONS = 255
 """Options of a member that is asked about."""
 ABSENT = "(absent)"
 """The text of the option to leave a member out."""
-_DEEPEST = 4
+DEEPEST = 4
 """Objects around a member."""
 
 
@@ -106,14 +106,14 @@ def _questions(
     constraint: Any, schema: Any, root: Any, vocabulary: Vocabulary, most: int, path: Sequence[str]
 ) -> Iterator[Question]:
     schema = followed(schema, root)
-    if not isinstance(schema, Mapping) or len(path) > _DEEPEST:
+    if not isinstance(schema, Mapping) or len(path) > DEEPEST:
         return
     members, required = schema.get("properties"), schema.get("required", ())
     if not isinstance(members, Mapping):
         return
     for name, member in members.items():
         inside = (*path, name)
-        if _is_object(member, root):
+        if is_object(member, root):
             if name in required:
                 yield from _questions(constraint, member, root, vocabulary, most, inside)
             continue
@@ -125,14 +125,15 @@ def _questions(
                 yield replace(question, about=described if isinstance(described, str) else name)
 
 
-def _is_object(schema: Any, root: Any) -> bool:
+def is_object(schema: Any, root: Any) -> bool:
+    """Whether a schema declares members."""
     schema = followed(schema, root)
     return isinstance(schema, Mapping) and isinstance(schema.get("properties"), Mapping)
 
 
 def followed(schema: Any, root: Any) -> Any:
     """The schema that a reference leads to, if there is nothing beside it."""
-    for _ in range(_DEEPEST):
+    for _ in range(DEEPEST):
         if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
             return schema
         if set(schema) & {"properties", "enum", "const", "type", "anyOf", "allOf", "oneOf"}:

@@ -135,7 +135,8 @@ class MemberQuestions:
         }
         if self._phrases is not None:
             about_phrases = evidence[len(self._weighings) :]
-            self.decisions |= self._phrases.decide(about_phrases, temperature, randomness)
+            known = [decision.value for decision in self.decisions.values()]
+            self.decisions |= self._phrases.decide(about_phrases, known, temperature, randomness)
         automaton = self._narrowed_automaton()
         if automaton is None or not 0 <= automaton.shortest_completion(automaton.start) <= limit:
             self.decisions = {}

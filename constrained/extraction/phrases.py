@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from constrained.decisions import Decision, Question
 from constrained.decisions.decision import decided
 from constrained.decisions.evidence import Evidence, option_tree
-from constrained.decisions.questions import followed, member_question
-from constrained.grammars.json_pointer import escape
+from constrained.decisions.questions import DEEPEST, followed, is_object, member_question
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
@@ -46,7 +45,7 @@ class PhraseQuestions:
     """The questions about the strings of one text.
 
     Attributes:
-        questions: of each string member of the object; `ABSENT` is the last option.
+        questions: of each string member; `ABSENT` is the last option.
         optional: pointers of those that may be left out.
         places: by phrase, the words of the text that it has, for each time that it stands there.
     """
@@ -56,21 +55,31 @@ class PhraseQuestions:
     places: Mapping[str, Sequence[frozenset[int]]]
 
     def decide(
-        self, evidence: Sequence[Evidence], temperature: float, randomness: Randomness
+        self,
+        evidence: Sequence[Evidence],
+        known: Iterable[Any],
+        temperature: float,
+        randomness: Randomness,
     ) -> dict[str, Decision]:
         """The decisions about optional members by their pointers, without those that want no phrase.
 
         Args:
             evidence: for each question.
+            known: values of other members; phrases among them are used.
             temperature: of draws; 0: greedy.
             randomness: for draws.
         """
+        used = frozenset[int]()
+        for value in known:
+            used |= self._free(value, used) or frozenset()
         scores = [one.logprobs + math.log(max(one.mass, _NO_MASS)) for one in evidence]
         for row in scores:
             row[-1] = LEAST
         left = [index for index, row in enumerate(scores) if row.max() > LEAST]
-        found, used = {}, frozenset[int]()
+        found = {}
         while left:
+            for index in left:
+                self._take(scores[index], self.questions[index], used)
             index = max(left, key=lambda one: float(scores[one].max()))
             left.remove(index)
             question = self.questions[index]
@@ -78,8 +87,6 @@ class PhraseQuestions:
             if question.pointer in self.optional:
                 found[question.pointer] = decision
             used |= self._free(decision.value, used) or frozenset()
-            for other in left:
-                self._take(scores[other], self.questions[other], used)
         return found
 
     def _free(self, phrase: Any, used: frozenset[int]) -> frozenset[int] | None:
@@ -101,7 +108,8 @@ def phrase_questions(constraint: Constraint, vocabulary: Vocabulary, text: str) 
         vocabulary: of the model.
         text: of the document.
     """
-    members = _plain_strings(constraint)
+    schema = constraint.enforced_schema if constraint.is_json else None
+    members = dict(_plain_strings(schema, schema, ()))
     if len(members) < 2 or not any(members.values()) or _WITHOUT_SPACES.search(text):
         return None
     for longest in range(_LONGEST, _SHORTEST - 1, -1):
@@ -109,22 +117,26 @@ def phrase_questions(constraint: Constraint, vocabulary: Vocabulary, text: str) 
         if len(members) * len(places) > 2 * MOST_NODES:
             continue
         texts = [json.dumps(phrase, ensure_ascii=False) for phrase in places]
-        questions = [member_question(constraint, texts, vocabulary, (name,), True) for name in members]
+        questions = [member_question(constraint, texts, vocabulary, path, True) for path in members]
         asked = [question for question in questions if question is not None]
-        if len(option_tree(asked).tokens) <= MOST_NODES:
-            optional = frozenset(f"/{escape(name)}" for name, may_miss in members.items() if may_miss)
+        if asked and len(option_tree(asked).tokens) <= MOST_NODES:
+            pairs = zip(asked, members.values(), strict=True)
+            optional = frozenset(question.pointer for question, may_miss in pairs if may_miss)
             return PhraseQuestions(asked, optional, places)
     return None
 
 
-def _plain_strings(constraint: Constraint) -> dict[str, bool]:
-    """The members that are strings without bounds, and whether they may be left out."""
-    schema = constraint.enforced_schema
-    root = followed(schema, schema) if constraint.is_json else None
-    if not isinstance(root, Mapping) or not isinstance(root.get("properties"), Mapping):
-        return {}
-    required = root.get("required", ())
-    return {name: name not in required for name, member in root["properties"].items() if _is_plain(member)}
+def _plain_strings(schema: Any, root: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], bool]]:
+    """The paths of members that are strings without bounds, also in required objects, and whether they may be left out."""
+    schema = followed(schema, root)
+    if not is_object(schema, root) or len(path) > DEEPEST:
+        return
+    required = schema.get("required", ())
+    for name, member in schema["properties"].items():
+        if _is_plain(member):
+            yield (*path, name), name not in required
+        elif name in required:
+            yield from _plain_strings(member, root, (*path, name))
 
 
 def _is_plain(schema: Any) -> bool:

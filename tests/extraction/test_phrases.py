@@ -84,6 +84,16 @@ def test_a_member_that_wants_no_phrase_of_the_text_is_written() -> None:
     assert set(Extractor(model, strings("name", "summary"))(TEXT).decisions) == {"/name"}
 
 
+def test_members_of_required_objects_are_asked_and_values_that_are_decided_use_their_phrase() -> None:
+    wish = {"name": {"Ada Lim": 6.0}, "city": {"Oslo": 4.0}, "area": {"Oslo": 4.5}}
+    schema = strings("area", required=("area", "person"))
+    schema["properties"]["person"] = strings("name", "city")
+    schema["properties"]["area"] = {"enum": ["Oslo", "Bergen"]}
+    found = Extractor(Wishing(wish), schema)(TEXT)
+    assert found.value == {"area": "Oslo", "person": {"name": "Ada Lim"}}
+    assert found.decisions["/person/city"].value is None
+
+
 @pytest.mark.parametrize("text", [" ".join(f"Oslo{i}" for i in range(400)), "アダはオスロに住む Oslo"])
 def test_strings_of_long_texts_and_of_scripts_without_spaces_are_written(text: str) -> None:
     model = Wishing({"city": {"Oslo": 6.0}, "country": {"Oslo": 5.0}})
