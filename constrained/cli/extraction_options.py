@@ -191,7 +191,8 @@ class ExtractionOptions:
         False, "The model answers first without the constraint, and reads its answer then."
     )
     no_decisions: bool = option(
-        False, "The model writes closed members, choices and optional strings of short texts, which are else decided."
+        False,
+        "The model writes closed members, choices and optional strings of short texts, which are else decided.",
     )
     require_grounding: bool = option(False, "Only values that stand in the document.")
     split: bool = option(False, "Read documents that do not fit into the model's context in parts.")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.decisions.questions import Question
+from constrained.decisions.questions import ABSENT, Question
 from constrained.decoding.tree_scores import TreeScores, score_tree
 from constrained.models import LanguageModel
-from constrained.sampling.token_tree import TokenTree
+from constrained.sampling.token_tree import ROOT, TokenTree
 from constrained.spec.scores import log_sum_exp
 
 
@@ -22,10 +23,12 @@ class Evidence:
     Attributes:
         logprobs: of each option given that it is one of them, in nats, float64 [options].
         mass: probability that the model writes one of them where the question is asked.
+        elsewhere: probability of the likeliest token where the options part, if none of them begins with it; 0 if one does.
     """
 
     logprobs: NDArray[np.float64]
     mass: float
+    elsewhere: float
 
 
 def option_tree(questions: Sequence[Question]) -> TokenTree:
@@ -57,6 +60,21 @@ def read_evidence(scores: TreeScores, questions: Sequence[Question]) -> list[Evi
         totals = scores.totals[begin:end]
         lead = float(scores.path(begin)[: question.lead].sum())
         whole = log_sum_exp(totals)
-        found.append(Evidence(totals - whole, float(np.exp(min(0.0, whole - lead)))))
+        mass = float(np.exp(min(0.0, whole - lead)))
+        found.append(Evidence(totals - whole, mass, _elsewhere(scores, question, begin)))
         begin = end
     return found
+
+
+def _elsewhere(scores: TreeScores, question: Question, begin: int) -> float:
+    """See `Evidence.elsewhere`; to leave a member out is no option that parts from the others."""
+    tree, count = scores.tree, len(question.options)
+    paths = [tree.paths[begin + index] for index in range(count) if question.value(index) is not None]
+    shared = os.path.commonprefix(paths)
+    node = shared[-1] if shared else ROOT
+    top = float(scores.tops[node])
+    return (
+        0.0
+        if any(scores.steps[child] >= top for child in tree.children.get(node, ()))
+        else float(np.exp(top))
+    )

@@ -2,7 +2,8 @@
 
 A small model that may leave members out hardly does: it writes one phrase into one member after another, or makes values up. Here each
 string is a question behind the opening of an object, side by side with the others, and its options are the phrases of the text. A phrase
-goes to the member in which it is most likely, and is then lost to the others. A member that wants no phrase is left to the model.
+goes to the member in which it is most likely, and is then lost to the others. A member that wants no phrase is left to the model,
+and so is one for which the model would begin with something else, as a large one may with the country of a city.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ LEAST = -7.0
 """Log-probability that a phrase has at least in a member that gets it, in nats."""
 AGAIN = -1.5
 """The same of a phrase that another member has: one place may be both where something is sent and where the bill goes."""
+CONFIDENT = 0.5
+"""Probability of a token that begins no phrase, from which on the model has another value in mind."""
 MOST_NODES = 1024
 """Tokens of all phrases in the pass over a prompt."""
 _LONGEST, _SHORTEST = 8, 4
@@ -75,7 +78,11 @@ class PhraseQuestions:
         scores = [one.logprobs + math.log(max(one.mass, _NO_MASS)) for one in evidence]
         for row in scores:
             row[-1] = LEAST
-        left = [index for index, row in enumerate(scores) if row.max() > LEAST]
+        left = [
+            index
+            for index, row in enumerate(scores)
+            if row.max() > LEAST and evidence[index].elsewhere < CONFIDENT
+        ]
         found = {}
         while left:
             for index in left:

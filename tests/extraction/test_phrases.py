@@ -84,6 +84,14 @@ def test_a_member_that_wants_no_phrase_of_the_text_is_written() -> None:
     assert set(Extractor(model, strings("name", "summary"))(TEXT).decisions) == {"/name"}
 
 
+def test_a_member_that_the_model_would_begin_with_something_else_is_written() -> None:
+    """A model that knows the country of a city is not made to write the city."""
+    model = Wishing({"name": {"Ada Lim": 6.0}, "country": {"Norge": 9.0, "Oslo": 5.0}})
+    found = Extractor(model, strings("country", "name", required=("name",)))(TEXT)
+    assert found.value == {"country": "Norge", "name": "Ada Lim"}
+    assert "/country" not in found.decisions
+
+
 def test_members_of_required_objects_are_asked_and_values_that_are_decided_use_their_phrase() -> None:
     wish = {"name": {"Ada Lim": 6.0}, "city": {"Oslo": 4.0}, "area": {"Oslo": 4.5}}
     schema = strings("area", required=("area", "person"))
