@@ -34,7 +34,9 @@ REMEASURE_AFTER = 64  # passes with draft tokens between two measurements of a p
 MAX_EXTRAPOLATION = 4  # times the widest measured pass; costs beyond it are unknown
 SAMPLES_PER_WIDTH = 5
 OUTLIER_FACTOR = 2.0  # times the usual time: a longer pass was interrupted by another process
-PASSES_PER_SLOT = 0.08  # plain passes that knowing the beginning of a value ahead saves; measured: 0.03 to 0.1
+PASSES_PER_SLOT = (
+    0.08  # plain passes that knowing the beginning of a value ahead saves; measured: 0.03 to 0.1
+)
 INITIAL_NODES = 4  # of the first draft trees
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.decisions.questions import ABSENT, Question
+from constrained.decisions.questions import Question
 from constrained.decoding.tree_scores import TreeScores, score_tree
 from constrained.models import LanguageModel
 from constrained.sampling.token_tree import ROOT, TokenTree
@@ -70,7 +69,7 @@ def _elsewhere(scores: TreeScores, question: Question, begin: int) -> float:
     """See `Evidence.elsewhere`; to leave a member out is no option that parts from the others."""
     tree, count = scores.tree, len(question.options)
     paths = [tree.paths[begin + index] for index in range(count) if question.value(index) is not None]
-    shared = os.path.commonprefix(paths)
+    shared = [nodes[0] for nodes in zip(*paths, strict=False) if len(set(nodes)) == 1]
     node = shared[-1] if shared else ROOT
     top = float(scores.tops[node])
     return (
