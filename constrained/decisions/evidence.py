@@ -53,10 +53,10 @@ def ask(model: LanguageModel, prompt: Sequence[int], questions: Sequence[Questio
 
 def read_evidence(scores: TreeScores, questions: Sequence[Question]) -> list[Evidence]:
     """The evidence for each question, of the scores of `option_tree`."""
-    found, begin = [], 0
+    found, begin, every = [], 0, scores.totals
     for question in questions:
         end = begin + len(question.options)
-        totals = scores.totals[begin:end]
+        totals = every[begin:end]
         lead = float(scores.path(begin)[: question.lead].sum())
         whole = log_sum_exp(totals)
         mass = float(np.exp(min(0.0, whole - lead)))
@@ -72,8 +72,5 @@ def _elsewhere(scores: TreeScores, question: Question, begin: int) -> float:
     shared = [nodes[0] for nodes in zip(*paths, strict=False) if len(set(nodes)) == 1]
     node = shared[-1] if shared else ROOT
     top = float(scores.tops[node])
-    return (
-        0.0
-        if any(scores.steps[child] >= top for child in tree.children.get(node, ()))
-        else float(np.exp(top))
-    )
+    begun = any(scores.steps[child] >= top for child in tree.children.get(node, ()))
+    return 0.0 if begun else float(np.exp(top))

@@ -124,11 +124,13 @@ def phrase_questions(constraint: Constraint, vocabulary: Vocabulary, text: str) 
         if len(members) * len(places) > 2 * MOST_NODES:
             continue
         texts = [json.dumps(phrase, ensure_ascii=False) for phrase in places]
-        questions = [member_question(constraint, texts, vocabulary, path, True) for path in members]
-        asked = [question for question in questions if question is not None]
+        pairs = [
+            (member_question(constraint, texts, vocabulary, path, True), may_miss)
+            for path, may_miss in members.items()
+        ]
+        asked = [question for question, _ in pairs if question is not None]
         if asked and len(option_tree(asked).tokens) <= MOST_NODES:
-            pairs = zip(asked, members.values(), strict=True)
-            optional = frozenset(question.pointer for question, may_miss in pairs if may_miss)
+            optional = frozenset(one.pointer for one, may_miss in pairs if one is not None and may_miss)
             return PhraseQuestions(asked, optional, places)
     return None
 

@@ -91,9 +91,14 @@ def smollm2_folder(dtype: Any = None) -> tuple[str, dict[str, str]]:
 
 
 def round_to_float16(model: Any) -> None:
-    """Rounds the weights of a file, which have a few bits and a scale in float16, to float16 numbers, in which passes are faster."""
+    """Rounds the weights of a file, which have a few bits and a scale in float16, to float16 numbers, in which passes are faster.
+
+    Those of a layer with weights beyond float16 stay as they are.
+    """
     for weight in model.parameters():
-        weight.data = weight.data.half().to(weight.dtype)
+        rounded = weight.data.half()
+        if rounded.isfinite().all():
+            weight.data = rounded.to(weight.dtype)
 
 
 def _unpacked() -> dict[str, Any]:

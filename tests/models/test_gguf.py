@@ -95,6 +95,15 @@ def test_weights_of_a_file_are_rounded_to_float16_unless_a_format_is_named(packa
     assert torch.equal(rounded, exact.half().float())
 
 
+def test_weights_beyond_float16_are_not_rounded() -> None:
+    model = random_llama()
+    large = model.lm_head.weight
+    large.data *= 1e7
+    before = large.detach().clone()
+    gguf.round_to_float16(model)
+    assert torch.equal(large, before)
+
+
 def test_without_a_cache_folder_it_is_read_from_its_file(
     package: dict[str, int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
