@@ -257,7 +257,7 @@ def _compared(seconds: float, plain: float | None) -> str:
     if plain is None:
         return ""
     return (
-        "\ntransformers' generate on the same packed weights, as many tokens after the same prompt: "
+        "\ntransformers' generate on the same weights, as many tokens after the same prompt: "
         f"{plain:.1f} s, {plain / seconds:.1f} times as long"
     )
 
