@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from constrained.chat.reply_form import ReplyForm
@@ -190,11 +190,11 @@ class ReplyConstraint(ReplyForm, Constraint):
 
     def repetition_guard(self, vocabulary: Vocabulary) -> Callable[[Sequence[int]], Guard] | None:
         """See `Constraint`."""
-        from constrained.chat.repeated_calls import RepeatedCallGuard
+        from constrained.chat.reply_guard import ReplyGuard
         from constrained.decoding.repetition import repetition_guard
 
         if self.callable_tools:
-            return (lambda prompt: RepeatedCallGuard(self, vocabulary)) if self.allows_more_calls else None
+            return partial(ReplyGuard, self, vocabulary)
         bare = self.content is not None and self.frame.reasoning is None
         return repetition_guard(self.content, vocabulary) if bare and self.content is not None else None
 

@@ -121,6 +121,11 @@ class ReplyParser:
         return Reply("".join(self._content), calls, self._stop, thought)
 
     @property
+    def held(self) -> str:
+        """The characters that wait for the next ones; behind a call those since its arguments."""
+        return self._held
+
+    @property
     def calls(self) -> list[ToolCall]:
         """The calls that have begun; a reply has those alone that differ."""
         return [ToolCall(name, "".join(parts)) for name, parts in self._calls]

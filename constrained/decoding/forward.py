@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from constrained.decoding.departure import AvoidedTree
 from constrained.decoding.planned_draws import plan_draws
 from constrained.decoding.prompt_questions import PromptQuestions
 from constrained.decoding.sequence import TokenSequence
@@ -27,7 +28,7 @@ def forward_pass(
     speculation: DraftScheduler | None,
     top_counts: Sequence[int] = (),
 ) -> list[TreeLogits]:
-    """One forward pass: what each sequence has not been read yet, and its draft tree.
+    """One forward pass: what each sequence has not been read yet, and its draft tree, or the texts that it must not write.
 
     Args:
         model: computes the logits.
@@ -43,31 +44,35 @@ def forward_pass(
     unread = [sequence.unread for sequence in sequences]
     count = len(sequences)
     budget = None if speculation is None else speculation.budget(model, count)
-    trees: list[_core.Tree] = []
+    trees: list[_core.Tree | AvoidedTree] = [sequence.avoided_tree(model) for sequence in sequences]
+    sizes = [len(tree) - 1 for tree in trees]
+    avoids = any(sizes)
     probes: list[_core.Tree | None] = [None] * count
-    sizes = [0] * count
     draft_seconds = 0.0
     longest = max(map(len, unread))
     draft_size = budget.draft_size() if budget is not None and longest <= LONGEST_PROMPT else 0
-    for sequence in sequences:
-        if sequence.drafter is not None and not draft_size:
+    drafting = [row for row, size in enumerate(sizes) if draft_size and not size]
+    for row, sequence in enumerate(sequences):
+        if sequence.drafter is not None and row not in drafting:
             sequence.drafter.pause()
     clock = _clock(model)
     draft_cost = 0.0
-    if budget is not None and draft_size:
+    if budget is not None and drafting:
         began, clock_began = time.perf_counter(), clock()
         predicted = []
-        for sequence in sequences:
-            assert sequence.drafter is not None
-            trees.append(sequence.drafter.draft(draft_size, sequence.remaining_tokens))
-            predicted.append(sequence.drafter.predicted_acceptance())
+        for row in drafting:
+            drafter = sequences[row].drafter
+            assert drafter is not None
+            trees[row] = drafter.draft(draft_size, sequences[row].remaining_tokens)
+            predicted.append(drafter.predicted_acceptance())
         draft_seconds, draft_cost = time.perf_counter() - began, clock() - clock_began
         for sequence in sequences:
             sequence.stats.draft_seconds += draft_seconds
-        sizes = budget.verify_sizes(predicted, draft_cost)
-        for sequence, size in zip(sequences, sizes, strict=True):
-            assert sequence.drafter is not None
-            sequence.drafter.mark_verified(size)
+        for row, size in zip(drafting, budget.verify_sizes(predicted, draft_cost), strict=True):
+            drafter = sequences[row].drafter
+            assert drafter is not None
+            drafter.mark_verified(size)
+            sizes[row] = size
     began, clock_began = time.perf_counter(), clock()
     trees_read: tuple[list[list[int]], list[int]] | None = None
     if not any(sizes):
@@ -90,7 +95,8 @@ def forward_pass(
             rows.append(TreeLogits(tree, begin, size, len(ids), probe))
             begin += len(tokens[row]) - last
         trees_read = parents, skip
-    draws = plan_draws(sequences, rows, top_counts) if any(top_counts) and model.plans_draws else None
+    planned = any(top_counts) and model.plans_draws and not avoids
+    draws = plan_draws(sequences, rows, top_counts) if planned else None
     logits = model.forward_logits(tokens, trees_read, cache, *(() if draws is None else (draws,)))
 
     def record() -> None:

@@ -96,9 +96,12 @@ class Guard(Protocol):
 
     Attributes:
         repairs: what it ended.
+        avoided: token ids of texts that must not come next: the model is asked before the next token is drawn how it departs
+            from them, see `departure`. `TokenSequence` empties it.
     """
 
     repairs: list[Repair]
+    avoided: Sequence[Sequence[int]]
 
     def copy(self) -> Guard:
         """An independent copy."""
@@ -115,6 +118,7 @@ class RepetitionGuard:
 
     Attributes:
         repairs: what it closed.
+        avoided: nothing.
     """
 
     def __init__(
@@ -128,6 +132,7 @@ class RepetitionGuard:
             distinct_items: an array that has a string for the second time takes no further item.
         """
         self.repairs: list[Repair] = []
+        self.avoided: Sequence[Sequence[int]] = ()
         self._vocabulary = vocabulary
         self._prompt = prompt
         self._distinct_items = distinct_items
@@ -145,11 +150,15 @@ class RepetitionGuard:
 
     def commit(self, tokens: Sequence[int]) -> None:
         """Reads the last one of the completion's tokens."""
+        self.read(tokens, self._vocabulary.decode(tokens[-1:]))
+
+    def read(self, tokens: Sequence[int], piece: bytes) -> None:
+        """Reads the last one of the completion's tokens, of which only a piece may belong to the value."""
         token = tokens[-1]
         self._runs = np.where(self._last == token, self._runs + 1, 0)
         self._last[1:] = self._last[:-1]
         self._last[0] = token
-        self._reader.read(self._vocabulary.decode((token,)))
+        self._reader.read(piece)
         if self._closing is not None and not self._reader.is_open(self._closing):
             self._closing = None
         if self._closing is None and self._distinct_items and self._reader.repeated_item:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from constrained.automaton.forced_tokens import forced_token
 from constrained.decoding.allowed_tokens import AutomatonCandidates
+from constrained.decoding.departure import NOTHING_AVOIDED, AvoidedTree, departure
 from constrained.decoding.prompt_questions import PromptQuestions
 from constrained.decoding.reasoning import ReasoningBudget
 from constrained.decoding.repetition import Guard
@@ -27,10 +28,12 @@ from constrained.sampling import (
     Randomness,
     TokenSampler,
 )
+from constrained.sampling.token_tree import TokenTree
 from constrained.spec.drafts import LazyDrafter
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
+    from constrained.models import LanguageModel, Logits
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +145,7 @@ class TokenSequence:
         self.candidates: Candidates
         self.stats = Stats(prompt_tokens=len(prompt))
         self.guard = None if params.guard is None else params.guard(prompt)
+        self._planned: list[int] = []  # tokens that come next
         self._thought: bytes | None = None if params.reasoning is None else b""
         self._look()
 
@@ -215,6 +219,25 @@ class TokenSequence:
         self._look()
 
     @property
+    def avoids(self) -> bool:
+        """Whether the next pass reads texts that the completion must not write."""
+        return self.guard is not None and bool(self.guard.avoided)
+
+    def avoided_tree(self, model: LanguageModel) -> AvoidedTree:
+        """The texts that the completion must not write, if the model can read them in one pass; they are asked for once."""
+        if self.guard is None or not self.guard.avoided:
+            return NOTHING_AVOIDED
+        avoided, self.guard.avoided = self.guard.avoided, ()
+        if model.no_trees is not None:
+            return NOTHING_AVOIDED
+        return AvoidedTree(TokenTree.of([tokens[: self.remaining_tokens] for tokens in avoided]))
+
+    def depart(self, tree: AvoidedTree, logits: Logits, begin: int) -> None:
+        """Plans the tokens up to the one that departs from the texts of a tree; see `departure`."""
+        self._planned = departure(self, tree, logits, begin)
+        self._look()
+
+    @property
     def unlimited_path(self) -> list[int]:
         """The tokens without the token limit, as far as they are known to differ; empty if the limit changed nothing."""
         if self.cut is None or self.cut[1] is None:
@@ -239,7 +262,7 @@ class TokenSequence:
         twin.__dict__.update(self.__dict__)
         twin.randomness = randomness
         twin.draws, twin.tokens, twin.unread = list(self.draws), list(self.tokens), list(self.unread)
-        twin.draft_origins = list(self.draft_origins)
+        twin.draft_origins, twin._planned = list(self.draft_origins), list(self._planned)
         twin.stats = replace(self.stats)
         twin.drafter = None if self.drafter is None else self.drafter.copy()
         twin.guard = None if self.guard is None else self.guard.copy()
@@ -284,7 +307,9 @@ class TokenSequence:
             self.finish = "complete" if self.cut is None else "limit"
 
     def _forced(self) -> int | None:
-        """The token that must follow because the reasoning has used up its budget."""
+        """The token that must follow: one that is planned, or the end of a reasoning that has used up its budget."""
+        if self._planned:
+            return self._planned.pop(0)
         budget = self.params.reasoning
         if budget is None or self._thought is None or len(self.tokens) < budget.tokens:
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from constrained.decoding.departure import AvoidedTree
 from constrained.decoding.forward import ask_forward, forward_pass
 from constrained.decoding.sequence import TokenSequence
 from constrained.decoding.speculation import DraftScheduler
@@ -63,6 +64,8 @@ class DecodingStep:
             for sequence in sequences:
                 sequence.cache_row, sequence.node, sequence.tree_logits = row, 0, logits
                 sequence.stats.forwards += 1
+                if isinstance(logits.tree, AvoidedTree) and logits.nodes:
+                    sequence.depart(logits.tree, logits.logits, logits.begin)
 
     def _ask(self, sequences: Sequence[TokenSequence]) -> TreeLogits:
         """Reads a prompt with the options of its questions, which narrow the constraint of its sequences."""
@@ -88,11 +91,12 @@ class DecodingStep:
             Whether the sequences were moved: then the next tokens need no forward pass.
         """
         nodes = [self._rows[one.cache_row].child(one.node, one.tokens[-1]) for one in sequences]
-        if min(nodes) < 0:
+        if min(nodes) < 0 or any(one.avoids for one in sequences):
             return False
         for sequence, node in zip(sequences, nodes, strict=True):
             sequence.node = node
-        if self._speculation is not None:
+        drafter = sequences[0].drafter
+        if self._speculation is not None and drafter is not None and drafter.active:
             accepted = len({sequence.cache_row for sequence in sequences})
             self._speculation.record_accepted(self._model, len(self._rows), accepted)
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from constrained.decoding.departure import AvoidedTree
 from constrained.decoding.lazy_distribution import LazyDistribution
 from constrained.models import Logits
 from constrained.sampling import Distribution, LogitsWarper
@@ -22,7 +23,7 @@ class TreeLogits:
     """The logits of one row, by node of its draft tree. Node 0 is the end of the row.
 
     Attributes:
-        tree: the draft tree; None where the pass verifies no draft tokens for this row.
+        tree: the draft tree, or that of the texts to be avoided; None where the pass reads none for this row.
         begin: index of this row's first place in `logits`.
         nodes: number of draft tokens of the tree that the pass verifies.
         chain: number of tokens that the pass reads before the tree begins.
@@ -31,7 +32,7 @@ class TreeLogits:
         logits: of all rows of the pass; set when it is done.
     """
 
-    tree: _core.Tree | None
+    tree: _core.Tree | AvoidedTree | None
     begin: int
     nodes: int
     chain: int
