@@ -112,17 +112,17 @@ class _Localised:
         return made
 
     def _localise(self, node: SchemaNode, made: dict[str, Any]) -> None:
-        child = self._document.child
+        child = node.child
         for keyword, value in made.items():
             if keyword == "$ref" and isinstance(value, str):
                 made[keyword] = self._pointer(node, value)
             elif keyword in SCHEMA_KEYWORDS and isinstance(value, Mapping):
-                made[keyword] = self._copy(child(node, keyword))
+                made[keyword] = self._copy(child(keyword))
             elif keyword in SCHEMA_KEYWORDS | SCHEMA_LIST_KEYWORDS and isinstance(value, list):
-                made[keyword] = [self._copy(child(node, keyword, i)) for i in range(len(value))]
+                made[keyword] = [self._copy(child(keyword, i)) for i in range(len(value))]
             elif keyword in SCHEMA_MAP_KEYWORDS | {"dependencies"} and isinstance(value, Mapping):
                 made[keyword] = {
-                    name: self._copy(child(node, keyword, name)) if isinstance(one, Mapping) else one
+                    name: self._copy(child(keyword, name)) if isinstance(one, Mapping) else one
                     for name, one in value.items()
                 }
 

@@ -23,6 +23,7 @@ from constrained.grammars.json_schema.emit.scalars import (
 from constrained.grammars.json_schema.emit.unique_items import UniqueItemsLowering
 from constrained.grammars.json_schema.resolve.disjoint import EmptinessProver
 from constrained.grammars.json_schema.resolve.expand import DnfExpansion
+from constrained.grammars.json_schema.resolve.negate import parse_schema
 from constrained.grammars.json_schema.resolve.validate import InstanceValidator
 from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
@@ -95,7 +96,6 @@ class SchemaLowering:
             excluded=excluded,
         )
         oracle = SchemaOracle(
-            document,
             self.conjunction_expr,
             known_empty,
             self.scalars.key_allowed,
@@ -165,7 +165,7 @@ class SchemaLowering:
                 if call is not None:
                     self.conjunction_exprs[key] = call
                     return call
-            parsed = key.parsed or self.expansion.parse_schema(key)
+            parsed = parse_schema(key)
             if parsed.is_flat:
                 expr = self.conjunction_exprs[key] = self.disjunct_expr(conjunction if parsed.limits else ())
                 return expr

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from constrained.grammars import ir
 from constrained.grammars.json_schema.emit.lowering import SchemaLowering
 from constrained.grammars.json_schema.emit.objects import called_rules
+from constrained.grammars.json_schema.resolve.negate import parse_schema
 from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import Conjunction
 from constrained.grammars.json_schema.source.document import SchemaNode
@@ -57,7 +58,7 @@ class NotPlain:
         conjunction = (SchemaNode(schema, "#/a scalar", root, root.base),)
         found: ir.Expr | tuple[ir.Expr, ...]
         rules, conflicts = len(lowering.rules), len(diagnostics.conflicts)
-        if not lowering.expansion.parse_schema(conjunction[0]).limits:
+        if not parse_schema(conjunction[0]).limits:
             return None  # every value: an unknown format, for one
         constraints = lowering.expansion.constraints_of(conjunction)
         if constraints.enum_values is None and constraints.types & (f.ARRAY | f.OBJECT):
@@ -103,7 +104,7 @@ class NotPlain:
         """Queues the rule of the arrays and objects of a schema; False: the walk ends."""
         lowering = self._lowering
         node = lowering.document.at(pointer)
-        if not lowering.expansion.parse_schema(node).is_flat:
+        if not parse_schema(node).is_flat:
             return False
         lowering.enqueue(pointer, (node,), lowering.expansion.constraints_of((node,)))
         return True

@@ -18,6 +18,7 @@ from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge, Problem
 from constrained.grammars.json_schema.emit.diagnostics import Diagnostics, rule_name
 from constrained.grammars.json_schema.resolve.expand import DnfExpansion
+from constrained.grammars.json_schema.resolve.negate import parse_schema
 from constrained.grammars.json_schema.resolve.validate import InstanceValidator
 from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
@@ -111,7 +112,7 @@ class ScalarLanguages:
                 continue
             texts = [self.known[part] for part in all_of]
             texts += [ir.union(*(self.known[part] for part in branches)) for branches in any_of]
-            parsed = self.expansion.parse_schema(node)
+            parsed = parse_schema(node)
             if parsed.limits:
                 texts.append(self.constraint_regex((node,), parsed.constraints))
             self.known[node] = self.intersection(texts)

@@ -6,14 +6,14 @@ dropped as soon as no value is left for a required member.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
+from constrained.grammars.json_schema.resolve.negate import parse_schema
 from constrained.grammars.json_schema.source.constraints import (
     ARRAY,
     OBJECT,
     NegatedObject,
-    ParsedSchema,
     TypeConstraints,
     type_bit_of,
 )
@@ -96,26 +96,20 @@ class ValueSummary(NamedTuple):
         return types == OBJECT and self.discriminators.conjoin_all((other.discriminators,)).is_contradiction()
 
 
-def discriminators_of(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema]) -> Discriminators:
+def discriminators_of(node: SchemaNode) -> Discriminators:
     """The discriminators of one schema's own keywords."""
     constraints = parse_schema(node).constraints
-    excluded = [
-        found
-        for negated in constraints.negated_objects
-        if (found := _excluded(negated, parse_schema)) is not None
-    ]
-    known = listed_members(constraints, parse_schema)
+    excluded = [found for negated in constraints.negated_objects if (found := _excluded(negated)) is not None]
+    known = listed_members(constraints)
     return Discriminators(frozenset(constraints.required), known, tuple(excluded))
 
 
-def listed_members(
-    constraints: TypeConstraints, parse_schema: Callable[[SchemaNode], ParsedSchema]
-) -> dict[str, EqualityKeys]:
+def listed_members(constraints: TypeConstraints) -> dict[str, EqualityKeys]:
     """By member with enumerated scalars, their equality keys."""
     known: dict[str, EqualityKeys] = {}
     for members in constraints.members:
         for name, part in members.properties.items():
-            values = listed(part, parse_schema)
+            values = listed(part)
             if values is not None:
                 known[name] = known[name] & values if name in known else values
     return known
@@ -134,7 +128,7 @@ def empty_values(constraints: TypeConstraints) -> int:
     return types
 
 
-def listed(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema]) -> EqualityKeys | None:
+def listed(node: SchemaNode) -> EqualityKeys | None:
     """Equality keys of a schema's enumerated values if all are scalars, else None. Does not parse other schemas."""
     value = node.value
     if value is False:
@@ -144,9 +138,7 @@ def listed(node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema])
     return parse_schema(node).listed
 
 
-def _excluded(
-    negated: NegatedObject, parse_schema: Callable[[SchemaNode], ParsedSchema]
-) -> tuple[str, EqualityKeys, tuple[str, ...]] | None:
+def _excluded(negated: NegatedObject) -> tuple[str, EqualityKeys, tuple[str, ...]] | None:
     """The `excluded` entry of a negated object that enumerates scalars of a single member, else None."""
     if negated.property_names or len(negated.members) != 1:
         return None
@@ -154,15 +146,13 @@ def _excluded(
     if members.patterns or members.additional is not None or len(members.properties) != 1:
         return None
     ((name, part),) = members.properties.items()
-    values = _exact_values(part, parse_schema)
+    values = _exact_values(part)
     return (name, values, negated.required) if values else None
 
 
-def _exact_values(
-    node: SchemaNode, parse_schema: Callable[[SchemaNode], ParsedSchema]
-) -> EqualityKeys | None:
+def _exact_values(node: SchemaNode) -> EqualityKeys | None:
     """As `listed`, where a schema allows all values that it enumerates, else None."""
-    values = listed(node, parse_schema)
+    values = listed(node)
     if not values:
         return values
     parsed = parse_schema(node)

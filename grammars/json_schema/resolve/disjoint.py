@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from constrained.grammars.json_schema.resolve.expand import DnfExpansion
+from constrained.grammars.json_schema.resolve.negate import parse_schema
 from constrained.grammars.json_schema.resolve.validate import InstanceValidator
 from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
@@ -31,7 +32,7 @@ class EmptinessProver:
         """Whether two schemas are proved to have no value in common that satisfies the own keywords of `within`."""
         spend(1, a.pointer)
         first, second = self.expansion.value_summary(a), self.expansion.value_summary(b)
-        if within is not None and self.expansion.parse_schema(within).limits:
+        if within is not None and parse_schema(within).limits:
             first = first.within(self.expansion.own_summary(within))
         if first.is_disjoint(second):
             return True
@@ -39,7 +40,7 @@ class EmptinessProver:
             return False
         for one, other in ((a, b), (b, a)):
             if self.expansion.value_summary(one).values is not None:
-                listed = self.expansion.parse_schema(one).constraints.enum_values or ()
+                listed = parse_schema(one).constraints.enum_values or ()
                 return not any(
                     self.validator.satisfies_all((one, other), value, possibly=True)
                     for value in self.validator.as_written(listed)
@@ -50,7 +51,7 @@ class EmptinessProver:
         self, conjunction: Conjunction, depth: int = MAX_PROOF_DEPTH, *, beside: SchemaNode | None = None
     ) -> bool:
         """Whether a conjunction is proved to have no values that satisfy the own keywords of `beside`."""
-        also = () if beside is None or not self.expansion.parse_schema(beside).limits else (beside,)
+        also = () if beside is None or not parse_schema(beside).limits else (beside,)
         key = frozenset(conjunction), frozenset(also), depth
         if key not in self.known:
             self.steps += 1

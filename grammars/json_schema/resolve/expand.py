@@ -25,7 +25,7 @@ from constrained.grammars.json_schema.resolve.discriminators import (
     listed,
 )
 from constrained.grammars.json_schema.resolve.member_cases import MemberCase, member_cases
-from constrained.grammars.json_schema.resolve.negate import negate_schema
+from constrained.grammars.json_schema.resolve.negate import parse_schema
 from constrained.grammars.json_schema.resolve.unevaluated import UnevaluatedExpansion
 from constrained.grammars.json_schema.source.constraints import (
     EVERY_TYPE,
@@ -95,7 +95,6 @@ class DnfExpansion:
     ) -> None:
         self.document = document
         self.prover = new_prover(self)
-        self.visited_nodes: list[SchemaNode] = []
         self.acyclic: set[SchemaNode] = set()
         self.constraints_cache: dict[frozenset[SchemaNode], TypeConstraints] = {}
         self.disjuncts_cache: dict[tuple[frozenset[SchemaNode], bool], list[Conjunction]] = {}
@@ -110,38 +109,9 @@ class DnfExpansion:
 
     # ------------------------------------------------------------ one schema
 
-    def parse_schema(self, node: SchemaNode) -> ParsedSchema:
-        """The keywords of one schema."""
-        if node.parsed is not None:
-            return node.parsed
-        if node.negates is not None:
-            node.parsed = negate_schema(node.negates, self.document, self.parse_schema)
-            return node.parsed
-        node.parsed = parsed = ParsedSchema()
-        if not node.is_synthetic:
-            self.visited_nodes.append(node)
-        schema = node.value
-        dialect = node.dialect
-        if schema is False:
-            parsed.constraints.types = 0
-            parsed.limits = True
-            return parsed
-        if schema is True:
-            return parsed
-        limiting = dialect.assertion_keywords
-        if dialect.ref_overrides_siblings and "$ref" in schema:
-            limiting["$ref"](parsed, schema["$ref"], node, self.document)
-        else:
-            for keyword, value in schema.items():
-                function = limiting.get(keyword)
-                if function is not None:
-                    function(parsed, value, node, self.document)
-        parsed.limits = parsed.constraints.limits()
-        return parsed
-
     def report_rows(self) -> Iterator[tuple[SchemaNode, list[tuple[str, bool, str]]]]:
         """The `keyword_rows` of every schema parsed so far, in that order."""
-        return ((node, self.keyword_rows(node)) for node in tuple(self.visited_nodes))
+        return ((node, self.keyword_rows(node)) for node in tuple(self.document.parsed_nodes))
 
     def keyword_rows(self, node: SchemaNode) -> list[tuple[str, bool, str]]:
         """(keyword, enforced, note) for each keyword of a schema."""
@@ -157,7 +127,7 @@ class DnfExpansion:
             elif alone and keyword != "$ref":
                 statuses.append((keyword, False, f"ignored next to $ref in draft {dialect.name}"))
             else:
-                note = function(ParsedSchema(), value, node, self.document)
+                note = function(ParsedSchema(), value, node)
                 if note is None and types and not types & KEYWORD_TYPES.get(keyword, types):
                     note = "has no effect on values of this type"
                 statuses.append((keyword, note is None, note or ""))
@@ -165,7 +135,7 @@ class DnfExpansion:
 
     def scalar_parts(self, node: SchemaNode) -> tuple[list[SchemaNode], list[Sequence[SchemaNode]]]:
         """Schemas that a scalar must satisfy besides a schema's own constraints: all of the first list, one of each other."""
-        parsed = self.parse_schema(node)
+        parsed = parse_schema(node)
         if node not in self.acyclic:
             self.check_acyclic(node)
         either = [branches for _, branches in parsed.any_of]
@@ -203,7 +173,7 @@ class DnfExpansion:
             InvalidConstraint: a circular reference.
         """
         if len(conjunction) == 1:  # the common case: one schema without in-place applicators
-            parsed = self.parse_schema(conjunction[0])
+            parsed = parse_schema(conjunction[0])
             if parsed.is_flat:
                 return [conjunction if parsed.limits else ()]
         key = frozenset(conjunction), relaxed
@@ -261,7 +231,7 @@ class DnfExpansion:
                 continue
             if by_member and tags is not None:
                 case = next((cases[node] for node in closure if node in cases), None)
-                if case is not None and case.settles(choices[0], self.parse_schema):
+                if case is not None and case.settles(choices[0]):
                     pending.append((closure, choices[1:], types, tags))
                     continue
                 decided = any(node in cases for node in closure)
@@ -297,7 +267,7 @@ class DnfExpansion:
         tags: Discriminators,
     ) -> dict[SchemaNode, MemberCase | None]:
         summaries = [[self.value_summary(branch).discriminators for branch in some] for some in choices]
-        return member_cases(self.document, closure, tags, summaries, types, self.parse_schema)
+        return member_cases(closure, tags, summaries, types)
 
     def value_summary(self, node: SchemaNode) -> ValueSummary:
         """A cheap over-approximation of the values of a schema."""
@@ -305,7 +275,7 @@ class DnfExpansion:
         if summary is None:
             closure: dict[SchemaNode, None] = {}
             types = self._close((node,), closure, [], relaxed=True) or 0
-            values = listed(node, self.parse_schema)
+            values = listed(node)
             tags = self.conjoin_discriminators(closure, NO_DISCRIMINATORS)
             summary = self.summaries_cache[node] = ValueSummary(
                 types, values, tags, self._empty_values(closure, types)
@@ -315,7 +285,7 @@ class DnfExpansion:
     def _empty_values(self, closure: Iterable[SchemaNode], types: int) -> int:
         """The types (object, array) whose empty value surely satisfies a closure, which may have more disjunctions than it shows."""
         for node in closure:
-            parsed = self.parse_schema(node)
+            parsed = parse_schema(node)
             if parsed.any_of or parsed.one_of or parsed.none_or_many or parsed.violated_unevaluated:
                 return 0
             types &= empty_values(parsed.constraints)
@@ -326,7 +296,7 @@ class DnfExpansion:
         summary = self.own_summaries_cache.get(node)
         if summary is None:
             tags = self.conjoin_discriminators((node,), NO_DISCRIMINATORS)
-            constraints = self.parse_schema(node).constraints
+            constraints = parse_schema(node).constraints
             summary = self.own_summaries_cache[node] = ValueSummary(
                 constraints.types, None, tags, empty_values(constraints)
             )
@@ -336,9 +306,9 @@ class DnfExpansion:
         """Discriminators of a conjunction extended by more schemas."""
         conjuncts = []
         for node in nodes:
-            if (node.parsed or self.parse_schema(node)).limits:
+            if parse_schema(node).limits:
                 if node not in self.discriminators_cache:
-                    self.discriminators_cache[node] = discriminators_of(node, self.parse_schema)
+                    self.discriminators_cache[node] = discriminators_of(node)
                 conjuncts.append(self.discriminators_cache[node])
         return tags.conjoin_all(conjuncts) if conjuncts else tags
 
@@ -360,7 +330,7 @@ class DnfExpansion:
             if node in closure:
                 continue
             closure[node] = None
-            parsed = node.parsed or self.parse_schema(node)
+            parsed = parse_schema(node)
             spend(1 + (len(parsed.all_of) + len(parsed.any_of)) // 8)
             if node.negation is not None and node.negation in closure:
                 return None
@@ -405,11 +375,7 @@ class DnfExpansion:
                 others = [negation_of(other) for other in overlapping[branch]]
                 options.append(
                     constraint_schema(
-                        self.document,
-                        branch,
-                        f"alone at {within.pointer}",
-                        TypeConstraints(),
-                        [branch, *others],
+                        branch, f"alone at {within.pointer}", TypeConstraints(), [branch, *others]
                     )
                     if others
                     else branch
@@ -421,16 +387,16 @@ class DnfExpansion:
         expansion = self.unevaluated_cache.get(node)
         if expansion is None:
             self.check_acyclic(node)
-            self.unevaluated_cache[node] = expansion = UnevaluatedExpansion(
-                self.document, self.parse_schema, self.exactly_one
-            ).alternatives(node)
+            self.unevaluated_cache[node] = expansion = UnevaluatedExpansion(self.exactly_one).alternatives(
+                node
+            )
         return expansion
 
     def none_or_many(self, branches: Sequence[SchemaNode]) -> list[SchemaNode]:
         """Schemas of which at least one holds if and only if none or several of the branches do."""
-        none = conjunction_of(self.document, [negation_of(branch) for branch in branches])
+        none = conjunction_of([negation_of(branch) for branch in branches])
         pairs = [
-            conjunction_of(self.document, [first, second])
+            conjunction_of([first, second])
             for i, second in enumerate(branches)
             for first in branches[:i]
             if not self.prover.are_disjoint(first, second)
@@ -438,7 +404,7 @@ class DnfExpansion:
         return [none, *pairs]
 
     def _limiting(self, nodes: dict[SchemaNode, None]) -> Conjunction:
-        return tuple([node for node in nodes if (node.parsed or self.parse_schema(node)).limits])
+        return tuple([node for node in nodes if parse_schema(node).limits])
 
     def check_acyclic(self, start: SchemaNode) -> None:
         """Checks that no chain of in-place applicators leads from a schema back to itself.
@@ -470,7 +436,7 @@ class DnfExpansion:
             path.append(node)
             on_path.add(node)
             stack.append((node, True))
-            parsed = node.parsed or self.parse_schema(node)
+            parsed = parse_schema(node)
             stack.extend((other, False) for other in parsed.all_of)
             for _, branches in parsed.any_of:
                 stack.extend((other, False) for other in branches)
@@ -484,12 +450,12 @@ class DnfExpansion:
         if not disjunct:
             return _UNCONSTRAINED
         if len(disjunct) == 1:
-            return self.parse_schema(disjunct[0]).constraints
+            return parse_schema(disjunct[0]).constraints
         key = frozenset(disjunct)
         constraints = self.constraints_cache.get(key)
         if constraints is None:
             spend(2 * len(disjunct), disjunct[0].pointer)
-            first, *others = [(node.parsed or self.parse_schema(node)).constraints for node in disjunct]
+            first, *others = [parse_schema(node).constraints for node in disjunct]
             constraints = first.conjoin(*others)
             self.constraints_cache[key] = constraints
         return constraints

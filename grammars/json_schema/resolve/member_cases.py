@@ -7,26 +7,24 @@ value of that member is chosen, each of the conditions is true or false, and one
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from constrained.grammars.json_schema.resolve.discriminators import Discriminators, listed
+from constrained.grammars.json_schema.resolve.negate import parse_schema
 from constrained.grammars.json_schema.source.constraints import (
     OBJECT,
     EnumValues,
     MemberSchemas,
-    ParsedSchema,
     TypeConstraints,
     type_bit_of,
 )
-from constrained.grammars.json_schema.source.document import SchemaDocument, SchemaNode
+from constrained.grammars.json_schema.source.document import SchemaNode
 from constrained.grammars.json_schema.source.synthetic import constraint_schema, false_schema
 
 MAX_VALUES = 64
 """Values of a member that alternatives are decided by."""
-
-ParseSchema = Callable[[SchemaNode], ParsedSchema]
 
 
 @dataclass(frozen=True)
@@ -41,14 +39,14 @@ class MemberCase:
     name: str
     values: tuple[Any, ...]
 
-    def settles(self, branches: Sequence[SchemaNode], parse_schema: ParseSchema) -> bool:
+    def settles(self, branches: Sequence[SchemaNode]) -> bool:
         """Whether one of these schemas is known to hold of each such object.
 
         Besides a schema that holds of them all, these are two of which one lacks a member and the other one requires it.
         """
         absent, present = set[str](), set[str]()
         for branch in branches:
-            left = [part for part in _parts(branch, parse_schema) if not self._implies(part, parse_schema)]
+            left = [part for part in _parts(branch) if not self._implies(part)]
             if not left:
                 return True
             if len(left) == 1 and left[0] is not None:
@@ -56,17 +54,17 @@ class MemberCase:
                 present.update(_required(left[0]))
         return not absent.isdisjoint(present)
 
-    def _implies(self, constraints: TypeConstraints | None, parse_schema: ParseSchema) -> bool:
+    def _implies(self, constraints: TypeConstraints | None) -> bool:
         if constraints is None or not constraints.__dict__.keys() <= {"types", "members", "required"}:
             return False
         if not constraints.types & OBJECT:
             return False
         known = {self.name} if self.values else set[str]()
         return known.issuperset(constraints.required) and all(
-            self._allowed(members, parse_schema) for members in constraints.members
+            self._allowed(members) for members in constraints.members
         )
 
-    def _allowed(self, members: MemberSchemas, parse_schema: ParseSchema) -> bool:
+    def _allowed(self, members: MemberSchemas) -> bool:
         if members.patterns or members.additional is not None or members.properties.keys() != {self.name}:
             return False
         parsed = parse_schema(members.properties[self.name])
@@ -80,7 +78,7 @@ class MemberCase:
         )
 
 
-def _parts(node: SchemaNode, parse_schema: ParseSchema) -> list[TypeConstraints | None]:
+def _parts(node: SchemaNode) -> list[TypeConstraints | None]:
     """The constraints of a schema and of those in its ``allOf``; None for what is more than constraints."""
     parts: list[TypeConstraints | None] = []
     visited: dict[SchemaNode, None] = {}
@@ -120,22 +118,18 @@ def _required(constraints: TypeConstraints) -> Iterable[str]:
 
 
 def member_cases(
-    document: SchemaDocument,
     closure: Iterable[SchemaNode],
     tags: Discriminators,
     choices: Iterable[Iterable[Discriminators]],
     types: int,
-    parse_schema: ParseSchema,
 ) -> dict[SchemaNode, MemberCase | None]:
     """Schemas of which exactly one holds of each value: by the value of the member that most choices depend on.
 
     Args:
-        document: the document of the schemas.
         closure: schemas that hold.
         tags: their discriminators.
         choices: for each choice, the discriminators of its branches.
         types: types of the values.
-        parse_schema: reads the keywords of one schema.
 
     Returns:
         the schemas, each with its case (None: values that are no objects); nothing where no two choices depend on a member with
@@ -153,23 +147,21 @@ def member_cases(
         for members in parse_schema(node).constraints.members
         if name in members.properties
     ]
-    within, part = next(pair for pair in parts if listed(pair[1], parse_schema) is not None)
+    within, part = next(pair for pair in parts if listed(pair[1]) is not None)
     enumerated = parse_schema(part).constraints.enum_values or EnumValues()
     values = dict(zip(enumerated.keys, enumerated, strict=True))
     cases: dict[SchemaNode, MemberCase | None] = {}
     for key in (None, *(key for key in values if key in tags.listed[name])):
         value = () if key is None else (values[key],)
         label = f"without {name}" if key is None else f"{name}: {values[key]!r}"
-        only = constraint_schema(
-            document, within, f"value, {label}", TypeConstraints(enum_values=EnumValues(value))
-        )
+        only = constraint_schema(within, f"value, {label}", TypeConstraints(enum_values=EnumValues(value)))
         constraints = TypeConstraints(
             types=OBJECT,
-            members=(MemberSchemas({name: only if value else false_schema(document, within)}),),
+            members=(MemberSchemas({name: only if value else false_schema(within)}),),
             required=(name,) if value else (),
         )
-        cases[constraint_schema(document, within, label, constraints)] = MemberCase(name, value)
+        cases[constraint_schema(within, label, constraints)] = MemberCase(name, value)
     if others := types & ~OBJECT:
         label = f"no object, of types {others:b}"
-        cases[constraint_schema(document, within, label, TypeConstraints(types=others))] = None
+        cases[constraint_schema(within, label, TypeConstraints(types=others))] = None
     return cases

@@ -1,4 +1,4 @@
-"""``not``: the negation of a schema as a disjunction of `TypeConstraints`.
+"""Parsed schemas, also those of ``not``: the negation of a schema as a disjunction of `TypeConstraints`.
 
 Constraints apply type by type, and so does their negation: types that they exclude become free, and for each type that
 they allow one constraint must be violated. Violations for one type are alternatives; violations for different types
@@ -10,7 +10,7 @@ Violations of the schemas of members and items, and of ``required``, are one alt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from constrained.grammars import ir
@@ -26,7 +26,7 @@ from constrained.grammars.json_schema.source.constraints import (
     type_bit_of,
 )
 from constrained.grammars.json_schema.source.contents import content_problem
-from constrained.grammars.json_schema.source.document import SchemaDocument, SchemaNode, child_pointer
+from constrained.grammars.json_schema.source.document import SchemaNode, child_pointer
 from constrained.grammars.json_schema.source.synthetic import (
     conjunction_of,
     constraint_schema,
@@ -43,16 +43,33 @@ Limits = tuple[int, dict[str, Any]]
 """Types, and constraints on their values."""
 
 
-def negate_schema(
-    node: SchemaNode, document: SchemaDocument, parse_schema: Callable[[SchemaNode], ParsedSchema]
-) -> ParsedSchema:
-    """The schema of the values that `node` excludes.
+def parse_schema(node: SchemaNode) -> ParsedSchema:
+    """The keywords of one schema, read once."""
+    if node.parsed is not None:
+        return node.parsed
+    if node.negates is not None:
+        node.parsed = _negated(node.negates)
+        return node.parsed
+    node.parsed = parsed = ParsedSchema()
+    if not node.is_synthetic:
+        node.document.parsed_nodes.append(node)
+    schema = node.value
+    if schema is False:
+        parsed.constraints.types = 0
+    elif schema is not True:
+        limiting = node.dialect.assertion_keywords
+        if node.dialect.ref_overrides_siblings and "$ref" in schema:
+            schema = {"$ref": schema["$ref"]}
+        for keyword, value in schema.items():
+            function = limiting.get(keyword)
+            if function is not None:
+                function(parsed, value, node)
+    parsed.limits = parsed.constraints.limits()
+    return parsed
 
-    Args:
-        node: a schema that is not itself a negation.
-        document: its document.
-        parse_schema: reads the keywords of one schema.
-    """
+
+def _negated(node: SchemaNode) -> ParsedSchema:
+    """The schema of the values that `node` excludes, which is not itself a negation."""
     constraints, branches = TypeConstraints(types=f.EVERY_TYPE), []
     visited: dict[SchemaNode, None] = {}
     stack = [node]
@@ -69,40 +86,31 @@ def negate_schema(
             constraints = constraints.conjoin(parsed.constraints)
         stack.extend(reversed(parsed.all_of))
         for _, either in parsed.any_of:
-            branches.append(conjunction_of(document, [negation_of(branch) for branch in either]))
+            branches.append(conjunction_of([negation_of(branch) for branch in either]))
         if parsed.unevaluated is not None:
-            branches.append(unevaluated_violation(document, parsed.unevaluated))
+            branches.append(unevaluated_violation(parsed.unevaluated))
         for one in parsed.one_of:
-            branches.append(none_or_many_of(document, part, one))
+            branches.append(none_or_many_of(part, one))
     slots: list[tuple[TypeConstraints, tuple[SchemaNode, ...]]] = []
     if constraints.enum_values is not None:
-        slots += _values(node, constraints, document)
-    slots += [(slot, ()) for slot in _slots(node, constraints, document)]
-    result = ParsedSchema()
-    if len(slots) + len(branches) == 1:
-        if branches:
-            result.all_of = (branches[0],)
-        else:
-            result.constraints, result.all_of = slots[0]
-            result.limits = result.constraints.limits()
-    elif slots or branches:
-        negated_constraints = [
-            constraint_schema(document, node, f"negated {i}", slot, also)
-            for i, (slot, also) in enumerate(slots)
-        ]
-        result.any_of = (("not", [*negated_constraints, *branches]),)
-    else:
-        result.constraints.types = 0
-        result.limits = True
-    return result
+        slots += _values(node, constraints)
+    slots += [(slot, ()) for slot in _slots(node, constraints)]
+    if not slots and not branches:
+        return ParsedSchema(TypeConstraints(types=0))
+    if not slots and len(branches) == 1:
+        return ParsedSchema(all_of=(branches[0],))
+    if not branches and len(slots) == 1:
+        return ParsedSchema(slots[0][0], all_of=slots[0][1])
+    named = [constraint_schema(node, f"negated {i}", slot, also) for i, (slot, also) in enumerate(slots)]
+    return ParsedSchema(any_of=(("not", [*named, *branches]),))
 
 
 def _values(
-    node: SchemaNode, constraints: TypeConstraints, document: SchemaDocument
+    node: SchemaNode, constraints: TypeConstraints
 ) -> list[tuple[TypeConstraints, tuple[SchemaNode, ...]]]:
     """Values not enumerated. Enumerated values that violate another constraint are left to `_slots`."""
     types, excluded, also = f.EVERY_TYPE, [], []
-    whole_floats = document.dialect.integral_floats
+    whole_floats = node.document.dialect.integral_floats
     listed = constraints.enum_values or ()
     for i, value in enumerate(listed):
         kind = type_bit_of(value, whole_floats)
@@ -111,32 +119,30 @@ def _values(
         if kind == f.NULL:
             types &= ~f.NULL
         elif kind in (f.ARRAY, f.OBJECT):
-            also.append(negation_of(const_schema(document, node, f"value {i}", value)))
+            also.append(negation_of(const_schema(node, f"value {i}", value)))
         else:
             excluded.append(value)
     return [(TypeConstraints(types=types, excluded_values=EnumValues(excluded)), tuple(also))]
 
 
-def const_schema(document: SchemaDocument, node: SchemaNode, label: str, value: Any) -> SchemaNode:
+def const_schema(node: SchemaNode, label: str, value: Any) -> SchemaNode:
     """The schema of one value, with its structure as ordinary keywords."""
     if isinstance(value, (list, tuple)):
-        items = ItemSchemas(
-            [const_schema(document, node, f"{label}/{i}", item) for i, item in enumerate(value)]
-        )
+        items = ItemSchemas([const_schema(node, f"{label}/{i}", item) for i, item in enumerate(value)])
         size = len(value)
         constraints = TypeConstraints(types=f.ARRAY, items=(items,), min_items=size, max_items=size)
     elif isinstance(value, dict):
         members = MemberSchemas(
-            {name: const_schema(document, node, f"{label}/{name}", item) for name, item in value.items()},
-            additional=false_schema(document, node),
+            {name: const_schema(node, f"{label}/{name}", item) for name, item in value.items()},
+            additional=false_schema(node),
         )
         constraints = TypeConstraints(types=f.OBJECT, members=(members,), required=tuple(value))
     else:
         constraints = TypeConstraints(enum_values=EnumValues((value,)))
-    return constraint_schema(document, node, label, constraints)
+    return constraint_schema(node, label, constraints)
 
 
-def _slots(node: SchemaNode, constraints: TypeConstraints, document: SchemaDocument) -> list[TypeConstraints]:
+def _slots(node: SchemaNode, constraints: TypeConstraints) -> list[TypeConstraints]:
     """Constraints of which at least one holds where any constraint other than ``enum`` is violated."""
     types = constraints.types
     free = f.EVERY_TYPE & ~types
@@ -151,7 +157,7 @@ def _slots(node: SchemaNode, constraints: TypeConstraints, document: SchemaDocum
     ):
         group: list[Limits] = [(free & kinds, {})] if free & kinds else []
         if types & kinds:
-            group += [(types & kinds, violation) for violation in limits(node, constraints, document)]
+            group += [(types & kinds, violation) for violation in limits(node, constraints)]
             problems = tuple(
                 problem for problem in constraints.unsupported_keywords if problem[0] & types & kinds
             )
@@ -172,9 +178,7 @@ def _slots(node: SchemaNode, constraints: TypeConstraints, document: SchemaDocum
     return slots
 
 
-def _numbers(
-    node: SchemaNode, constraints: TypeConstraints, document: SchemaDocument
-) -> list[dict[str, Any]]:
+def _numbers(node: SchemaNode, constraints: TypeConstraints) -> list[dict[str, Any]]:
     bounds = constraints.bounds
     options: list[dict[str, Any]] = []
     if bounds.low is not None:
@@ -184,9 +188,7 @@ def _numbers(
     return options + [{"non_divisors": (step,)} for step in dict.fromkeys(constraints.divisors)]
 
 
-def _strings(
-    node: SchemaNode, constraints: TypeConstraints, document: SchemaDocument
-) -> list[dict[str, Any]]:
+def _strings(node: SchemaNode, constraints: TypeConstraints) -> list[dict[str, Any]]:
     low, high = constraints.min_length, constraints.max_length
     if constraints.contents:
         return [{"unsupported_keywords": (content_problem(node, "is not supported under `not`"),)}]
@@ -207,28 +209,18 @@ def _strings(
     return [{"patterns": (StringPattern(f"not {' and '.join(sources)}", surely, lambda: others(perhaps)),)}]
 
 
-def _arrays(node: SchemaNode, constraints: TypeConstraints, document: SchemaDocument) -> list[dict[str, Any]]:
+def _arrays(node: SchemaNode, constraints: TypeConstraints) -> list[dict[str, Any]]:
     options: list[dict[str, Any]] = []
-    violated = _wrong_items(constraints.items, document, node)
+    violated = _wrong_items(constraints.items, node)
     if violated.prefix or violated.additional is not None:
         options.append({"contains_constraints": (ContainsConstraint(violated, 1, None, node.pointer),)})
     for counted in constraints.contains_constraints:
-        if counted.min_contains:
-            options.append(
-                {
-                    "contains_constraints": (
-                        ContainsConstraint(counted.items, 0, counted.min_contains - 1, node.pointer),
-                    )
-                }
-            )
-        if counted.max_contains is not None:
-            options.append(
-                {
-                    "contains_constraints": (
-                        ContainsConstraint(counted.items, counted.max_contains + 1, None, node.pointer),
-                    )
-                }
-            )
+        counts: list[tuple[int, int | None]] = [(0, counted.min_contains - 1)] if counted.min_contains else []
+        counts += [] if counted.max_contains is None else [(counted.max_contains + 1, None)]
+        options += [
+            {"contains_constraints": (ContainsConstraint(counted.items, least, most, node.pointer),)}
+            for least, most in counts
+        ]
     if constraints.unique_items:
         options.append({"repeated_items": child_pointer(node.pointer, "uniqueItems")})
     if constraints.repeated_items:
@@ -240,33 +232,26 @@ def _arrays(node: SchemaNode, constraints: TypeConstraints, document: SchemaDocu
     return options
 
 
-def _wrong_items(parts: Sequence[ItemSchemas], document: SchemaDocument, node: SchemaNode) -> ItemSchemas:
+def _wrong_items(parts: Sequence[ItemSchemas], node: SchemaNode) -> ItemSchemas:
     """By position, the schema of the items that violate at least one of `parts`."""
     size = max((len(items.prefix) for items in parts), default=0)
 
     def wrong(index: int) -> SchemaNode | None:
         nodes = dict.fromkeys(n for items in parts for n in items.schemas_at(index) if not is_true_schema(n))
-        return negation_of(conjunction_of(document, list(nodes))) if nodes else None
+        return negation_of(conjunction_of(list(nodes))) if nodes else None
 
-    prefix = [wrong(i) or false_schema(document, node) for i in range(size)]
+    prefix = [wrong(i) or false_schema(node) for i in range(size)]
     return ItemSchemas(prefix, wrong(size))
 
 
-def _objects(
-    node: SchemaNode, constraints: TypeConstraints, document: SchemaDocument
-) -> list[dict[str, Any]]:
+def _objects(node: SchemaNode, constraints: TypeConstraints) -> list[dict[str, Any]]:
     options: list[dict[str, Any]] = []
     members = tuple(part for part in constraints.members if _limits_members(part))
     if members or len(constraints.required) > 1 or constraints.property_names:
-        options.append(
-            {
-                "negated_objects": (
-                    NegatedObject(members, constraints.required, constraints.property_names, node.pointer),
-                )
-            }
-        )
+        negated = NegatedObject(members, constraints.required, constraints.property_names, node.pointer)
+        options.append({"negated_objects": (negated,)})
     elif constraints.required:
-        absent = MemberSchemas({constraints.required[0]: false_schema(document, node)})
+        absent = MemberSchemas({constraints.required[0]: false_schema(node)})
         options.append({"members": (absent,)})
     if constraints.min_properties:
         options.append({"max_properties": constraints.min_properties - 1})

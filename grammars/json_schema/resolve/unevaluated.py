@@ -13,13 +13,14 @@ from itertools import product
 from typing import NamedTuple
 
 from constrained.grammars.errors import ConstraintTooLarge, Problem
+from constrained.grammars.json_schema.resolve.negate import parse_schema
 from constrained.grammars.json_schema.source.constraints import (
     ItemSchemas,
     MemberSchemas,
     ParsedSchema,
     TypeConstraints,
 )
-from constrained.grammars.json_schema.source.document import SchemaDocument, SchemaNode, child_pointer
+from constrained.grammars.json_schema.source.document import SchemaNode, child_pointer
 from constrained.grammars.json_schema.source.synthetic import constraint_schema, disjunction_of, true_schema
 from constrained.grammars.work import spend
 
@@ -73,20 +74,13 @@ class UnevaluatedExpansion:
     """Finds the sets of subschemas of one schema.
 
     Args:
-        document: the document of the schema.
-        parse_schema: reads the keywords of one schema.
         exactly_one: from the branches of ``oneOf`` and the schema with it: schemas of which at least one holds if and only if
             exactly one of the branches does.
     """
 
     def __init__(
-        self,
-        document: SchemaDocument,
-        parse_schema: Callable[[SchemaNode], ParsedSchema],
-        exactly_one: Callable[[Sequence[SchemaNode], SchemaNode], Sequence[SchemaNode]],
+        self, exactly_one: Callable[[Sequence[SchemaNode], SchemaNode], Sequence[SchemaNode]]
     ) -> None:
-        self.document = document
-        self.parse_schema = parse_schema
         self.exactly_one = exactly_one
 
     def alternatives(self, node: SchemaNode) -> list[SchemaNode]:
@@ -106,34 +100,32 @@ class UnevaluatedExpansion:
                 "subschemas are nested too deeply", Problem(child_pointer(node.pointer, keyword), "too deep")
             ) from None
         return [
-            constraint_schema(
-                self.document, node, f"{keyword} {i}", self.constraints(node, outcome), outcome.nodes
-            )
+            constraint_schema(node, f"{keyword} {i}", self.constraints(node, outcome), outcome.nodes)
             for i, outcome in enumerate(outcomes)
         ]
 
     def constraints(self, node: SchemaNode, outcome: Evaluation) -> TypeConstraints:
         """The constraints on what a set of subschemas leaves unevaluated."""
-        document, free = self.document, true_schema(self.document, node)
+        free = true_schema(node)
         members: tuple[MemberSchemas, ...] = ()
         items: tuple[ItemSchemas, ...] = ()
         if PROPERTIES in node.value and not outcome.all_members:
-            spoken = MemberSchemas(additional=document.child(node, PROPERTIES))
+            spoken = MemberSchemas(additional=node.child(PROPERTIES))
             for part in outcome.members:
                 spend(1 + len(part.properties) // 8, node.pointer)
                 spoken.properties.update(dict.fromkeys(part.properties, free))
                 spoken.patterns += [(pattern, free) for pattern, _ in part.patterns]
             members = (spoken,)
         if ITEMS in node.value and not outcome.all_items:
-            rest = document.child(node, ITEMS)
+            rest = node.child(ITEMS)
             if outcome.contains_schemas:
-                rest = disjunction_of(document, [*outcome.contains_schemas, rest])
+                rest = disjunction_of([*outcome.contains_schemas, rest])
             items = (ItemSchemas([free] * outcome.prefix_count, rest),)
         return TypeConstraints(members=members, items=items)
 
     def evaluations(self, node: SchemaNode, start: SchemaNode) -> list[Evaluation]:
         """The sets of subschemas of `node`, each with `node` itself unless it is `start`."""
-        parsed = self.parse_schema(node)
+        parsed = parse_schema(node)
         combined = [self.local_evaluation(node, parsed, start)]
         for other in parsed.all_of:
             if other.negates is None:  # a negated subschema evaluates nothing
@@ -176,7 +168,7 @@ class UnevaluatedExpansion:
             every_item = any(part.additional is not None for part in parts)
             every_item = every_item or (node is not start and ITEMS in keywords)
             if "contains" in keywords and node.dialect.contains_evaluates:
-                contained = (self.document.child(node, "contains"),)
+                contained = (node.child("contains"),)
         return Evaluation(
             () if node is start else (node,), members, every_member, first, every_item, contained
         )

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from constrained.grammars.json_schema.resolve.expand import DnfExpansion
+from constrained.grammars.json_schema.resolve.negate import parse_schema
 from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import (
     Conjunction,
@@ -50,7 +51,7 @@ class InstanceValidator:
         spend(1, node.pointer)
         if node.negates is not None:
             return not self.satisfies_schema(node.negates, value, not possibly)
-        parsed = node.parsed or self.expansion.parse_schema(node)
+        parsed = parse_schema(node)
         if parsed.limits and not self.meets_constraints(parsed.constraints, value, possibly):
             return False
         if parsed.is_flat:

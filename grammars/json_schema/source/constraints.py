@@ -264,8 +264,11 @@ class ParsedSchema:
     violated_unevaluated: SchemaNode | None = None
     limits: bool = False
 
-    def __init__(self) -> None:
-        self.constraints = TypeConstraints()
+    def __init__(self, constraints: TypeConstraints | None = None, **present: Any) -> None:
+        self.constraints = constraints or TypeConstraints()
+        if constraints is not None:
+            self.limits = constraints.limits()
+        self.__dict__.update(present)
 
     @cached_property
     def listed(self) -> frozenset[Hashable] | None:

@@ -12,7 +12,7 @@ from constrained.grammars.content import CONTENT_KEYWORD
 from constrained.grammars.errors import ConstrainedError, InvalidConstraint, Problem
 from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import ParsedSchema
-from constrained.grammars.json_schema.source.document import SchemaDocument, SchemaNode, child_pointer
+from constrained.grammars.json_schema.source.document import SchemaNode, child_pointer
 from constrained.grammars.json_schema.source.report import CHECKED_PREFIX, UNKNOWN_PREFIX
 from constrained.grammars.json_schema.text.contents import StringContent
 
@@ -95,13 +95,13 @@ def _made(make: Callable[[Any], ir.Grammar], kind: str, parameters: Any) -> ir.G
         ) from None
 
 
-def content(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def content(parsed: ParsedSchema, value: Any, node: SchemaNode) -> str | None:
     """Strings have this content.
 
     Raises:
         ConstraintError: the grammar of the content cannot be made; names the place of the keyword.
     """
-    table: ContentTable | None = document.contents
+    table: ContentTable | None = node.document.contents
     text_content = None if table is None else table.get(value)
     if text_content is None:
         return f"{UNKNOWN_PREFIX}to draft {node.dialect.name}"
@@ -129,9 +129,9 @@ def content(parsed: ParsedSchema, value: Any, node: SchemaNode, document: Schema
     return None
 
 
-def checked(parsed: ParsedSchema, value: Any, node: SchemaNode, document: SchemaDocument) -> str | None:
+def checked(parsed: ParsedSchema, value: Any, node: SchemaNode) -> str | None:
     """A check that the type itself makes after generation: an annotation here."""
-    if document.contents is None:
+    if node.document.contents is None:
         return f"{UNKNOWN_PREFIX}to draft {node.dialect.name}"
     return f"{CHECKED_PREFIX}{value}"
 

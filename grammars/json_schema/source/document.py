@@ -47,6 +47,7 @@ class SchemaNode:
     Attributes:
         value: the schema, an object or a boolean.
         pointer: JSON Pointer as a URI fragment; unique in the document, and shown in errors.
+        document: the document that it belongs to.
         resource: the schema resource that it belongs to, at which ``#`` points.
         base: the base URI.
         dialect: the dialect of its resource.
@@ -60,7 +61,7 @@ class SchemaNode:
     """
 
     __slots__ = (
-        "base", "dialect", "dynamic_scope", "is_synthetic", "negates", "negation", "parent_resource", "parsed", "pointer", "resource", "text", "value",
+        "base", "dialect", "document", "dynamic_scope", "is_synthetic", "negates", "negation", "parent_resource", "parsed", "pointer", "resource", "text", "value",
     )  # fmt: skip
 
     def __init__(self, value: Any, pointer: str, resource: SchemaNode | None, base: str) -> None:
@@ -70,6 +71,7 @@ class SchemaNode:
         self.base = base
         if resource is not None:
             self.dialect: SchemaDialect = resource.dialect
+            self.document: SchemaDocument = resource.document
         self.parsed: ParsedSchema | None = None
         self.is_synthetic = False
         self.negates: SchemaNode | None = None
@@ -98,6 +100,53 @@ class SchemaNode:
         except RecursionError:
             return None
         return self.text
+
+    def child(self, *tokens: str | int) -> SchemaNode:
+        """The schema at the end of a path of tokens below this one."""
+        pointer = child_pointer(self.pointer, *tokens)
+        node = self.document.nodes.get(pointer)
+        if node is None:
+            value = self.value
+            for token in tokens:
+                value = value[token]
+            node = self.document.nodes[pointer] = self._below(value, pointer)
+        return node
+
+    def children(self, keyword: str) -> list[SchemaNode]:
+        """The schemas of a keyword that lists schemas."""
+        return [self.child(keyword, i) for i in range(len(self.value[keyword]))]
+
+    def children_by_name(self, keyword: str) -> dict[str, SchemaNode]:
+        """The schemas of a keyword that maps names to schemas."""
+        by_name = {}
+        nodes = self.document.nodes
+        place = f"{self.pointer}/{keyword}"
+        for name, value in self.value[keyword].items():
+            plain = "~" not in name and "/" not in name
+            pointer = f"{place}/{name}" if plain else child_pointer(place, name)
+            node = nodes.get(pointer)
+            if node is None:
+                node = nodes[pointer] = self._below(value, pointer)
+            by_name[name] = node
+        return by_name
+
+    def _below(self, value: Any, pointer: str) -> SchemaNode:
+        identifier = self.dialect.identifier_of(value) if isinstance(value, dict) else None
+        if identifier is None:
+            return self.document.shared(SchemaNode(value, pointer, self.resource, self.base))
+        node = SchemaNode(value, pointer, None, _join(self.base, identifier, pointer))
+        node.document, node.dialect = self.document, self.dialect.dialect_of(value)
+        node.parent_resource = self.resource
+        return node
+
+    def synthetic(self, label: str, value: Any) -> SchemaNode:
+        """A synthetic schema that follows from this one, interned by the label."""
+        pointer = f"{self.pointer} ({label})"
+        node = self.document.nodes.get(pointer)
+        if node is None:
+            node = self.document.nodes[pointer] = SchemaNode(value, pointer, self.resource, self.base)
+            node.is_synthetic = True
+        return node
 
     def __repr__(self) -> str:
         return f"SchemaNode({self.pointer})"
@@ -181,6 +230,7 @@ class SchemaDocument:
         self.nodes: dict[str, SchemaNode] = {}
         self.by_uri: dict[str, SchemaNode] | None = None
         self._dynamic: dict[str, dict[str, SchemaNode]] = {}
+        self.parsed_nodes: list[SchemaNode] = []
         self._registry = registry
         self._check = check
         self._checked: set[str] = set()
@@ -200,64 +250,20 @@ class SchemaDocument:
         """The root node of a document that was retrieved by a URI."""
         identifier = dialect.identifier_of(schema) if isinstance(schema, dict) else None
         node = self.nodes[pointer] = SchemaNode(schema, pointer, None, _join(uri, identifier or "", pointer))
-        node.dialect = dialect
-        return node
-
-    def child(self, parent: SchemaNode, *tokens: str | int) -> SchemaNode:
-        """The schema at the end of a path of tokens below a schema."""
-        pointer = child_pointer(parent.pointer, *tokens)
-        node = self.nodes.get(pointer)
-        if node is None:
-            value = parent.value
-            for token in tokens:
-                value = value[token]
-            node = self.nodes[pointer] = self._node(value, pointer, parent)
-        return node
-
-    def children(self, parent: SchemaNode, keyword: str, names: Mapping[str, Any]) -> dict[str, SchemaNode]:
-        """The schemas of a keyword that maps names to schemas."""
-        by_name = {}
-        nodes = self.nodes
-        place = f"{parent.pointer}/{keyword}"
-        for name, value in names.items():
-            plain = "~" not in name and "/" not in name
-            pointer = f"{place}/{name}" if plain else child_pointer(place, name)
-            node = nodes.get(pointer)
-            if node is None:
-                node = nodes[pointer] = self._node(value, pointer, parent)
-            by_name[name] = node
-        return by_name
-
-    def _node(self, value: Any, pointer: str, parent: SchemaNode) -> SchemaNode:
-        identifier = parent.dialect.identifier_of(value) if isinstance(value, dict) else None
-        if identifier is None:
-            node = SchemaNode(value, pointer, parent.resource, parent.base)
-            return node if self._compared <= 0 else self._shared(node)
-        node = SchemaNode(value, pointer, None, _join(parent.base, identifier, pointer))
-        node.dialect = parent.dialect.dialect_of(value)
-        node.parent_resource = parent.resource
+        node.document, node.dialect = self, dialect
         return node
 
     def share(self) -> None:
         """Makes schemas with the same text one node, with the place of the first one, from now on."""
         self._compared = _MOST_COMPARED
 
-    def _shared(self, node: SchemaNode) -> SchemaNode:
-        """The first node with the text of a node that means the same elsewhere."""
-        text = node.value_text()
+    def shared(self, node: SchemaNode) -> SchemaNode:
+        """The first node with the text of a node that means the same elsewhere, once nodes are shared; or else the node."""
+        text = node.value_text() if self._compared > 0 else None
         if text is None or any(word in text for word in _BOUND_TO_PLACE):
             return node
         self._compared -= len(text)
         return self._first.setdefault((text, node.resource, node.base), node)
-
-    def synthetic(self, parent: SchemaNode, label: str, value: Any) -> SchemaNode:
-        """A synthetic schema, interned by the label and the schema that it follows from."""
-        pointer = f"{parent.pointer} ({label})"
-        node = self.nodes.get(pointer)
-        if node is None:
-            node = self.nodes[pointer] = SchemaNode(value, pointer, parent.resource, parent.base)
-            node.is_synthetic = True
-        return node
 
     def resolve(self, node: SchemaNode, reference: str) -> SchemaNode:
         """The static target of a reference at `node`.
@@ -316,10 +322,10 @@ class SchemaDocument:
             way.append(token)
             value = value[token]
             if isinstance(value, dict) and start.dialect.id_keyword in value:
-                current = self.child(current, *tokens)  # the base URI may change here
+                current = current.child(*tokens)  # the base URI may change here
                 tokens = []
         if tokens:
-            current = self.child(current, *tokens)
+            current = current.child(*tokens)
         if not isinstance(current.value, (dict, bool)):
             raise self._dangling(node, reference)
         if not start.dialect.declares_schema(way):
@@ -370,14 +376,14 @@ class SchemaDocument:
             self._name(node, named)
             for keyword, value in node.value.items():
                 if keyword in SCHEMA_KEYWORDS and isinstance(value, dict):
-                    stack.append(self.child(node, keyword))
+                    stack.append(node.child(keyword))
                 elif keyword in _LISTED and isinstance(value, list):
-                    stack.extend(self.child(node, keyword, i) for i in range(len(value)))
+                    stack.extend(node.child(keyword, i) for i in range(len(value)))
                 elif (keyword in SCHEMA_MAP_KEYWORDS or keyword == "dependencies") and isinstance(
                     value, dict
                 ):
                     named_here = [name for name, item in value.items() if isinstance(item, dict)]
-                    stack.extend(self.child(node, keyword, name) for name in named_here)
+                    stack.extend(node.child(keyword, name) for name in named_here)
 
     def _name(self, node: SchemaNode, named: dict[str, SchemaNode]) -> None:
         schema: Mapping[str, Any] = node.value

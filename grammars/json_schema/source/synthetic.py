@@ -6,9 +6,10 @@ Each is interned as one node of its document, so that recursive schemas lead bac
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from constrained.grammars.json_schema.source.constraints import ParsedSchema, TypeConstraints
-from constrained.grammars.json_schema.source.document import SchemaDocument, SchemaNode
+from constrained.grammars.json_schema.source.document import SchemaNode
 
 
 def negation_of(node: SchemaNode) -> SchemaNode:
@@ -20,73 +21,55 @@ def negation_of(node: SchemaNode) -> SchemaNode:
     return node.negation
 
 
-def conjunction_of(document: SchemaDocument, nodes: Sequence[SchemaNode]) -> SchemaNode:
+def _following(node: SchemaNode, label: str, **parsed: Any) -> SchemaNode:
+    """The schema of these attributes of `ParsedSchema` that follows from a node, made once for each label."""
+    schema = node.synthetic(label, {})
+    if schema.parsed is None:
+        schema.parsed = ParsedSchema(**parsed)
+    return schema
+
+
+def conjunction_of(nodes: Sequence[SchemaNode]) -> SchemaNode:
     """The schema of the values that satisfy all of these."""
     if len(nodes) == 1:
         return nodes[0]
-    conjunction = document.synthetic(nodes[0], f"with {', '.join(node.pointer for node in nodes[1:])}", {})
-    if conjunction.parsed is None:
-        conjunction.parsed = ParsedSchema()
-        conjunction.parsed.all_of = tuple(nodes)
-    return conjunction
+    others = ", ".join(node.pointer for node in nodes[1:])
+    return _following(nodes[0], f"with {others}", all_of=tuple(nodes))
 
 
 def constraint_schema(
-    document: SchemaDocument,
-    node: SchemaNode,
-    label: str,
-    constraints: TypeConstraints,
-    also: Sequence[SchemaNode] = (),
+    node: SchemaNode, label: str, constraints: TypeConstraints, also: Sequence[SchemaNode] = ()
 ) -> SchemaNode:
     """A schema with these constraints, and with `also` in its ``allOf``."""
-    schema = document.synthetic(node, label, {})
-    if schema.parsed is None:
-        schema.parsed = ParsedSchema()
-        schema.parsed.constraints = constraints
-        schema.parsed.limits = constraints.limits()
-        schema.parsed.all_of = tuple(also)
-    return schema
+    return _following(node, label, constraints=constraints, all_of=tuple(also))
 
 
-def none_or_many_of(document: SchemaDocument, node: SchemaNode, branches: Sequence[SchemaNode]) -> SchemaNode:
+def none_or_many_of(node: SchemaNode, branches: Sequence[SchemaNode]) -> SchemaNode:
     """The schema of the values that satisfy none of the branches of ``oneOf`` at `node`, or more than one."""
-    schema = document.synthetic(branches[0], f"not just one at {node.pointer}", {})
-    if schema.parsed is None:
-        schema.parsed = ParsedSchema()
-        schema.parsed.none_or_many = (branches,)
-    return schema
+    return _following(branches[0], f"not just one at {node.pointer}", none_or_many=(branches,))
 
 
-def disjunction_of(document: SchemaDocument, branches: Sequence[SchemaNode]) -> SchemaNode:
+def disjunction_of(branches: Sequence[SchemaNode]) -> SchemaNode:
     """The schema of the values that satisfy at least one of these."""
     if len(branches) == 1:
         return branches[0]
-    disjunction = document.synthetic(
-        branches[0], f"or {', '.join(node.pointer for node in branches[1:])}", {}
-    )
-    if disjunction.parsed is None:
-        disjunction.parsed = ParsedSchema()
-        disjunction.parsed.any_of = (("anyOf", list(branches)),)
-    return disjunction
+    others = ", ".join(node.pointer for node in branches[1:])
+    return _following(branches[0], f"or {others}", any_of=(("anyOf", list(branches)),))
 
 
-def unevaluated_violation(document: SchemaDocument, node: SchemaNode) -> SchemaNode:
+def unevaluated_violation(node: SchemaNode) -> SchemaNode:
     """The schema of the values that violate an ``unevaluated*`` keyword of `node`."""
-    violation = document.synthetic(node, "wrong in what is not evaluated", {})
-    if violation.parsed is None:
-        violation.parsed = ParsedSchema()
-        violation.parsed.violated_unevaluated = node
-    return violation
+    return _following(node, "wrong in what is not evaluated", violated_unevaluated=node)
 
 
-def true_schema(document: SchemaDocument, node: SchemaNode) -> SchemaNode:
+def true_schema(node: SchemaNode) -> SchemaNode:
     """The schema ``true``."""
-    return document.synthetic(node.resource, "anything", True)
+    return node.resource.synthetic("anything", True)
 
 
-def false_schema(document: SchemaDocument, node: SchemaNode) -> SchemaNode:
+def false_schema(node: SchemaNode) -> SchemaNode:
     """The schema ``false``."""
-    return document.synthetic(node.resource, "nothing", False)
+    return node.resource.synthetic("nothing", False)
 
 
 def is_true_schema(node: SchemaNode) -> bool:

@@ -286,6 +286,6 @@ def test_schemas_of_which_an_empty_value_satisfies_both_need_no_proof(
     document = SchemaDocument({"oneOf": [one, other]}, SCHEMA_DIALECTS["2020-12"])
     prover = DnfExpansion(document, EmptinessProver).prover
     assert isinstance(prover, EmptinessProver)
-    branches = [document.child(document.root, "oneOf", i) for i in range(2)]
+    branches = [document.root.child("oneOf", i) for i in range(2)]
     assert not prover.are_disjoint(branches[0], branches[1]) or not surely
     assert (prover.steps == 0) == surely

@@ -20,7 +20,7 @@ from constrained.grammars.json_schema.source.constraints import (
     NegatedObject,
     TypeConstraints,
 )
-from constrained.grammars.json_schema.source.document import SchemaDocument, SchemaNode
+from constrained.grammars.json_schema.source.document import SchemaNode
 from constrained.grammars.json_schema.source.key_classes import partition_keys
 from constrained.grammars.json_schema.source.members import (
     declared_names,
@@ -39,14 +39,12 @@ class SchemaOracle(NamedTuple):
     """Functions for properties of schemas, and their expressions.
 
     Attributes:
-        document: the document of the schemas.
         conjunction_expr: the expression of the values of a conjunction.
         known_empty: whether a conjunction is proved to have no values.
         key_allowed: whether a key satisfies schemas.
         allowed_keys: the keys of a language that satisfy schemas.
     """
 
-    document: SchemaDocument
     conjunction_expr: Callable[[Conjunction], ir.Expr]
     known_empty: Callable[[Conjunction], bool]
     key_allowed: Callable[[Conjunction, str], bool]
@@ -202,7 +200,7 @@ def _witness(
 ) -> Discharge:
     """What discharges an obligation at a key; `nodes` are the negated schemas there, `conjunction` the others."""
     if name is not None and denied.property_names:
-        wrong_name = negation_of(conjunction_of(oracle.document, denied.property_names))
+        wrong_name = negation_of(conjunction_of(denied.property_names))
         if oracle.key_allowed((wrong_name,), name):  # definitely
             return ALWAYS_DISCHARGED
     violated = [
@@ -214,7 +212,7 @@ def _witness(
         return None
     if any(node.value is False for node in violated) or oracle.known_empty((*conjunction, *violated)):
         return ALWAYS_DISCHARGED
-    negated = negation_of(conjunction_of(oracle.document, violated))
+    negated = negation_of(conjunction_of(violated))
     return None if oracle.known_empty((*conjunction, negated)) else negated
 
 
@@ -352,7 +350,7 @@ def _classes(
         split = [(oracle.allowed_keys(constraints.property_names, keys), frozenset[int]())]
         for denied in constraints.negated_objects:
             if denied.property_names:
-                violated = (negation_of(conjunction_of(oracle.document, denied.property_names)),)
+                violated = (negation_of(conjunction_of(denied.property_names)),)
                 split = [
                     (oracle.allowed_keys(goal_, keys), broken | more)
                     for keys, broken in split
