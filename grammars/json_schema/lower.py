@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -86,15 +86,12 @@ def lower_schema(schema: Any, options: SchemaOptions = _DEFAULTS) -> LoweredSche
     try:
         return task.lowered()
     except ItemsAreCompared:
-        task.distinct_names = True
+        task.options = replace(options, distinct_names=True)
         return task.lowered()
 
 
 class _Task:
     """A valid schema and how it is to be lowered: once for its grammar, and again whenever its report is read.
-
-    Attributes:
-        distinct_names: no object has a name twice, though members come in order.
 
     Raises:
         InvalidConstraint: the schema or an option is malformed.
@@ -107,15 +104,13 @@ class _Task:
         self.dialect = dialect if options.formats else dialect.without_formats
         self.is_large = require_valid_schema(schema, self.dialect) >= _SHARED_FROM
         self.schema = schema
-        self.punctuation = options.punctuation
         self.markup = parameter_style(options.style)
-        self.distinct_names = options.distinct_names
 
     def lowered(self) -> LoweredSchema:
         """The result.
 
         Raises:
-            ItemsAreCompared: only with `distinct_names`.
+            ItemsAreCompared: it is to be lowered again, with `distinct_names`.
         """
         grammar, lowering = self.walk(), None
         unchecked: tuple[Problem, ...] = ()
@@ -140,17 +135,7 @@ class _Task:
         bounded = options.max_string_length is not None or options.max_items is not None
         if options.strict or options.excludes or bounded or self.markup is not None:
             return None
-        return lower_plain(
-            self.schema,
-            self.dialect,
-            self.punctuation,
-            ordered=options.ordered,
-            distinct_names=self.distinct_names,
-            closed=options.closed,
-            max_digits=options.max_digits,
-            general=self.lowering,
-            share=self.is_large,
-        )
+        return lower_plain(self.schema, self.dialect, options, self.lowering, share=self.is_large)
 
     def lowering(self) -> SchemaLowering:
         """What lowers any schema."""
@@ -159,40 +144,18 @@ class _Task:
         table = ContentTable(schema, options.contents, KINDS, json_text)
         ending = "" if self.markup is None else self.markup.excluded
         texts = (ending, *options.excludes) if ending else tuple(options.excludes)
-        return SchemaLowering(
-            SchemaDocument(
-                schema,
-                self.dialect,
-                self.registry,
-                require_valid_schema,
-                table,
-                options.source_text,
-            ),
-            self.punctuation,
-            ordered=options.ordered,
-            closed=options.closed,
-            distinct_names=self.distinct_names,
-            max_digits=options.max_digits,
-            max_string_length=options.max_string_length,
-            max_items=options.max_items,
-            excluded=ExcludedSubstrings(texts) if texts else NOTHING_EXCLUDED,
+        document = SchemaDocument(
+            schema, self.dialect, self.registry, require_valid_schema, table, options.source_text
         )
+        return SchemaLowering(document, options, ExcludedSubstrings(texts) if texts else NOTHING_EXCLUDED)
 
     def lower_whole(self) -> tuple[SchemaLowering, ir.Grammar]:
         """The grammar without the walk, and what has made it."""
-        lowering, options = self.lowering(), self.options
+        lowering = self.lowering()
         try:
             if self.markup is None:
                 return lowering, lowering.run()
-            parameters = ParameterLowering(
-                lowering,
-                self.markup,
-                options.gap,
-                ExcludedSubstrings(options.excludes),
-                ordered=options.ordered,
-                closed=options.closed,
-            )
-            return lowering, parameters.run()
+            return lowering, ParameterLowering(lowering, self.markup).run()
         except ItemsAreCompared:
             lowering.release()
             raise

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 
 from constrained.grammars import ir
 from constrained.grammars.json_schema.emit.contains import contains_array_expr
-from constrained.grammars.json_schema.emit.diagnostics import Diagnostics
+from constrained.grammars.json_schema.emit.context import Context
 from constrained.grammars.json_schema.emit.unique_items import UniqueItemsLowering
 from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
-from constrained.grammars.json_schema.text.punctuation import ArraySigns, JsonPunctuation
+from constrained.grammars.json_schema.text.punctuation import ArraySigns
 
 
 class ItemsAreCompared(Exception):
@@ -26,38 +26,21 @@ class ArrayLowering:
     """Lowers the arrays of one document.
 
     Args:
-        conjunction_expr: the expression of the values of a conjunction.
-        known_empty: whether a conjunction is proved to have no values.
+        context: the document.
         unique_items: lowers arrays with ``uniqueItems``.
-        diagnostics: receives what goes wrong.
-        punctuation: terminals of the punctuation.
-        may_compare: no object has a name twice; where items are compared otherwise, `ItemsAreCompared` is raised.
-        max_items: bound on the items of arrays that have no bound.
     """
 
-    def __init__(
-        self,
-        conjunction_expr: Callable[[Conjunction], ir.Expr],
-        known_empty: Callable[[Conjunction], bool],
-        unique_items: UniqueItemsLowering,
-        diagnostics: Diagnostics,
-        punctuation: JsonPunctuation,
-        *,
-        may_compare: bool,
-        max_items: int | None = None,
-    ) -> None:
-        self.conjunction_expr = conjunction_expr
-        self.known_empty = known_empty
+    def __init__(self, context: Context, unique_items: UniqueItemsLowering) -> None:
+        self.context = context
         self.unique_items = unique_items
-        self.diagnostics = diagnostics
-        self.punctuation = punctuation
-        self.may_compare = may_compare
-        self.max_items = max_items
+        self.diagnostics = context.diagnostics
+        self.punctuation = context.punctuation
 
     def compared_items(self) -> ArraySigns:
         """The signs of an array whose items are compared."""
         assert self.punctuation.distinct is not None, "markup refuses uniqueItems"
-        if not self.may_compare:
+        options = self.context.options
+        if options.ordered and not options.distinct_names:  # an object may have a name twice
             raise ItemsAreCompared
         return self.punctuation.distinct
 
@@ -79,11 +62,7 @@ class ArrayLowering:
                     disjunct, "next to contains, or where an item must violate a schema"
                 )
             expr = contains_array_expr(
-                constraints,
-                self.conjunction_expr,
-                self.known_empty,
-                self.punctuation.array,
-                self.punctuation.empty_array,
+                constraints, self.context, self.punctuation.array, self.punctuation.empty_array
             )
             if expr is ir.EMPTY_LANGUAGE:
                 self.diagnostics.conflict(disjunct, "no array satisfies the counts of contains")
@@ -94,7 +73,7 @@ class ArrayLowering:
 
         def item(index: int) -> ir.Expr:
             nodes = (node for items in constraints.items for node in items.schemas_at(index))
-            return self.conjunction_expr(tuple(dict.fromkeys(nodes)))
+            return self.context.conjunction_expr(tuple(dict.fromkeys(nodes)))
 
         signs = self.punctuation.array
         if unique:
@@ -121,12 +100,13 @@ class ArrayLowering:
         return expr
 
     def _bounded(self, constraints: TypeConstraints) -> TypeConstraints:
-        """Arrays with the bound of `max_items`, where nothing else bounds or counts their items."""
-        if self.max_items is None or constraints.max_items is not None:
+        """Arrays with the bound of the options, where nothing else bounds or counts their items."""
+        bound = self.context.options.max_items
+        if bound is None or constraints.max_items is not None:
             return constraints
         if constraints.contains_constraints or constraints.repeated_items:
             return constraints
-        most = max(self.max_items, constraints.min_items, *(len(one.prefix) for one in constraints.items))
+        most = max(bound, constraints.min_items, *(len(one.prefix) for one in constraints.items))
         return TypeConstraints(**{**vars(constraints), "max_items": most})
 
     def _repeated_array(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:

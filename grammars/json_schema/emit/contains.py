@@ -7,12 +7,12 @@ may go uncounted. Each state has one expression for the rest of the array, share
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge, Problem
-from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
+from constrained.grammars.json_schema.emit.context import Context
+from constrained.grammars.json_schema.source.constraints import TypeConstraints
 from constrained.grammars.json_schema.source.synthetic import negation_of
 from constrained.grammars.json_schema.text.punctuation import ArraySigns
 from constrained.grammars.work import spend
@@ -33,8 +33,7 @@ CountTransitions = dict[CountState, list[ir.Expr]]
 
 def contains_array_expr(
     constraints: TypeConstraints,
-    conjunction_expr: Callable[[Conjunction], ir.Expr],
-    known_empty: Callable[[Conjunction], bool],
+    context: Context,
     signs: ArraySigns,
     empty: ir.Expr,
 ) -> ir.Expr:
@@ -42,8 +41,7 @@ def contains_array_expr(
 
     Args:
         constraints: with at least one `TypeConstraints.contains_constraints`.
-        conjunction_expr: the expression of the values of a conjunction.
-        known_empty: whether a conjunction is known to have no values.
+        context: the document.
         signs: what stands around and between the items.
         empty: the array without items.
 
@@ -84,13 +82,15 @@ def contains_array_expr(
                 if part.max_contains is None or counts[k] < part.max_contains:
                     chosen = (*nodes, *wanted) if counts[k] < part.min_contains else nodes
                     more = (*reached[:k], reached[k] + 1, *reached[k + 1 :])
-                    if not known_empty(tuple(dict.fromkeys((*nodes, *wanted)))):
+                    if not context.known_empty(tuple(dict.fromkeys((*nodes, *wanted)))):
                         split.append((chosen, more))
             options = split
             spend(2 * len(options), part.place)
             if found + len(options) > MAX_COUNT_OPTIONS:
                 raise too_high(f"more than {MAX_COUNT_OPTIONS} kinds of items that match some of them")
-        transitions = [(conjunction_expr(tuple(dict.fromkeys(nodes))), reached) for nodes, reached in options]
+        transitions = [
+            (context.conjunction_expr(tuple(dict.fromkeys(nodes))), reached) for nodes, reached in options
+        ]
         return [transition for transition in transitions if transition[0] is not ir.EMPTY_LANGUAGE]
 
     def edges(state: CountState) -> CountTransitions:

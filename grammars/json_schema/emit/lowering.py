@@ -12,6 +12,7 @@ from typing import Protocol
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge, Problem
 from constrained.grammars.json_schema.emit.arrays import ArrayLowering
+from constrained.grammars.json_schema.emit.context import Context
 from constrained.grammars.json_schema.emit.diagnostics import Diagnostics, empty_types_reason, rule_name
 from constrained.grammars.json_schema.emit.negated_objects.obligations import SchemaOracle
 from constrained.grammars.json_schema.emit.objects import ObjectLowering
@@ -21,15 +22,14 @@ from constrained.grammars.json_schema.emit.scalars import (
     ScalarLowering,
 )
 from constrained.grammars.json_schema.emit.unique_items import UniqueItemsLowering
+from constrained.grammars.json_schema.options import SchemaOptions
 from constrained.grammars.json_schema.resolve.disjoint import EmptinessProver
 from constrained.grammars.json_schema.resolve.expand import DnfExpansion
 from constrained.grammars.json_schema.resolve.negate import parse_schema
-from constrained.grammars.json_schema.resolve.validate import InstanceValidator
 from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
 from constrained.grammars.json_schema.source.document import SchemaDocument, SchemaNode
 from constrained.grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
-from constrained.grammars.json_schema.text.punctuation import JsonPunctuation
 
 MAX_RULES = 200_000
 """Most rules of one grammar."""
@@ -50,15 +50,11 @@ class SchemaLowering:
 
     Args:
         document: the schema document.
-        punctuation: terminals of the punctuation.
-        ordered: members come in the order of the schema.
-        closed: objects with declared members allow no others, unless a keyword mentions others.
-        max_digits: bound on the digits of numbers that have no bound.
-        max_string_length: bound on the characters of strings that have no bound.
-        max_items: bound on the items of arrays that have no bound.
+        options: what is asked of the grammar.
         excluded: substrings that strings must not contain.
 
     Attributes:
+        context: what the parts of the lowering have in common.
         diagnostics: keywords that cannot be enforced, and contradictions.
         rules: the rules so far, in order of discovery.
     """
@@ -66,61 +62,29 @@ class SchemaLowering:
     def __init__(
         self,
         document: SchemaDocument,
-        punctuation: JsonPunctuation,
-        *,
-        ordered: bool = True,
-        closed: bool = False,
-        distinct_names: bool = False,
-        max_digits: int | None = None,
-        max_string_length: int | None = None,
-        max_items: int | None = None,
+        options: SchemaOptions,
         excluded: ExcludedSubstrings = NOTHING_EXCLUDED,
     ) -> None:
         self.document = document
-        self.punctuation = punctuation
-        self.ordered_members = ordered
         self.diagnostics = Diagnostics()
         self.expansion = DnfExpansion(document, EmptinessProver)
-        validator = InstanceValidator(self.expansion)
-        known_empty = self.expansion.prover.is_empty
         self.rules: dict[str, ir.Expr] = {}
-        self.scalars = ScalarLowering(
+        self.context = context = Context(
             self.expansion,
-            validator,
+            options,
+            options.punctuation,
+            excluded,
             self.diagnostics,
-            punctuation,
-            ordered=ordered,
-            rules=self.rules,
-            max_digits=max_digits,
-            max_string_length=max_string_length,
-            excluded=excluded,
-        )
-        oracle = SchemaOracle(
+            self.rules,
             self.conjunction_expr,
-            known_empty,
-            self.scalars.key_allowed,
-            self.scalars.allowed_keys,
         )
-        self.objects = ObjectLowering(
-            oracle,
-            self.diagnostics,
-            punctuation,
-            ordered=ordered,
-            closed=closed,
-            distinct_names=distinct_names,
+        self.scalars = scalars = ScalarLowering(context)
+        self.oracle = SchemaOracle(
+            self.conjunction_expr, context.known_empty, scalars.key_allowed, scalars.allowed_keys
         )
-        unique_items = UniqueItemsLowering(
-            self.expansion, validator, self.scalars, self.diagnostics, punctuation
-        )
-        self.arrays = ArrayLowering(
-            self.conjunction_expr,
-            known_empty,
-            unique_items,
-            self.diagnostics,
-            punctuation,
-            may_compare=distinct_names or not ordered,
-            max_items=max_items,
-        )
+        self.objects = ObjectLowering(self.oracle, context)
+        self.unique_items = UniqueItemsLowering(context, scalars)
+        self.arrays = ArrayLowering(context, self.unique_items)
         self.queue: deque[tuple[str, Conjunction, TypeConstraints]] = deque()
         self.conjunction_exprs: dict[SchemaNode | frozenset[SchemaNode], ir.Expr] = {}
         self.disjunct_exprs: dict[SchemaNode | frozenset[SchemaNode], ir.Expr] = {}

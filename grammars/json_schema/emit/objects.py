@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge, Problem
-from constrained.grammars.json_schema.emit.diagnostics import Diagnostics, require_few_distinct
+from constrained.grammars.json_schema.emit.context import Context
+from constrained.grammars.json_schema.emit.diagnostics import require_few_distinct
 from constrained.grammars.json_schema.emit.negated_objects.interleaved import object_with_obligations
 from constrained.grammars.json_schema.emit.negated_objects.obligations import (
     SchemaOracle,
@@ -37,29 +38,14 @@ class ObjectLowering:
 
     Args:
         oracle: properties of schemas, and their expressions.
-        diagnostics: collects problems.
-        punctuation: terminals of the punctuation.
-        ordered: members come in the order of the schema.
-        closed: objects with declared members allow no others, unless a keyword mentions others.
-        distinct_names: no name comes twice in an object, whatever the order.
+        context: the document.
     """
 
-    def __init__(
-        self,
-        oracle: SchemaOracle,
-        diagnostics: Diagnostics,
-        punctuation: JsonPunctuation,
-        *,
-        ordered: bool,
-        closed: bool,
-        distinct_names: bool = False,
-    ) -> None:
+    def __init__(self, oracle: SchemaOracle, context: Context) -> None:
         self.oracle = oracle
-        self.diagnostics = diagnostics
-        self.punctuation = punctuation
-        self.ordered_members = ordered
-        self.closed_objects = closed
-        self.distinct_names = distinct_names
+        self.options = context.options
+        self.diagnostics = context.diagnostics
+        self.punctuation = context.punctuation
         self.negated_object_count = 0
 
     def object(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
@@ -93,7 +79,7 @@ class ObjectLowering:
                 self.oracle.conjunction_expr(conjunction),
             )
             for keys, conjunction in key_classes(constraints, names, place)
-            if conjunction or not (self.closed_objects and constraints.members)
+            if conjunction or not (self.options.closed and constraints.members)
         ]
         possible = sum(member.value is not ir.EMPTY_LANGUAGE for member in members)
         if at_least > possible and all(
@@ -124,8 +110,8 @@ class ObjectLowering:
             low,
             high,
             self.punctuation,
-            ordered=self.ordered_members,
-            distinct_names=self.distinct_names,
+            ordered=self.options.ordered,
+            distinct_names=self.options.distinct_names,
         )
 
     def count_negated_object(self, place: str) -> None:
@@ -161,8 +147,8 @@ class ObjectLowering:
             high,
             self.punctuation,
             constraints.negated_objects[0].place,
-            ordered=self.ordered_members,
-            distinct_names=self.distinct_names,
+            ordered=self.options.ordered,
+            distinct_names=self.options.distinct_names,
         )
 
 

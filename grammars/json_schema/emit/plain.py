@@ -20,6 +20,7 @@ from constrained.grammars.errors import ConstraintError, ConstraintTooLarge
 from constrained.grammars.json_schema.emit.lowering import SchemaLowering
 from constrained.grammars.json_schema.emit.not_plain import NotPlain
 from constrained.grammars.json_schema.emit.scalars import BOOLEAN, NULL, STRING, unbounded_numbers
+from constrained.grammars.json_schema.options import SchemaOptions
 from constrained.grammars.json_schema.source.dialects import SchemaDialect
 from constrained.grammars.json_schema.source.key_classes import partition_keys
 from constrained.grammars.json_schema.text.patterns import ecma_pattern
@@ -36,13 +37,9 @@ from constrained.grammars.packed import PackedRules
 def lower_plain(
     schema: Any,
     dialect: SchemaDialect,
-    punctuation: JsonPunctuation,
-    *,
-    ordered: bool,
-    distinct_names: bool,
-    closed: bool,
-    max_digits: int | None,
+    options: SchemaOptions,
     general: Callable[[], SchemaLowering],
+    *,
     share: bool,
 ) -> ir.Grammar | None:
     """The grammar of a document; None if the walk cannot make it, or it has no values.
@@ -50,18 +47,17 @@ def lower_plain(
     Args:
         schema: the document; valid in its dialect.
         dialect: its dialect.
-        punctuation: terminals of the punctuation.
-        ordered: members come in the order of the schema.
-        distinct_names: no name comes twice in an object, whatever the order.
-        closed: objects with declared members allow no others, unless a keyword mentions others.
-        max_digits: bound on the digits of numbers that have no bound.
+        options: what is asked of the grammar.
         general: makes the lowering that knows everything.
         share: what has the same text is lowered once by it.
 
     Raises:
         ItemsAreCompared: see there.
     """
-    terminals = _terminals(dialect, punctuation, ordered, distinct_names or not ordered, closed, max_digits)
+    distinct = options.distinct_names or not options.ordered
+    terminals = _terminals(
+        dialect, options.punctuation, options.ordered, distinct, options.closed, options.max_digits
+    )
     rest = NotPlain(general, share)
     try:
         found = terminals.lower(schema, rest)
@@ -81,7 +77,7 @@ def _key_classes(
     """What the patterns of ``patternProperties`` say of keys; None if some key may match two.
 
     Args:
-        punctuation: as in `lower_plain`.
+        punctuation: terminals of the punctuation.
         distinct: no name comes twice: a key is compared with the others, so its colon is left out.
         sources: the patterns, each with whether no key may match it.
         names: declared names.

@@ -16,7 +16,8 @@ from typing import Any
 
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge, Problem
-from constrained.grammars.json_schema.emit.diagnostics import Diagnostics, rule_name
+from constrained.grammars.json_schema.emit.context import Context
+from constrained.grammars.json_schema.emit.diagnostics import rule_name
 from constrained.grammars.json_schema.resolve.expand import DnfExpansion
 from constrained.grammars.json_schema.resolve.negate import parse_schema
 from constrained.grammars.json_schema.resolve.validate import InstanceValidator
@@ -24,7 +25,6 @@ from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
 from constrained.grammars.json_schema.source.document import SchemaNode
 from constrained.grammars.json_schema.text import floats, numbers, strings
-from constrained.grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
 from constrained.grammars.json_schema.text.formats import ENDLESS_DIGITS
 from constrained.grammars.json_schema.text.literals import value_expr, value_regex, values_regex
 from constrained.grammars.json_schema.text.multiple_of import (
@@ -39,7 +39,6 @@ from constrained.grammars.json_schema.text.numbers import (
     decimal_spellings,
     exclude_numbers,
 )
-from constrained.grammars.json_schema.text.punctuation import JsonPunctuation
 from constrained.grammars.json_schema.text.strings import strings_excluding
 
 SCALAR_TERM_THRESHOLD = 8
@@ -127,17 +126,6 @@ class ScalarLanguages:
 class ScalarLowering:
     """Lowers the scalars of one document.
 
-    Args:
-        expansion: the schemas of the document.
-        validator: judges enumerated values.
-        diagnostics: receives what goes wrong.
-        punctuation: written inside enumerated arrays and objects.
-        ordered: the members of enumerated objects keep their order.
-        rules: of the grammar; those of string contents are added.
-        max_digits: bound on the digits of numbers that have no bound.
-        max_string_length: bound on the characters of strings that have no bound.
-        excluded: substrings that strings must not contain.
-
     Attributes:
         any_string: a string without other constraints.
         bounded_string: such a string as a value, of at most `max_string_length` characters.
@@ -145,39 +133,23 @@ class ScalarLowering:
         any_integer: an integer without other constraints.
     """
 
-    def __init__(
-        self,
-        expansion: DnfExpansion,
-        validator: InstanceValidator,
-        diagnostics: Diagnostics,
-        punctuation: JsonPunctuation,
-        *,
-        ordered: bool,
-        rules: dict[str, ir.Expr],
-        max_digits: int | None = None,
-        max_string_length: int | None = None,
-        excluded: ExcludedSubstrings = NOTHING_EXCLUDED,
-    ) -> None:
-        self.expansion = expansion
-        self.excluded = excluded
-        self.any_string = (
-            ir.Terminal(excluded.within_quotes(strings.ANY_STRING)) if excluded.texts else STRING
-        )
-        self.rules = rules
-        self.max_digits = max_digits
-        self.max_string_length = max_string_length
-        self.bounded_string = (
-            self.any_string
-            if max_string_length is None
-            else ir.Terminal(excluded.within_quotes(strings.string_of_length(0, max_string_length)))
-        )
-        self.any_number, self.any_integer = unbounded_numbers(max_digits)
-        self.validator = validator
-        self.diagnostics = diagnostics
-        self.punctuation = punctuation
-        self.ordered_members = ordered
-        self.strings = ScalarLanguages(expansion, self.string_regex, self.any_string.regex)
-        self.numbers = ScalarLanguages(expansion, self.number_regex, numbers.ANY_NUMBER)
+    def __init__(self, context: Context) -> None:
+        self.expansion = context.expansion
+        self.diagnostics = context.diagnostics
+        self.punctuation = context.punctuation
+        self.rules = context.rules  # those of string contents are added
+        self.options = context.options
+        self.excluded = excluded = context.excluded
+        self.validator = InstanceValidator(context.expansion)
+        self.max_digits, most = self.options.max_digits, self.options.max_string_length
+        self.any_number, self.any_integer = unbounded_numbers(self.max_digits)
+        self.any_string = self.bounded_string = STRING
+        if excluded.texts:
+            self.any_string = self.bounded_string = ir.Terminal(excluded.within_quotes(strings.ANY_STRING))
+        if most is not None:
+            self.bounded_string = ir.Terminal(excluded.within_quotes(strings.string_of_length(0, most)))
+        self.strings = ScalarLanguages(self.expansion, self.string_regex, self.any_string.regex)
+        self.numbers = ScalarLanguages(self.expansion, self.number_regex, numbers.ANY_NUMBER)
         self.enum_exprs: dict[tuple[str, ...], ir.Expr] = {}
 
     def scalar_term(self, conjunction: Conjunction) -> ir.Expr | None:
@@ -276,7 +248,7 @@ class ScalarLowering:
 
     def enum_values_expr(self, values: Sequence[Any]) -> ir.Expr:
         """The texts of enumerated values."""
-        if self.ordered_members:
+        if self.options.ordered:
             return ir.Terminal(values_regex(values, self.punctuation))
         return ir.choice(*(value_expr(value, self.punctuation) for value in values))
 
@@ -299,7 +271,7 @@ class ScalarLowering:
 
     def _bounded(self, constraints: TypeConstraints) -> TypeConstraints:
         """Strings with the bound of `max_string_length`, where nothing else bounds them."""
-        most, low = self.max_string_length, constraints.min_length
+        most, low = self.options.max_string_length, constraints.min_length
         if most is None or constraints.max_length is not None or constraints.contents:
             return constraints
         if constraints.patterns:  # of several ones, or with a least length, the shortest string is not known

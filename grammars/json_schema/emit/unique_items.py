@@ -11,10 +11,9 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from constrained.grammars import ir
-from constrained.grammars.json_schema.emit.diagnostics import Diagnostics, require_few_distinct
+from constrained.grammars.json_schema.emit.context import Context
+from constrained.grammars.json_schema.emit.diagnostics import require_few_distinct
 from constrained.grammars.json_schema.emit.scalars import ScalarLowering
-from constrained.grammars.json_schema.resolve.expand import DnfExpansion
-from constrained.grammars.json_schema.resolve.validate import InstanceValidator
 from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints, type_bit_of
 from constrained.grammars.json_schema.text import numbers
@@ -57,26 +56,15 @@ class UniqueItemsLowering:
     """Lowers the arrays of one document whose items must differ.
 
     Args:
-        expansion: the schemas of the document.
-        validator: judges enumerated values.
+        context: the document.
         scalars: lowers the items that are scalars.
-        diagnostics: receives what goes wrong.
-        punctuation: terminals of the punctuation.
     """
 
-    def __init__(
-        self,
-        expansion: DnfExpansion,
-        validator: InstanceValidator,
-        scalars: ScalarLowering,
-        diagnostics: Diagnostics,
-        punctuation: JsonPunctuation,
-    ) -> None:
-        self.expansion = expansion
-        self.validator = validator
+    def __init__(self, context: Context, scalars: ScalarLowering) -> None:
+        self.expansion = context.expansion
         self.scalars = scalars
-        self.diagnostics = diagnostics
-        self.punctuation = punctuation
+        self.diagnostics = context.diagnostics
+        self.punctuation = context.punctuation
 
     def unique_array(self, disjunct: Conjunction, constraints: TypeConstraints, size: int) -> ir.Expr | None:
         """The arrays of a disjunct with ``uniqueItems``; None where they need marks."""
@@ -106,7 +94,7 @@ class UniqueItemsLowering:
             constraints = self.expansion.constraints_of(disjunct)
             self.diagnostics.note_unsupported(constraints)
             if constraints.enum_values is not None:
-                candidates = self.validator.listed(constraints)
+                candidates = self.scalars.validator.listed(constraints)
             elif constraints.types & (f.ARRAY | f.OBJECT) or (
                 constraints.types & f.STRING and constraints.contents
             ):

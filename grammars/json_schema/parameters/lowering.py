@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge, Problem, UnsupportedConstraint
 from constrained.grammars.json_schema.emit.arrays import ArrayLowering
+from constrained.grammars.json_schema.emit.context import Context
 from constrained.grammars.json_schema.emit.diagnostics import empty_types_reason, rule_name
 from constrained.grammars.json_schema.emit.lowering import SchemaLowering
 from constrained.grammars.json_schema.emit.objects import ObjectLowering, PropertyMember, interleaved_members
+from constrained.grammars.json_schema.options import PropertyOrder
 from constrained.grammars.json_schema.parameters.literals import quoted
 from constrained.grammars.json_schema.parameters.punctuation import ParameterPunctuation, punctuation_of
 from constrained.grammars.json_schema.parameters.styles import OTHERS, Kind, ParameterStyle
@@ -35,49 +38,38 @@ class ParameterLowering:
     Args:
         lowering: of the same document, for the values that are JSON. Its strings exclude what would end a parameter.
         style: the markup.
-        gap: white space, where there may be some.
-        excluded: substrings that strings must not contain.
-        ordered: parameters come in the order of the schema.
-        closed: objects with declared members allow no others, unless a keyword mentions others.
     """
 
-    def __init__(
-        self,
-        lowering: SchemaLowering,
-        style: ParameterStyle,
-        gap: ir.Regex,
-        excluded: ExcludedSubstrings,
-        *,
-        ordered: bool,
-        closed: bool,
-    ) -> None:
+    def __init__(self, lowering: SchemaLowering, style: ParameterStyle) -> None:
+        options = lowering.context.options
         self.json = lowering
         self.style = style
-        self.gap = gap
-        self.excluded = excluded
+        self.gap = gap = options.gap
+        self.excluded = ExcludedSubstrings(options.excludes)
         ending = [style.excluded] if style.excluded else []
         self.ending = ExcludedSubstrings(ending)
-        self.both = ExcludedSubstrings((*ending, *excluded.texts))
+        self.both = ExcludedSubstrings((*ending, *options.excludes))
         self.free = self.both.without(ir.TEXT)
+        order: PropertyOrder = "any" if style.any_order else options.property_order
+        options = replace(options, property_order=order, distinct_names=False, max_items=None)
         self.objects, self.inner = (
             _ParameterObjects(
                 lowering,
-                punctuation_of(style, gap, inner=inner),
+                replace(
+                    lowering.context, options=options, punctuation=punctuation_of(style, gap, inner=inner)
+                ),
                 self.value,
                 self._unsupported,
-                ordered=ordered and not style.any_order,
-                closed=closed,
             )
             for inner in (False, True)
         )
-        self.arrays = ArrayLowering(
-            self.item,
-            lowering.expansion.prover.is_empty,
-            lowering.arrays.unique_items,
-            lowering.diagnostics,
-            punctuation_of(style, gap, items=True),
-            may_compare=True,
+        within = replace(
+            lowering.context,
+            options=options,
+            punctuation=punctuation_of(style, gap, items=True),
+            conjunction_expr=self.item,
         )
+        self.arrays = ArrayLowering(within, lowering.unique_items)
         self.values: dict[tuple[SchemaNode | frozenset[SchemaNode], str | None], ir.Expr] = {}
         self.queue: deque[tuple[str, Conjunction, TypeConstraints]] = deque()
 
@@ -327,19 +319,17 @@ class _ParameterObjects(ObjectLowering):
     def __init__(
         self,
         lowering: SchemaLowering,
-        punctuation: ParameterPunctuation,
+        context: Context,
         value: Callable[[Conjunction, str | None], ir.Expr],
         refused: Callable[[str, str], Exception],
-        *,
-        ordered: bool,
-        closed: bool,
     ) -> None:
-        oracle = lowering.objects.oracle._replace(conjunction_expr=lambda conjunction: value(conjunction, ""))
-        super().__init__(oracle, lowering.diagnostics, punctuation, ordered=ordered, closed=closed)
+        oracle = lowering.oracle._replace(conjunction_expr=lambda conjunction: value(conjunction, ""))
+        super().__init__(oracle, context)
         self.value = value
         self.refused = refused
-        self.punctuation: ParameterPunctuation = punctuation
-        self.any_name = punctuation.style.other_names is not None
+        assert isinstance(context.punctuation, ParameterPunctuation)
+        self.punctuation: ParameterPunctuation = context.punctuation
+        self.any_name = self.punctuation.style.other_names is not None
         self.place = "#"
 
     def object(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
@@ -378,7 +368,7 @@ class _ParameterObjects(ObjectLowering):
         """Declared parameters, and others where the style allows them; a name that is not declared may come twice."""
         needed = [slot for slot, member in enumerate(members) if member.required]
         others = others if self.any_name else []
-        if not others or (self.ordered_members and low <= len(needed) + 1):
+        if not others or (self.options.ordered and low <= len(needed) + 1):
             return super().object_of(members, others, low, high)
         if low > len(needed) + 1:
             raise self.refused(
