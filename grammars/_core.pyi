@@ -35,8 +35,8 @@ class PlainTerminals:
 
     def __init__(self, keywords: Keywords, fixed: tuple[Any, ...], comma: tuple[Any, ...], colon: tuple[Any, ...], any_string: tuple[Any, ...], string_body: Any, units: tuple[tuple[Any, tuple[Any, ...]], ...], strings_excluding: Callable[[list[str]], tuple[Any, ...]], key_classes: Callable[[list[tuple[str, bool]], list[str]], tuple[list[int], list[tuple[Any, int]]] | None], ordered: bool, distinct: bool, closed: bool) -> None: ...
 
-    def lower(self, schema: object, general: Any) -> tuple[bytes, tuple[Any, ...], tuple[str, ...], bool] | None:
+    def lower(self, schema: object, general: Callable[[], Any]) -> tuple[bytes, tuple[Any, ...], tuple[str, ...], bool] | None:
         """
         The packed rules of a document, their leaves and their names, and whether leaves call rules by their names; None if the
-        document cannot be lowered so. `general`: lowers what is not plain (`constrained.grammars.json_schema.emit.not_plain`).
+        document cannot be lowered so. `general`: makes what lowers the rest (`constrained.grammars.json_schema.emit.lowering`).
         """

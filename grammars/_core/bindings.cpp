@@ -55,9 +55,9 @@ NB_MODULE(_core, m) {
                      "key_classes: collections.abc.Callable[[list[tuple[str, bool]], list[str]], "
                      "tuple[list[int], list[tuple[typing.Any, int]]] | None], ordered: bool, distinct: bool, closed: bool) -> None"))
         .def(
-            "lower", [](PlainTerminals& self, nb::handle schema, nb::object general) { return schemas::lower_plain(schema, self, std::move(general)); },
+            "lower", [](PlainTerminals& self, nb::handle schema, nb::callable general) { return schemas::lower_plain(schema, self, std::move(general)); },
             "schema"_a, "general"_a,
-            nb::sig("def lower(self, schema: object, general: typing.Any) -> tuple[bytes, tuple[typing.Any, ...], tuple[str, ...], bool] | None"),
+            nb::sig("def lower(self, schema: object, general: collections.abc.Callable[[], typing.Any]) -> tuple[bytes, tuple[typing.Any, ...], tuple[str, ...], bool] | None"),
             "The packed rules of a document, their leaves and their names, and whether leaves call rules by their names; None if the\n"
-            "document cannot be lowered so. `general`: lowers what is not plain (`constrained.grammars.json_schema.emit.not_plain`).");
+            "document cannot be lowered so. `general`: makes what lowers the rest (`constrained.grammars.json_schema.emit.lowering`).");
 }

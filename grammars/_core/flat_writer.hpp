@@ -52,7 +52,7 @@ public:
         return expr({flat::Op::Interleave, at, 0, 0});
     }
 
-    /// A rule that suffices for an expression to have a text, as `called_rules` in `constrained.grammars.json_schema.emit.objects` has it:
+    /// A rule that suffices for an expression to have a text, as `_sufficient_rule` in `constrained.grammars.json_schema.emit.lowering` has it:
     /// the one that it calls, or that the first part of a choice of calls calls; -1 if there is none.
     int32_t called(ExprNode node) const;
     /// Says of a leaf that a rule suffices for it to have a text. Other leaves have one.

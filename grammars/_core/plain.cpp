@@ -146,7 +146,7 @@ nb::object PlainLowering::general_scalars(PyObject* schema, bool limited) {
         if (!append_json(key, content) || !append_json(item, content)) return {};
     }
     if (const auto known = terminals_.scalars.find(content); known != terminals_.scalars.end()) return known->second;
-    nb::object exprs = general_.attr("scalars")(nb::handle(schema));
+    nb::object exprs = lowering().attr("scalars_of")(nb::handle(schema));
     if (exprs.is_none()) return {};
     if (content.size() <= kLongestScalar && terminals_.scalars.size() < kMaxScalars) terminals_.scalars.emplace(content, exprs);
     return exprs;
@@ -269,7 +269,7 @@ bool PlainLowering::collect_branches(const Limits& limits, const std::string& po
         if (inner.count == 0) branch = {Py_True, ""};
         found.push_back(std::move(branch));
     }
-    return !limits[Role::OneOf] || nb::cast<bool>(general_.attr("disjoint")(places));
+    return !limits[Role::OneOf] || nb::cast<bool>(lowering().attr("disjoint")(places));
 }
 
 // ---------------------------------------------------------------- rules
@@ -353,7 +353,7 @@ size_t PlainLowering::settle_productive(std::vector<bool>& productive) const {
     return left;
 }
 
-nb::object lower_plain(nb::handle document, PlainTerminals& terminals, nb::object general) {
+nb::object lower_plain(nb::handle document, PlainTerminals& terminals, nb::callable general) {
     return PlainLowering(document, terminals, std::move(general)).run();
 }
 

@@ -60,8 +60,8 @@ public:
 };
 
 /// The rules of a document: packed (flat_nodes.hpp), their leaves, and their names; None if the document is not plain.
-/// `general`: a `constrained.grammars.json_schema.emit.not_plain.NotPlain`. With the rules: whether some are those of `general`, which call
+/// `general`: makes a `constrained.grammars.json_schema.emit.lowering.SchemaLowering`. With the rules: whether some are those of `general`, which call
 /// others by name.
-nb::object lower_plain(nb::handle document, PlainTerminals& terminals, nb::object general);
+nb::object lower_plain(nb::handle document, PlainTerminals& terminals, nb::callable general);
 
 }  // namespace schemas

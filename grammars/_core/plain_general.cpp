@@ -28,7 +28,7 @@ bool PlainLowering::may_be_one_rule(PyObject* schema) {
 
 /// The general lowering, which may call back from now on.
 nb::object PlainLowering::general() {
-    if (asked_) return general_;
+    if (asked_) return lowering();
     asked_ = true;
     // Names with a lone surrogate have no UTF-8: the walk has no rules of them.
     const auto rule_of = [this](nb::handle schema, nb::handle place) -> nb::object {
@@ -43,13 +43,13 @@ nb::object PlainLowering::general() {
         const std::string pointer(text.value_or(""));
         return text && plain_value(schema.ptr(), {pointer}) >= 0 && rule_at_.contains(pointer);
     };
-    general_.attr("attach")(nb::cpp_function(rule_of), nb::cpp_function(has_rule));
-    return general_;
+    lowering().attr("attach")(nb::cpp_function(rule_of), nb::cpp_function(has_rule));
+    return lowering();
 }
 
 ExprNode PlainLowering::general_value(const std::string& pointer) {
     if ((ended_ = identified_ && refers_)) return kNone;
-    const nb::object found = general().attr("value")(pointer);
+    const nb::object found = general().attr("value_at")(pointer);
     if (found.ptr() == Py_False) return kNever;
     const nb::object expr = found[0], name = found[1];
     const auto text = name.is_none() ? "" : utf8(name.ptr());
@@ -65,7 +65,7 @@ ExprNode PlainLowering::general_value(const std::string& pointer) {
 bool PlainLowering::hand_over(size_t at) {
     if (ended_ || (identified_ && refers_) || rules_[at].name != rules_[at].pointer) return false;
     rules_[at].general = true, rules_[at].known_needs = false;
-    return nb::cast<bool>(general().attr("enqueue")(rules_[at].pointer));
+    return nb::cast<bool>(general().attr("enqueue_at")(rules_[at].pointer));
 }
 
 /// The number of a rule, which the general lowering makes if the walk does not.
@@ -79,7 +79,7 @@ int32_t PlainLowering::number_of(const std::string& name) {
 /// Takes the bodies of the rules of the general lowering, but for those that the walk has made too: a name says which schemas a rule
 /// conjoins. False if one is missing.
 bool PlainLowering::take_general_bodies() {
-    for (const auto [name, body] : nb::cast<nb::dict>(general_.attr("rules"))) {
+    for (const auto [name, body] : nb::cast<nb::dict>(lowering().attr("rules"))) {
         const auto text = utf8(name.ptr());
         if (!text) return false;
         Rule& rule = rules_[number_of(std::string(*text))];
@@ -107,7 +107,7 @@ bool PlainLowering::has_values(ExprNode start) {
         }
     }
     const int32_t called_rule = out_.called(start);
-    return called_rule == kNone || nb::cast<bool>(general_.attr("has_values")(known, needs, name_of(called_rule)));
+    return called_rule == kNone || nb::cast<bool>(lowering().attr("has_values")(known, needs, name_of(called_rule)));
 }
 
 }  // namespace schemas

@@ -80,7 +80,7 @@ constexpr auto kArrays = {Role::Items, Role::MinItems, Role::MaxItems, Role::Uni
 
 class PlainLowering {
 public:
-    PlainLowering(nb::handle document, PlainTerminals& terminals, nb::object general)
+    PlainLowering(nb::handle document, PlainTerminals& terminals, nb::callable general)
         : root_(document.ptr()), terminals_(terminals), general_(std::move(general)) {
         exprs_.fill(kNone);
     }
@@ -157,6 +157,10 @@ private:
     bool hand_over(size_t rule);
     bool may_be_one_rule(PyObject* schema);
     nb::object general();
+    nb::object lowering() {
+        if (!lowering_.is_valid()) lowering_ = general_();
+        return lowering_;
+    }
     int32_t number_of(const std::string& name);
     bool take_general_bodies();
     bool has_values(ExprNode start);
@@ -171,7 +175,8 @@ private:
 
     PyObject* const root_;
     PlainTerminals& terminals_;
-    const nb::object general_;  // lowers what is not plain; its errors end the walk
+    const nb::callable general_;  // makes the lowering of what is not plain; its errors end the walk
+    nb::object lowering_;
     bool asked_ = false, ended_ = false;  // it may call back; it cannot lower this document
     std::unordered_set<PyObject*> not_plain_;
     FlatWriter out_;

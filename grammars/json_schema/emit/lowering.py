@@ -2,12 +2,18 @@
 
 Scalars stand inline, so a small schema has few rules. Bodies are lowered from a queue, never by recursion, so schemas
 may be nested to any depth.
+
+The native walk over a document (`constrained.grammars.json_schema.emit.plain`) hands subschemas over that it does not know, each with everything that
+applies to the same value. The schemas of members and items below them go back to the walk wherever it knows them. Both name a rule
+after its place, so each may call the other's.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import Any, Literal
 
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge, Problem
@@ -30,19 +36,13 @@ from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
 from constrained.grammars.json_schema.source.document import SchemaDocument, SchemaNode
 from constrained.grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
+from constrained.grammars.transform.productive import productive_rules
 
 MAX_RULES = 200_000
 """Most rules of one grammar."""
 
 
-class Walk(Protocol):
-    """What the lowering asks the native walk that hands parts over to it."""
-
-    def call_of(self, node: SchemaNode) -> ir.Call | None:
-        """A call of the walk's rule of all values of a schema."""
-
-    def has_rule_of(self, name: str, disjunct: Conjunction) -> bool:
-        """Whether the walk makes the rule of a disjunct."""
+_SCALARS = ("string", "number", "integer", "boolean", "null")
 
 
 class SchemaLowering:
@@ -57,6 +57,7 @@ class SchemaLowering:
         context: what the parts of the lowering have in common.
         diagnostics: keywords that cannot be enforced, and contradictions.
         rules: the rules so far, in order of discovery.
+        shares: from `attach` on, schemas with the same text are one.
     """
 
     def __init__(
@@ -88,7 +89,9 @@ class SchemaLowering:
         self.queue: deque[tuple[str, Conjunction, TypeConstraints]] = deque()
         self.conjunction_exprs: dict[SchemaNode | frozenset[SchemaNode], ir.Expr] = {}
         self.disjunct_exprs: dict[SchemaNode | frozenset[SchemaNode], ir.Expr] = {}
-        self.walk: Walk | None = None
+        self.shares = False
+        self._rule_of: Callable[[Any, str], str | None] | None = None
+        self._start: ir.Expr = ir.EMPTY_LANGUAGE
 
     def run(self) -> ir.Grammar:
         """The grammar of the document's root; it may still contain unproductive branches."""
@@ -110,11 +113,12 @@ class SchemaLowering:
             for part in (self.expansion, self.scalars, self):
                 vars(part).clear()
 
-    def lower_queued(self) -> None:
-        """Lowers until the queue is empty."""
+    def lower_queued(self) -> bool:
+        """Lowers until the queue is empty. Returns whether all keywords so far can be enforced."""
         while self.queue:
             name, disjunct, constraints = self.queue.popleft()
             self.rules[name] = self.containers(disjunct, constraints)
+        return not self.diagnostics.problems
 
     def conjunction_expr(self, conjunction: Conjunction) -> ir.Expr:
         """The expression of the values of a conjunction."""
@@ -124,11 +128,9 @@ class SchemaLowering:
             expr = self.conjunction_exprs.get(key)
             if expr is not None:
                 return expr
-            if key.parsed is None and self.walk is not None:
-                call = self.walk.call_of(key)
-                if call is not None:
-                    self.conjunction_exprs[key] = call
-                    return call
+            if key.parsed is None and (call := self._walked(key)) is not None:
+                self.conjunction_exprs[key] = call
+                return call
             parsed = parse_schema(key)
             if parsed.is_flat:
                 expr = self.conjunction_exprs[key] = self.disjunct_expr(conjunction if parsed.limits else ())
@@ -176,7 +178,7 @@ class SchemaLowering:
         )
         if constraints.types & (f.ARRAY | f.OBJECT):
             name = rule_name(disjunct)
-            if self.walk is None or not self.walk.has_rule_of(name, disjunct):
+            if not self._is_walked(name, disjunct):
                 self.enqueue(name, disjunct, constraints)
             parts.append(ir.Call(name))
         return parts[0] if len(parts) == 1 else ir.choice(*parts)
@@ -202,3 +204,93 @@ class SchemaLowering:
         if constraints.types & f.ARRAY:
             parts.append(self.arrays.array(disjunct, constraints))
         return parts[0] if len(parts) == 1 else ir.choice(*parts)
+
+    # ------------------------------------------------------------ for the native walk
+
+    def scalars_of(self, schema: Any) -> ir.Expr | tuple[ir.Expr, ...] | Literal[False] | None:
+        """The scalars of a schema, as one expression if it allows no others; False if there are none; None if they are not plain."""
+        root, diagnostics = self.document.root, self.diagnostics
+        conjunction = (SchemaNode(schema, "#/a scalar", root, root.base),)
+        found: ir.Expr | tuple[ir.Expr, ...]
+        rules, conflicts = len(self.rules), len(diagnostics.conflicts)
+        if not parse_schema(conjunction[0]).limits:
+            return None  # every value: an unknown format, for one
+        constraints = self.expansion.constraints_of(conjunction)
+        if constraints.enum_values is None and constraints.types & (f.ARRAY | f.OBJECT):
+            diagnostics.note_unsupported(constraints)
+            found = tuple(self.scalars.scalars(conjunction, constraints))
+        else:
+            found = self.conjunction_expr(conjunction)
+        if diagnostics.problems or len(self.rules) != rules:  # all scalars have one place for their problems
+            return None
+        if found is ir.EMPTY_LANGUAGE:
+            diagnostics.conflicts.clear()
+            return False
+        return None if len(diagnostics.conflicts) > conflicts else found
+
+    def disjoint(self, places: Sequence[str]) -> bool:
+        """Whether no two of the schemas at some places have a value in common, as far as that is proved."""
+        nodes, prover = map(self.document.at, places), self.expansion.prover
+        return all(prover.are_disjoint(one, other) for one, other in combinations(nodes, 2))
+
+    def attach(self, rule_of: Callable[[Any, str], str | None], has_rule: Callable[[Any, str], bool]) -> None:
+        """Sets how to ask the walk: for the one rule that a schema at a place consists of; whether it makes the rule of that place."""
+        self._rule_of, self._has_rule = rule_of, has_rule
+        if self.shares:
+            self.document.share()
+
+    def value_at(self, pointer: str) -> tuple[ir.Expr | None, str | None] | Literal[False]:
+        """The values of the schema at a place: their expression (None: a call), and a rule that suffices for them to have a text.
+
+        False: there are none.
+        """
+        expr = self.conjunction_expr((self.document.at(pointer),))
+        if expr is ir.EMPTY_LANGUAGE:
+            return False
+        if pointer == "#":
+            self._start = expr
+        return None if isinstance(expr, ir.Call) else expr, _sufficient_rule(expr)
+
+    def enqueue_at(self, pointer: str) -> bool:
+        """Queues the rule of the arrays and objects of a schema; False: the walk ends."""
+        node = self.document.at(pointer)
+        if not parse_schema(node).is_flat:
+            return False
+        self.enqueue(pointer, (node,), self.expansion.constraints_of((node,)))
+        return True
+
+    def has_values(self, known: list[str], needs: dict[str, list[str]], start: str) -> bool:
+        """Whether the document is known to have values.
+
+        Args:
+            known: rules of the walk that derive some text.
+            needs: its other rules, each with the rules that suffice for it to derive some.
+            start: a rule that suffices for the document.
+        """
+        walked = {name: ir.sequence(*map(ir.Call, called)) for name, called in needs.items()}
+        rules = {"start": self._start, **self.rules, **walked}
+        return not {"start", start}.isdisjoint(productive_rules(rules, known))
+
+    def _walked(self, node: SchemaNode) -> ir.Call | None:
+        """A call of the walk's rule of all values of a schema."""
+        if self._rule_of is None or not self._is_here(node) or node.value.get("type") in _SCALARS:
+            return None
+        rule = self._rule_of(node.value, node.pointer)
+        return None if rule is None else ir.Call(rule)
+
+    def _is_walked(self, name: str, disjunct: Conjunction) -> bool:
+        """Whether the walk makes the rule of a disjunct."""
+        if self._rule_of is None or not disjunct:
+            return self._rule_of is not None and self._has_rule(True, name)
+        return len(disjunct) == 1 and self._is_here(disjunct[0]) and self._has_rule(disjunct[0].value, name)
+
+    def _is_here(self, node: SchemaNode) -> bool:
+        """Whether the walk reads a schema as it is: references in it are resolved in this document."""
+        return not node.is_synthetic and node.resource is self.document.root and isinstance(node.value, dict)
+
+
+def _sufficient_rule(value: ir.Expr) -> str | None:
+    """A rule: if it derives some text, then so does `value`."""
+    while isinstance(value, ir.Choice) and not any(isinstance(part, ir.Terminal) for part in value.parts):
+        value = value.parts[0]
+    return value.rule if isinstance(value, ir.Call) else None

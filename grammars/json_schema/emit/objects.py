@@ -11,7 +11,7 @@ order, nor where a second occurrence would count towards ``minProperties``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from constrained.grammars import ir
@@ -150,15 +150,6 @@ class ObjectLowering:
             ordered=self.options.ordered,
             distinct_names=self.options.distinct_names,
         )
-
-
-def called_rules(value: ir.Expr) -> Iterable[str]:
-    """At most one rule: if it derives some text, then so does `value`."""
-    if isinstance(value, ir.Call):
-        return (value.rule,)
-    if isinstance(value, ir.Choice) and not any(isinstance(part, ir.Terminal) for part in value.parts):
-        return called_rules(value.parts[0])
-    return ()
 
 
 class PropertyMember(NamedTuple):

@@ -3,7 +3,7 @@
 Most schemas consist of objects, arrays, references within the document, scalars and alternatives of these, each alone at its
 place: nothing needs to be conjoined or negated. Keys may match patterns, each one at most. For them the nodes, parsed schemas and caches of `SchemaLowering` cost more than the grammar.
 The native walk (``grammars/_core/plain.hpp``) reads such a schema directly and gives the grammar that `SchemaLowering` gives, node
-by node. Subschemas that it does not know it hands over to `SchemaLowering` (`NotPlain`); every error ends it, and `SchemaLowering`
+by node. Subschemas that it does not know it hands over to `SchemaLowering`; every error ends it, and `SchemaLowering`
 lowers the whole document. That is also its judge in the tests.
 """
 
@@ -18,7 +18,6 @@ from constrained.grammars import ir
 from constrained.grammars._core import PlainTerminals
 from constrained.grammars.errors import ConstraintError, ConstraintTooLarge
 from constrained.grammars.json_schema.emit.lowering import SchemaLowering
-from constrained.grammars.json_schema.emit.not_plain import NotPlain
 from constrained.grammars.json_schema.emit.scalars import BOOLEAN, NULL, STRING, unbounded_numbers
 from constrained.grammars.json_schema.options import SchemaOptions
 from constrained.grammars.json_schema.source.dialects import SchemaDialect
@@ -58,13 +57,20 @@ def lower_plain(
     terminals = _terminals(
         dialect, options.punctuation, options.ordered, distinct, options.closed, options.max_digits
     )
-    rest = NotPlain(general, share)
+    made: list[SchemaLowering] = []
+
+    def make() -> SchemaLowering:
+        made.append(general())
+        made[0].shares = share
+        return made[0]
+
     try:
-        found = terminals.lower(schema, rest)
+        found = terminals.lower(schema, make)
     except (ConstraintError, ConstraintTooLarge, RecursionError):
         return None  # lowered whole, the document raises what names all of its places
     finally:
-        rest.release()
+        for lowering in made:
+            lowering.release()
     if found is None:
         return None
     rules = PackedRules(*found)
