@@ -11,7 +11,7 @@ from constrained.grammars import ir
 from constrained.grammars.json_schema.emit.contains import contains_array_expr
 from constrained.grammars.json_schema.emit.context import Context
 from constrained.grammars.json_schema.emit.unique_items import UniqueItemsLowering
-from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
+from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints, schemas_on
 from constrained.grammars.json_schema.text.punctuation import ArraySigns
 
 
@@ -61,9 +61,7 @@ class ArrayLowering:
                 self.diagnostics.note_unique_unsupported(
                     disjunct, "next to contains, or where an item must violate a schema"
                 )
-            expr = contains_array_expr(
-                constraints, self.context, self.punctuation.array, self.punctuation.empty_array
-            )
+            expr = contains_array_expr(constraints, self.context)
             if expr is ir.EMPTY_LANGUAGE:
                 self.diagnostics.conflict(disjunct, "no array satisfies the counts of contains")
             return expr
@@ -72,8 +70,7 @@ class ArrayLowering:
             size = min(size, constraints.max_items)
 
         def item(index: int) -> ir.Expr:
-            nodes = (node for items in constraints.items for node in items.schemas_at(index))
-            return self.context.conjunction_expr(tuple(dict.fromkeys(nodes)))
+            return self.context.conjunction_expr(schemas_on(constraints.items, index))
 
         signs = self.punctuation.array
         if unique:
@@ -85,13 +82,12 @@ class ArrayLowering:
                     disjunct, "where two items that are compared are required"
                 )
             signs = self.compared_items()
-        expr = array_expr(
+        expr = self._of_items(
             [item(i) for i in range(size)],
             lambda: item(size),
             constraints.min_items,
             constraints.max_items,
             signs,
-            self.punctuation.empty_array,
         )
         if expr is ir.EMPTY_LANGUAGE:
             self.diagnostics.conflict(
@@ -121,48 +117,38 @@ class ArrayLowering:
         self.diagnostics.note_repeated_unsupported(present.pop("repeated_items"))
         return self.array(disjunct, TypeConstraints(**present))
 
+    def _of_items(
+        self,
+        prefix: Sequence[ir.Expr],
+        rest: Callable[[], ir.Expr],
+        low: int,
+        high: int | None,
+        signs: ArraySigns,
+    ) -> ir.Expr:
+        """Arrays of the `prefix` items, then any number of `rest`, with `low` to `high` items in total, between these signs."""
+        prefix = prefix if high is None else prefix[:high]
+        for i, item in enumerate(prefix):
+            if item is ir.EMPTY_LANGUAGE:
+                prefix, high = prefix[:i], i
+                break
+        size = len(prefix)
+        if high is not None and high < low:
+            return ir.EMPTY_LANGUAGE
+        more = ir.EMPTY_LANGUAGE if high is not None and high <= size else rest()
 
-def array_expr(
-    prefix: Sequence[ir.Expr],
-    rest: Callable[[], ir.Expr],
-    low: int,
-    high: int | None,
-    signs: ArraySigns,
-    empty: ir.Expr,
-) -> ir.Expr:
-    """Arrays of the `prefix` items, then any number of `rest`, with `low` to `high` items in total (None: no bound).
+        def repeat(count: int) -> ir.Expr:
+            most = None if high is None else high - count
+            return ir.sequence(ir.loop(signs.next_item(more), max(0, low - count), most), signs.close)
 
-    Args:
-        prefix: the first items.
-        rest: makes the others.
-        low: least number of items.
-        high: greatest number of items.
-        signs: what stands around and between the items.
-        empty: the array without items.
-    """
-    prefix = prefix if high is None else prefix[:high]
-    for i, item in enumerate(prefix):
-        if item is ir.EMPTY_LANGUAGE:
-            prefix, high = prefix[:i], i
-            break
-    size = len(prefix)
-    if high is not None and high < low:
-        return ir.EMPTY_LANGUAGE
-    more = ir.EMPTY_LANGUAGE if high is not None and high <= size else rest()
-
-    def repeat(count: int) -> ir.Expr:
-        most = None if high is None else high - count
-        return ir.sequence(ir.loop(signs.next_item(more), max(0, low - count), most), signs.close)
-
-    if size:
-        tail = repeat(size)
-        for i in range(size - 1, 0, -1):
-            tail = ir.sequence(signs.next_item(prefix[i]), tail)
-            if i >= low:
-                tail = ir.choice(signs.close, tail)
-        full = ir.sequence(signs.open, prefix[0], tail)
-    elif high == 0 or more is ir.EMPTY_LANGUAGE:
-        full = ir.EMPTY_LANGUAGE
-    else:
-        full = ir.sequence(signs.open, more, repeat(1))
-    return ir.choice(empty, full) if low == 0 else full
+        if size:
+            tail = repeat(size)
+            for i in range(size - 1, 0, -1):
+                tail = ir.sequence(signs.next_item(prefix[i]), tail)
+                if i >= low:
+                    tail = ir.choice(signs.close, tail)
+            full = ir.sequence(signs.open, prefix[0], tail)
+        elif high == 0 or more is ir.EMPTY_LANGUAGE:
+            full = ir.EMPTY_LANGUAGE
+        else:
+            full = ir.sequence(signs.open, more, repeat(1))
+        return ir.choice(self.punctuation.empty_array, full) if low == 0 else full

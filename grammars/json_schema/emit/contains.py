@@ -12,9 +12,8 @@ from math import prod
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge, Problem
 from constrained.grammars.json_schema.emit.context import Context
-from constrained.grammars.json_schema.source.constraints import TypeConstraints
+from constrained.grammars.json_schema.source.constraints import TypeConstraints, schemas_on
 from constrained.grammars.json_schema.source.synthetic import negation_of
-from constrained.grammars.json_schema.text.punctuation import ArraySigns
 from constrained.grammars.work import spend
 
 MAX_COUNT_STATES = 20_000
@@ -34,21 +33,18 @@ CountTransitions = dict[CountState, list[ir.Expr]]
 def contains_array_expr(
     constraints: TypeConstraints,
     context: Context,
-    signs: ArraySigns,
-    empty: ir.Expr,
 ) -> ir.Expr:
     """The arrays of constraints with ``contains``.
 
     Args:
         constraints: with at least one `TypeConstraints.contains_constraints`.
         context: the document.
-        signs: what stands around and between the items.
-        empty: the array without items.
 
     Raises:
         ConstraintTooLarge: there are more than `MAX_COUNT_STATES` states, or `MAX_COUNT_OPTIONS` kinds of items, or minimums beyond `MAX_UNCOUNTED`.
     """
     parts, high = constraints.contains_constraints, constraints.max_items
+    signs = context.punctuation.array
     size = max(constraints.min_items, high or 0, *(len(part.items.prefix) for part in parts))
     size = max([size, *(len(items.prefix) for items in constraints.items)])
 
@@ -70,7 +66,7 @@ def contains_array_expr(
 
     def items_at(index: int, counts: tuple[int, ...]) -> list[tuple[ir.Expr, tuple[int, ...]]]:
         """The items that may stand at a position, each with the counts after it."""
-        options = [(tuple(node for items in constraints.items for node in items.schemas_at(index)), counts)]
+        options = [(schemas_on(constraints.items, index), counts)]
         for k, part in enumerate(parts):
             wanted = tuple(part.items.schemas_at(index))
             if not wanted or (part.max_contains is None and counts[k] == part.min_contains):
@@ -149,4 +145,4 @@ def contains_array_expr(
         for other, items in known[start].items()
     ]
     full = ir.sequence(signs.open, ir.choice(*first))
-    return ir.choice(empty, full) if may_end(start) else full
+    return ir.choice(context.punctuation.empty_array, full) if may_end(start) else full

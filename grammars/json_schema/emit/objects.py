@@ -25,12 +25,19 @@ from constrained.grammars.json_schema.emit.negated_objects.obligations import (
 )
 from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
 from constrained.grammars.json_schema.source.members import declared_names, key_classes, schemas_of_members
-from constrained.grammars.json_schema.text.punctuation import JsonPunctuation
 from constrained.grammars.transform.interleave import interleave
 from constrained.grammars.work import spend
 
 MAX_NEGATED_OBJECTS = 500
 """Maximum number of objects of one document that must violate a schema."""
+
+
+class PropertyMember(NamedTuple):
+    """A declared property: its name, whether it is required, and the expression of its value."""
+
+    name: str
+    required: bool
+    value: ir.Expr
 
 
 class ObjectLowering:
@@ -103,16 +110,85 @@ class ObjectLowering:
         low: int,
         high: int | None,
     ) -> ir.Expr:
-        """`object_expr` in the order and punctuation of this document."""
-        return object_expr(
-            members,
-            others,
-            low,
-            high,
-            self.punctuation,
+        """Objects with these members, then any number of others, with `low` to `high` members in total.
+
+        Names of others may come again, unless names are distinct, or where that would make up for a missing member.
+        """
+        members = [member for member in members if member.required or member.value is not ir.EMPTY_LANGUAGE]
+        more = ir.choice(*(ir.sequence(self.punctuation.key(keys), value) for keys, value in others))
+        needed = sum(member.required for member in members)
+        if low <= needed:
+            low = 0  # implied by the required members
+        if high is not None and (high > ir.MAX_COUNT or (more is ir.EMPTY_LANGUAGE and high >= len(members))):
+            high = None
+        distinct = self.options.distinct_names
+        if low == 0 and high is None and self.options.ordered and not (distinct and others):
+            return self._uncounted(members, more, needed)
+        if low > ir.MAX_COUNT and more is ir.EMPTY_LANGUAGE:
+            return ir.EMPTY_LANGUAGE
+        repeats = self.options.ordered and low <= needed + 1 and not distinct
+        return self.interleaved(members, others, min(low, ir.MAX_COUNT), high, repeats=repeats)
+
+    def interleaved(
+        self,
+        members: Sequence[PropertyMember],
+        others: Sequence[tuple[ir.Regex, ir.Expr]],
+        low: int,
+        high: int | None,
+        *,
+        repeats: bool,
+    ) -> ir.Expr:
+        """`object_of` as an interleaving; `repeats`: names of others may come twice: such a key makes up for no missing member."""
+        punctuation = self.punctuation
+        entries = [
+            ir.InterleaveEntry(punctuation.property_key(member.name), member.value, slot)
+            for slot, member in enumerate(members)
+        ]
+        needed = [slot for slot, member in enumerate(members) if member.required]
+        if repeats:
+            entries += [ir.InterleaveEntry(punctuation.key(keys), value) for keys, value in others]
+        else:
+            colon = ir.Terminal(punctuation.colon)
+            entries += [
+                ir.InterleaveEntry(ir.Terminal(keys), ir.sequence(colon, value), distinct=True)
+                for keys, value in others
+            ]
+        inside = interleave(
+            entries,
+            required=needed,
+            low=max(low, 1),
+            high=high,
+            separator=punctuation.comma,
             ordered=self.options.ordered,
-            distinct_names=self.options.distinct_names,
         )
+        full = ir.sequence(punctuation.open_object, inside, punctuation.close_object)
+        return full if needed or low else ir.choice(punctuation.empty_object, full)
+
+    def _uncounted(self, members: Sequence[PropertyMember], more: ir.Expr, needed: int) -> ir.Expr:
+        """`object_of` with any number of members."""
+        punctuation = self.punctuation
+        comma, close = punctuation.comma, punctuation.close_object
+        head: ir.Expr = ir.EMPTY_LANGUAGE  # what follows where the next member has no comma
+        tail: ir.Expr = close  # what follows a member
+        if more is not ir.EMPTY_LANGUAGE:
+            again = ir.Loop(ir.Sequence((comma, more)), 0, None)
+            head, tail = ir.Sequence((more, again, close)), ir.Sequence((again, close))
+        open_end = True  # whether no required member follows
+        for i in range(len(members) - 1, -1, -1):
+            name, required, value = members[i]
+            if required:
+                open_end = False
+                if i == 0 or not members[i - 1].required:  # otherwise a member always precedes it
+                    head = ir.Sequence((punctuation.property_key(name), value, tail))
+                if i:
+                    tail = ir.Sequence((punctuation.next_property_key(name), value, tail))
+            else:
+                present = ir.Sequence((punctuation.property_key(name), value, tail))
+                head = present if head is ir.EMPTY_LANGUAGE else ir.Choice((present, head))
+                following = ir.Sequence((comma, head))
+                tail = ir.Choice((close, following)) if open_end else following
+        full = ir.sequence(punctuation.open_object, head)
+        return ir.choice(punctuation.empty_object, full) if needed == 0 else full
 
     def count_negated_object(self, place: str) -> None:
         """Counts a disjunct with a `NegatedObject`, before anything is made of it."""
@@ -148,106 +224,5 @@ class ObjectLowering:
             self.punctuation,
             constraints.negated_objects[0].place,
             ordered=self.options.ordered,
-            distinct_names=self.options.distinct_names,
+            distinct=self.options.distinct_names or not self.options.ordered,
         )
-
-
-class PropertyMember(NamedTuple):
-    """A declared property: its name, whether it is required, and the expression of its value."""
-
-    name: str
-    required: bool
-    value: ir.Expr
-
-
-def object_expr(
-    members: Sequence[PropertyMember],
-    others: Sequence[tuple[ir.Regex, ir.Expr]],
-    low: int,
-    high: int | None,
-    punctuation: JsonPunctuation,
-    *,
-    ordered: bool = True,
-    distinct_names: bool = False,
-) -> ir.Expr:
-    """Objects with these members, then any number of others, with `low` to `high` members in total.
-
-    Unless `ordered`, members stand in any order. Names of others may come again, unless `distinct_names`, or where that
-    would make up for a missing member.
-    """
-    members = [member for member in members if member.required or member.value is not ir.EMPTY_LANGUAGE]
-    more = ir.choice(*(ir.sequence(punctuation.key(keys), value) for keys, value in others))
-    needed = sum(member.required for member in members)
-    if low <= needed:
-        low = 0  # implied by the required members
-    if high is not None and (high > ir.MAX_COUNT or (more is ir.EMPTY_LANGUAGE and high >= len(members))):
-        high = None
-    if low == 0 and high is None and ordered and not (distinct_names and others):
-        return _uncounted(members, more, needed, punctuation)
-    if low > ir.MAX_COUNT and more is ir.EMPTY_LANGUAGE:
-        return ir.EMPTY_LANGUAGE
-    low = min(low, ir.MAX_COUNT)
-    return interleaved_members(
-        members, others, low, high, punctuation, ordered=ordered, distinct_names=distinct_names
-    )
-
-
-def interleaved_members(
-    members: Sequence[PropertyMember],
-    others: Sequence[tuple[ir.Regex, ir.Expr]],
-    low: int,
-    high: int | None,
-    punctuation: JsonPunctuation,
-    *,
-    ordered: bool,
-    distinct_names: bool = False,
-    repeats: bool = False,
-) -> ir.Expr:
-    """`object_expr` with counted or unordered members, as an interleaving; `repeats`: names of others may come twice in any order."""
-    entries = [
-        ir.InterleaveEntry(punctuation.property_key(member.name), member.value, slot)
-        for slot, member in enumerate(members)
-    ]
-    needed = [slot for slot, member in enumerate(members) if member.required]
-    # A repeated key makes up for no missing member.
-    if repeats or (ordered and low <= len(needed) + 1 and not distinct_names):
-        entries += [ir.InterleaveEntry(punctuation.key(keys), value) for keys, value in others]
-    else:
-        colon = ir.Terminal(punctuation.colon)
-        entries += [
-            ir.InterleaveEntry(ir.Terminal(keys), ir.sequence(colon, value), distinct=True)
-            for keys, value in others
-        ]
-    inside = interleave(
-        entries, required=needed, low=max(low, 1), high=high, separator=punctuation.comma, ordered=ordered
-    )
-    full = ir.sequence(punctuation.open_object, inside, punctuation.close_object)
-    return full if needed or low else ir.choice(punctuation.empty_object, full)
-
-
-def _uncounted(
-    members: Sequence[PropertyMember], more: ir.Expr, needed: int, punctuation: JsonPunctuation
-) -> ir.Expr:
-    """`object_expr` with any number of members."""
-    comma, close = punctuation.comma, punctuation.close_object
-    head: ir.Expr = ir.EMPTY_LANGUAGE  # what follows where the next member has no comma
-    tail: ir.Expr = close  # what follows a member
-    if more is not ir.EMPTY_LANGUAGE:
-        again = ir.Loop(ir.Sequence((comma, more)), 0, None)
-        head, tail = ir.Sequence((more, again, close)), ir.Sequence((again, close))
-    open_end = True  # whether no required member follows
-    for i in range(len(members) - 1, -1, -1):
-        name, required, value = members[i]
-        if required:
-            open_end = False
-            if i == 0 or not members[i - 1].required:  # otherwise a member always precedes it
-                head = ir.Sequence((punctuation.property_key(name), value, tail))
-            if i:
-                tail = ir.Sequence((punctuation.next_property_key(name), value, tail))
-        else:
-            present = ir.Sequence((punctuation.property_key(name), value, tail))
-            head = present if head is ir.EMPTY_LANGUAGE else ir.Choice((present, head))
-            following = ir.Sequence((comma, head))
-            tail = ir.Choice((close, following)) if open_end else following
-    full = ir.sequence(punctuation.open_object, head)
-    return ir.choice(punctuation.empty_object, full) if needed == 0 else full

@@ -7,7 +7,7 @@ exponent), are entries of an interleave, which counts what is left. All other it
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any
 
 from constrained.grammars import ir
@@ -15,41 +15,18 @@ from constrained.grammars.json_schema.emit.context import Context
 from constrained.grammars.json_schema.emit.diagnostics import require_few_distinct
 from constrained.grammars.json_schema.emit.scalars import ScalarLowering
 from constrained.grammars.json_schema.source import constraints as f
-from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints, type_bit_of
+from constrained.grammars.json_schema.source.constraints import (
+    Conjunction,
+    TypeConstraints,
+    schemas_on,
+    type_bit_of,
+)
 from constrained.grammars.json_schema.text import numbers
 from constrained.grammars.json_schema.text.floats import few_digits
 from constrained.grammars.json_schema.text.literals import equality_key, value_regex
-from constrained.grammars.json_schema.text.punctuation import JsonPunctuation
 from constrained.grammars.transform.interleave import interleave
 
 _SCALAR = f.STRING | f.NUMBER
-
-
-def unique_array_expr(
-    listed: Sequence[ir.Expr],
-    scalars: Sequence[ir.Regex],
-    low: int,
-    high: int | None,
-    punctuation: JsonPunctuation,
-) -> ir.Expr:
-    """Arrays of `low` to `high` different items.
-
-    Args:
-        listed: the texts of each enumerated value.
-        scalars: languages of strings or of numbers without exponent, disjoint from each other and from `listed`.
-        low: minimum number of items.
-        high: maximum number of items; None: no bound.
-        punctuation: terminals of the punctuation.
-    """
-    entries = [ir.InterleaveEntry(value, ir.EPSILON, slot) for slot, value in enumerate(listed)]
-    entries += [ir.InterleaveEntry(ir.Terminal(regex), ir.EPSILON, distinct=True) for regex in scalars]
-    items = interleave(entries, low=max(low, 1), high=high, separator=punctuation.comma)
-    full = (
-        ir.EMPTY_LANGUAGE
-        if high == 0
-        else ir.sequence(punctuation.open_array, items, punctuation.close_array)
-    )
-    return ir.choice(punctuation.empty_array, full) if low == 0 else full
 
 
 class UniqueItemsLowering:
@@ -68,18 +45,19 @@ class UniqueItemsLowering:
 
     def unique_array(self, disjunct: Conjunction, constraints: TypeConstraints, size: int) -> ir.Expr | None:
         """The arrays of a disjunct with ``uniqueItems``; None where they need marks."""
-        conjunction = tuple(
-            dict.fromkeys(node for items in constraints.items for node in items.schemas_at(size))
-        )
-        kinds = self.distinct_items(conjunction) if size == 0 else None
+        kinds = self.distinct_items(schemas_on(constraints.items, 0)) if size == 0 else None
         if kinds is None:
             return None
         listed, scalars = kinds
         if scalars:
             require_few_distinct(disjunct, "minItems", constraints.min_items)
-        expr = unique_array_expr(
-            listed, scalars, constraints.min_items, constraints.max_items, self.punctuation
-        )
+        low, high = constraints.min_items, constraints.max_items
+        entries = [ir.InterleaveEntry(value, ir.EPSILON, slot) for slot, value in enumerate(listed)]
+        entries += [ir.InterleaveEntry(ir.Terminal(one), ir.EPSILON, distinct=True) for one in scalars]
+        signs = self.punctuation
+        items = interleave(entries, low=max(low, 1), high=high, separator=signs.comma)
+        full = ir.sequence(signs.open_array, items, signs.close_array) if high != 0 else ir.EMPTY_LANGUAGE
+        expr = ir.choice(signs.empty_array, full) if low == 0 else full
         if expr is ir.EMPTY_LANGUAGE:
             self.diagnostics.conflict(
                 disjunct, f"{constraints.min_items} different items are required, and fewer are possible"
@@ -87,7 +65,7 @@ class UniqueItemsLowering:
         return expr
 
     def distinct_items(self, conjunction: Conjunction) -> tuple[list[ir.Expr], list[ir.Regex]] | None:
-        """Enumerated values and languages of scalars of a conjunction; None where marks have to compare its values."""
+        """Enumerated values of a conjunction, and disjoint languages of its scalars; None where marks have to compare its values."""
         values: dict[Hashable, list[Any]] = {}
         languages: dict[int, list[ir.Regex]] = {f.STRING: [], f.NUMBER: []}
         for disjunct in self.expansion.expand(conjunction):

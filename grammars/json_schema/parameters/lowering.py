@@ -18,7 +18,7 @@ from constrained.grammars.json_schema.emit.arrays import ArrayLowering
 from constrained.grammars.json_schema.emit.context import Context
 from constrained.grammars.json_schema.emit.diagnostics import empty_types_reason, rule_name
 from constrained.grammars.json_schema.emit.lowering import SchemaLowering
-from constrained.grammars.json_schema.emit.objects import ObjectLowering, PropertyMember, interleaved_members
+from constrained.grammars.json_schema.emit.objects import ObjectLowering, PropertyMember
 from constrained.grammars.json_schema.options import PropertyOrder
 from constrained.grammars.json_schema.parameters.literals import quoted
 from constrained.grammars.json_schema.parameters.punctuation import ParameterPunctuation, punctuation_of
@@ -374,7 +374,7 @@ class _ParameterObjects(ObjectLowering):
             raise self.refused(
                 self.place, "counts names that are not declared (minProperties), which may come twice"
             )
-        return interleaved_members(members, others, low, high, self.punctuation, ordered=False, repeats=True)
+        return self.interleaved(members, others, low, high, repeats=True)
 
 
 def _text(value: str) -> ir.Regex:

@@ -23,6 +23,7 @@ from constrained.grammars.json_schema.source.constraints import (
     NegatedObject,
     ParsedSchema,
     TypeConstraints,
+    schemas_on,
     type_bit_of,
 )
 from constrained.grammars.json_schema.source.contents import content_problem
@@ -237,8 +238,8 @@ def _wrong_items(parts: Sequence[ItemSchemas], node: SchemaNode) -> ItemSchemas:
     size = max((len(items.prefix) for items in parts), default=0)
 
     def wrong(index: int) -> SchemaNode | None:
-        nodes = dict.fromkeys(n for items in parts for n in items.schemas_at(index) if not is_true_schema(n))
-        return negation_of(conjunction_of(list(nodes))) if nodes else None
+        nodes = [node for node in schemas_on(parts, index) if not is_true_schema(node)]
+        return negation_of(conjunction_of(nodes)) if nodes else None
 
     prefix = [wrong(i) or false_schema(node) for i in range(size)]
     return ItemSchemas(prefix, wrong(size))

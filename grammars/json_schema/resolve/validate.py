@@ -18,6 +18,7 @@ from constrained.grammars.json_schema.source.constraints import (
     ContainsConstraint,
     NegatedObject,
     TypeConstraints,
+    schemas_on,
     type_bit_of,
 )
 from constrained.grammars.json_schema.source.document import SchemaNode
@@ -169,7 +170,7 @@ class InstanceValidator:
                 if (constraints.unique_items and not differ) or (constraints.repeated_items and differ):
                     return False
             return all(
-                self.satisfies_all(_on(constraints.items, i), item, possibly=possibly)
+                self.satisfies_all(schemas_on(constraints.items, i), item, possibly=possibly)
                 for i, item in enumerate(value)
             ) and all(
                 self.contains_valid(contains, value, possibly)
@@ -190,7 +191,7 @@ class InstanceValidator:
                 constraints.property_names, name, possibly=possibly
             ):
                 return False
-            if not self.satisfies_all(_on(constraints.members, name), item, possibly=possibly):
+            if not self.satisfies_all(schemas_on(constraints.members, name), item, possibly=possibly):
                 return False
         spend(2 * len(constraints.negated_objects))
         return all(self.violates(negated, value, not possibly) for negated in constraints.negated_objects)
@@ -215,15 +216,10 @@ class InstanceValidator:
             any(name not in value for name in negated.required)
             or any(not self.satisfies_all(negated.property_names, name, possibly=possibly) for name in value)
             or any(
-                not self.satisfies_all(_on(negated.members, name), item, possibly=possibly)
+                not self.satisfies_all(schemas_on(negated.members, name), item, possibly=possibly)
                 for name, item in value.items()
             )
         )
-
-
-def _on(parts: Iterable[Any], place: Any) -> Conjunction:
-    """The schemas of all parts for a key or position."""
-    return tuple(node for part in parts for node in part.schemas_at(place))
 
 
 def _divides(step: Decimal, value: Decimal) -> bool:

@@ -6,7 +6,7 @@ another type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property, reduce
@@ -96,6 +96,11 @@ class ItemSchemas:
         if index < len(self.prefix):
             return [self.prefix[index]]
         return [] if self.additional is None else [self.additional]
+
+
+def schemas_on(parts: Iterable[Any], place: Any) -> Conjunction:
+    """The schemas of `MemberSchemas` for the value of a key, or of `ItemSchemas` for the item at a position, each once."""
+    return tuple(dict.fromkeys(node for part in parts for node in part.schemas_at(place)))
 
 
 @dataclass(slots=True)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from constrained.grammars import ir
-from constrained.grammars.json_schema.source.constraints import Conjunction, MemberSchemas, TypeConstraints
+from constrained.grammars.json_schema.source.constraints import (
+    Conjunction,
+    MemberSchemas,
+    TypeConstraints,
+    schemas_on,
+)
 from constrained.grammars.json_schema.source.document import SchemaNode
 from constrained.grammars.json_schema.source.key_classes import partition_keys
 from constrained.grammars.json_schema.text.patterns import StringPattern
@@ -21,7 +26,7 @@ def member_schemas(constraints: TypeConstraints, name: str) -> Conjunction:
             return tuple(members.schemas_at(name))
         node = members.properties.get(name, members.additional)
         return () if node is None else (node,)
-    return tuple(dict.fromkeys(node for members in constraints.members for node in members.schemas_at(name)))
+    return schemas_on(constraints.members, name)
 
 
 def schemas_of_members(constraints: TypeConstraints, names: Sequence[str]) -> list[Conjunction]:

@@ -29,18 +29,17 @@ def object_with_obligations(
     place: str,
     *,
     ordered: bool,
-    distinct_names: bool,
+    distinct: bool,
 ) -> ir.Expr:
     """Objects with these members, then others, that discharge `count` obligations, with `low` to `high` members.
 
-    Unless `ordered`, members stand in any order, and no key occurs twice; nor does one with `distinct_names`, or where its last
-    value decides an obligation or it would make up for a missing member.
+    Unless `ordered`, members stand in any order. No key occurs twice with `distinct`, or where its last value decides an obligation or
+    it would make up for a missing member.
 
     Raises:
         ConstraintTooLarge: there are too many ways to discharge the obligations.
     """
     heads = {member.name: punctuation.property_key(member.name) for member in members}
-    distinct = distinct_names or not ordered
     ways = []
     for absent, present, left in _absences(members, (1 << count) - 1, place):
         there = [

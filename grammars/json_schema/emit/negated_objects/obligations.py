@@ -16,9 +16,9 @@ from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge, Problem
 from constrained.grammars.json_schema.source.constraints import (
     Conjunction,
-    MemberSchemas,
     NegatedObject,
     TypeConstraints,
+    schemas_on,
 )
 from constrained.grammars.json_schema.source.document import SchemaNode
 from constrained.grammars.json_schema.source.key_classes import partition_keys
@@ -110,7 +110,7 @@ def collect_obligations(
     values: dict[str, ir.Expr] = {}
     required = set(constraints.required)
     for name in names:
-        goals[name] = conjunction = _on_name(constraints.members, name)
+        goals[name] = conjunction = schemas_on(constraints.members, name)
         values[name] = (
             oracle.conjunction_expr(conjunction)
             if oracle.key_allowed(constraints.property_names, name)
@@ -175,7 +175,7 @@ def _discharging(
     for name in sorted(constrained, key=lambda name: name not in required):
         if values[name] is ir.EMPTY_LANGUAGE:
             continue
-        discharge = _witness(denied, _on_name(denied.members, name), goals[name], oracle, name)
+        discharge = _witness(denied, schemas_on(denied.members, name), goals[name], oracle, name)
         if discharge is ALWAYS_DISCHARGED and name in required:
             return None
         if discharge is not None:
@@ -185,10 +185,6 @@ def _discharging(
 
 def _bits(mask: int) -> Iterable[int]:
     return (bit for bit in range(mask.bit_length()) if mask >> bit & 1)
-
-
-def _on_name(parts: Sequence[MemberSchemas], name: str) -> Conjunction:
-    return tuple(dict.fromkeys(node for members in parts for node in members.schemas_at(name)))
 
 
 def _witness(
@@ -285,7 +281,7 @@ def _declared(
     def witness(denied: NegatedObject) -> Discharge:
         if not denied.constrains_key(name):
             return None
-        return _witness(denied, _on_name(denied.members, name), conjunction, oracle, name)
+        return _witness(denied, schemas_on(denied.members, name), conjunction, oracle, name)
 
     member = _member_discharges(open_, witness, value, conjunction, oracle)
     return member._replace(name=name, required=required, discharges_if_absent=left_out)
