@@ -7,7 +7,7 @@ from typing import Any
 class Keywords:
     """The keywords of one draft."""
 
-    def __init__(self, checks: dict[str, str], limiting: frozenset[str], scalar: frozenset[str], identifier: str, ref_alone: bool, formats: frozenset[str]) -> None:
+    def __init__(self, checks: dict[str, str], limiting: frozenset[str], scalar: frozenset[str], identifier: str, ref_alone: bool) -> None:
         """
         `checks`: the check of each keyword value, by the names in keywords.cpp; `limiting`: keywords that may constrain
         values; `scalar`: those that constrain numbers or strings and nothing else; `identifier`: the keyword that identifies a schema; `ref_alone`: $ref hides other keywords.
@@ -33,7 +33,7 @@ def count_json_values(text: bytes, numbers: int, most: int) -> int:
 class PlainTerminals:
     """What the grammars of plain schemas have in common; see plain.hpp."""
 
-    def __init__(self, keywords: Keywords, fixed: tuple[Any, ...], comma: tuple[Any, ...], colon: tuple[Any, ...], any_string: tuple[Any, ...], string_body: Any, units: tuple[tuple[Any, tuple[Any, ...]], ...], strings_excluding: Callable[[list[str]], tuple[Any, ...]], key_classes: Callable[[list[tuple[str, bool]], list[str]], tuple[list[int], list[tuple[Any, int]]] | None], ordered: bool, distinct: bool, closed: bool) -> None: ...
+    def __init__(self, keywords: Keywords, fixed: tuple[Any, ...], comma: tuple[Any, ...], colon: tuple[Any, ...], any_string: tuple[Any, ...], string_body: Any, units: tuple[tuple[Any, tuple[Any, ...]], ...], spellings: Callable[[str], tuple[Any, ...]], strings_excluding: Callable[[list[str]], tuple[Any, ...]], key_classes: Callable[[list[tuple[str, bool]], list[str]], tuple[list[int], list[tuple[Any, int]]] | None], ordered: bool, distinct: bool, closed: bool) -> None: ...
 
     def lower(self, schema: object, general: Callable[[], Any]) -> tuple[bytes, tuple[Any, ...], tuple[str, ...], bool] | None:
         """

@@ -18,10 +18,10 @@ NB_MODULE(_core, m) {
     m.doc() = "Native part of the front ends: analysis of JSON Schema documents.";
 
     nb::class_<Keywords>(m, "Keywords", "The keywords of one draft.")
-        .def(nb::init<nb::dict, nb::frozenset, nb::frozenset, nb::str, bool, nb::frozenset>(), "checks"_a, "limiting"_a, "scalar"_a,
-             "identifier"_a, "ref_alone"_a, "formats"_a,
+        .def(nb::init<nb::dict, nb::frozenset, nb::frozenset, nb::str, bool>(), "checks"_a, "limiting"_a, "scalar"_a,
+             "identifier"_a, "ref_alone"_a,
              nb::sig("def __init__(self, checks: dict[str, str], limiting: frozenset[str], scalar: frozenset[str], identifier: str, "
-                     "ref_alone: bool, formats: frozenset[str]) -> None"),
+                     "ref_alone: bool) -> None"),
              "`checks`: the check of each keyword value, by the names in keywords.cpp; `limiting`: keywords that may constrain\n"
              "values; `scalar`: those that constrain numbers or strings and nothing else; `identifier`: the keyword that identifies a schema; `ref_alone`: $ref hides other keywords.")
         .def(
@@ -45,12 +45,13 @@ NB_MODULE(_core, m) {
         "has any count. The count ends soon after `most`.");
 
     nb::class_<PlainTerminals>(m, "PlainTerminals", "What the grammars of plain schemas have in common; see plain.hpp.")
-        .def(nb::init<std::shared_ptr<Keywords>, nb::tuple, nb::tuple, nb::tuple, nb::tuple, nb::object, nb::tuple, nb::callable, nb::callable, bool, bool, bool>(),
-             "keywords"_a, "fixed"_a, "comma"_a, "colon"_a, "any_string"_a, "string_body"_a, "units"_a, "strings_excluding"_a, "key_classes"_a, "ordered"_a, "distinct"_a,
+        .def(nb::init<std::shared_ptr<Keywords>, nb::tuple, nb::tuple, nb::tuple, nb::tuple, nb::object, nb::tuple, nb::callable, nb::callable, nb::callable, bool, bool, bool>(),
+             "keywords"_a, "fixed"_a, "comma"_a, "colon"_a, "any_string"_a, "string_body"_a, "units"_a, "spellings"_a, "strings_excluding"_a, "key_classes"_a, "ordered"_a, "distinct"_a,
              "closed"_a,
              nb::sig("def __init__(self, keywords: Keywords, fixed: tuple[typing.Any, ...], comma: tuple[typing.Any, ...], "
                      "colon: tuple[typing.Any, ...], any_string: tuple[typing.Any, ...], string_body: typing.Any, "
                      "units: tuple[tuple[typing.Any, tuple[typing.Any, ...]], ...], "
+                     "spellings: collections.abc.Callable[[str], tuple[typing.Any, ...]], "
                      "strings_excluding: collections.abc.Callable[[list[str]], tuple[typing.Any, ...]], "
                      "key_classes: collections.abc.Callable[[list[tuple[str, bool]], list[str]], "
                      "tuple[list[int], list[tuple[typing.Any, int]]] | None], ordered: bool, distinct: bool, closed: bool) -> None"))

@@ -9,22 +9,6 @@ namespace nb = nanobind;
 
 namespace {
 
-void append_unit(uint32_t code, std::string& out) {
-    constexpr char digits[] = "0123456789abcdef";
-    out += "\\u";
-    for (int shift = 12; shift >= 0; shift -= 4) out += digits[code >> shift & 15];
-}
-
-/// The code point at `at` of valid UTF-8, and its length.
-std::pair<uint32_t, size_t> decode(std::string_view text, size_t at) {
-    const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<uint8_t>(text[at + i])); };
-    const uint32_t lead = byte(0);
-    if (lead < 0x80) return {lead, 1};
-    if (lead < 0xE0) return {(lead & 0x1F) << 6 | (byte(1) & 0x3F), 2};
-    if (lead < 0xF0) return {(lead & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F), 3};
-    return {(lead & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F), 4};
-}
-
 bool append_repr(PyObject* number, std::string& out) {
     PyObject* const text = PyObject_Repr(number);
     if (!text) {
@@ -46,7 +30,7 @@ bool append_string(PyObject* value, std::string& out) {
         PyErr_Clear();  // a lone surrogate
         return false;
     }
-    append_json_string({data, static_cast<size_t>(size)}, false, out);
+    append_json_string({data, static_cast<size_t>(size)}, out);
     return true;
 }
 
@@ -129,20 +113,11 @@ bool is_plain_ascii(std::string_view text) {
     return std::ranges::all_of(text, [](char c) { return static_cast<uint8_t>(c) < 0x7F; });
 }
 
-void append_json_string(std::string_view text, bool ascii, std::string& out) {
+void append_json_string(std::string_view text, std::string& out) {
+    constexpr char digits[] = "0123456789abcdef";
     out += '"';
-    size_t begin = 0;  // of what stands as it is
-    for (size_t at = 0; at < text.size();) {
-        const auto lead = static_cast<uint8_t>(text[at]);
-        const bool as_it_is = lead >= 0x20 && lead != '"' && lead != '\\' && (lead < 0x7F || !ascii);
-        if (as_it_is) {
-            ++at;
-            continue;
-        }
-        out.append(text, begin, at - begin);
-        const auto [code, length] = decode(text, at);
-        at = begin = at + length;
-        switch (code) {
+    for (const char c : text) {
+        switch (c) {
             case '"': out += "\\\""; break;
             case '\\': out += "\\\\"; break;
             case '\b': out += "\\b"; break;
@@ -151,15 +126,13 @@ void append_json_string(std::string_view text, bool ascii, std::string& out) {
             case '\r': out += "\\r"; break;
             case '\t': out += "\\t"; break;
             default:
-                if (code < 0x10000) {
-                    append_unit(code, out);
+                if (const auto byte = static_cast<uint8_t>(c); byte < 0x20) {
+                    out.append("\\u00").append(1, digits[byte >> 4]).append(1, digits[byte & 15]);
                 } else {
-                    append_unit(0xD800 + ((code - 0x10000) >> 10), out);
-                    append_unit(0xDC00 + ((code - 0x10000) & 0x3FF), out);
+                    out += c;
                 }
         }
     }
-    out.append(text, begin);
     out += '"';
 }
 

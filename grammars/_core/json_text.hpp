@@ -19,8 +19,8 @@ constexpr int kMaxNesting = 200;
 /// A copy of a value in new dicts and lists, and its text by `append_json`; None where `append_json` is false.
 nanobind::object copy_json(nanobind::handle value);
 
-/// A string as `json.dumps` writes it, with ``ensure_ascii`` or without, from its UTF-8.
-void append_json_string(std::string_view text, bool ascii, std::string& out);
+/// A string as `json.dumps` writes it without ``ensure_ascii``, from its UTF-8.
+void append_json_string(std::string_view text, std::string& out);
 
 /// How many values a text has that is JSON: its strings, objects and arrays, and one for each `numbers` commas. It is not parsed;
 /// what is no JSON has any count. The count ends soon after `most`.

@@ -18,10 +18,7 @@ constexpr std::pair<std::string_view, KeywordCheck> kChecks[] = {
 };
 
 constexpr std::pair<std::string_view, Role> kRolesByName[] = {
-    {"type", Role::Type}, {"enum", Role::Enum}, {"const", Role::Const}, {"minimum", Role::Minimum},
-    {"maximum", Role::Maximum}, {"exclusiveMinimum", Role::ExclusiveMinimum},
-    {"exclusiveMaximum", Role::ExclusiveMaximum}, {"minLength", Role::MinLength}, {"maxLength", Role::MaxLength},
-    {"format", Role::Format}, {"prefixItems", Role::PrefixItems}, {"items", Role::Items},
+    {"type", Role::Type}, {"enum", Role::Enum}, {"const", Role::Const}, {"prefixItems", Role::PrefixItems}, {"items", Role::Items},
     {"additionalItems", Role::AdditionalItems}, {"minItems", Role::MinItems}, {"maxItems", Role::MaxItems},
     {"uniqueItems", Role::UniqueItems}, {"properties", Role::Properties},
     {"patternProperties", Role::PatternProperties}, {"minProperties", Role::MinProperties}, {"maxProperties", Role::MaxProperties},
@@ -37,6 +34,8 @@ Value named(const std::pair<std::string_view, Value> (&table)[size], std::string
     return otherwise;
 }
 
+}  // namespace
+
 uint32_t type_of(PyObject* name) {
     constexpr std::pair<const char*, uint32_t> names[] = {
         {"string", kString}, {"object", kObject}, {"array", kArray}, {"integer", kInteger},
@@ -47,8 +46,6 @@ uint32_t type_of(PyObject* name) {
     return 0;
 }
 
-}  // namespace
-
 uint32_t types_of(PyObject* value) {
     if (!value) return kEvery;
     if (PyUnicode_Check(value)) return type_of(value);
@@ -57,17 +54,12 @@ uint32_t types_of(PyObject* value) {
     return types;
 }
 
-Keywords::Keywords(nb::dict checks, nb::frozenset limiting, nb::frozenset scalar, nb::str identifier, bool ref_alone, nb::frozenset formats)
-    : identifier(std::move(identifier)), ref_alone(ref_alone), formats(std::move(formats)) {
+Keywords::Keywords(nb::dict checks, nb::frozenset limiting, nb::frozenset scalar, nb::str identifier, bool ref_alone)
+    : identifier(std::move(identifier)), ref_alone(ref_alone) {
     for (const auto [keyword, name] : checks) {
         const std::string_view text = nb::cast<std::string_view>(keyword);
         const KeywordCheck check = named(kChecks, nb::cast<std::string_view>(name), KeywordCheck::Any);
-        Role role = Role::Annotation;
-        if (PySet_Contains(limiting.ptr(), keyword.ptr()) == 1) {
-            role = named(kRolesByName, text, Role::OtherConstraint);
-            const bool exclusive = role == Role::ExclusiveMinimum || role == Role::ExclusiveMaximum;
-            if (exclusive && check == KeywordCheck::Boolean) role = Role::OtherConstraint;  // a boolean in draft 4
-        }
+        Role role = PySet_Contains(limiting.ptr(), keyword.ptr()) == 1 ? named(kRolesByName, text, Role::OtherConstraint) : Role::Annotation;
         // An identifier changes the meaning of references even where the draft treats it as an annotation.
         if (keyword.equal(this->identifier)) role = Role::Identifier;
         codes_[keyword] = nb::int_(all_.size());

@@ -21,14 +21,16 @@ enum class KeywordCheck : uint8_t {
 
 /// The role of a keyword. `OtherConstraint`: constrains values, not read natively by its role; `Annotation`: does not.
 enum class Role : uint8_t {
-    Annotation, OtherConstraint, Identifier, Type, Enum, Const, Minimum, Maximum, ExclusiveMinimum, ExclusiveMaximum, MinLength,
-    MaxLength, Format, PrefixItems, Items, AdditionalItems, MinItems, MaxItems, UniqueItems, Properties,
+    Annotation, OtherConstraint, Identifier, Type, Enum, Const, PrefixItems, Items, AdditionalItems, MinItems, MaxItems, UniqueItems, Properties,
     PatternProperties, AdditionalProperties, MinProperties, MaxProperties, Required, Ref, AllOf, AnyOf, OneOf,
 };
 constexpr size_t kRoles = static_cast<size_t>(Role::OneOf) + 1;
 
 /// Types of values, as bits.
 constexpr uint32_t kNull = 1, kBoolean = 2, kInteger = 4, kFraction = 8, kString = 16, kArray = 32, kObject = 64, kEvery = 127;
+
+/// The type of a name; 0 if there is none.
+uint32_t type_of(PyObject* name);
 
 /// The types of a valid value of ``type``; of nullptr all.
 uint32_t types_of(PyObject* value);
@@ -43,7 +45,7 @@ public:
 
     /// `checks`: names of checks by keyword; `limiting`: the keywords that may constrain values; `scalar`: those of them that
     /// constrain numbers or strings and nothing else.
-    Keywords(nb::dict checks, nb::frozenset limiting, nb::frozenset scalar, nb::str identifier, bool ref_alone, nb::frozenset formats);
+    Keywords(nb::dict checks, nb::frozenset limiting, nb::frozenset scalar, nb::str identifier, bool ref_alone);
 
     /// nullptr for a keyword that is unknown in the draft.
     const Keyword* find(PyObject* keyword) const {
@@ -53,7 +55,6 @@ public:
 
     const nb::str identifier;  ///< the keyword that identifies a schema
     const bool ref_alone;      ///< other keywords next to ``$ref`` are ignored
-    const nb::frozenset formats;
 
 private:
     nb::dict codes_;

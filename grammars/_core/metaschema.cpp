@@ -19,21 +19,15 @@ bool is_number(PyObject* value) {
     return nb::cast<long>(nb::handle(value).attr("bit_length")()) < kMaxBits;
 }
 
-bool is_positive(PyObject* value) {
-    if (!is_number(value)) return false;
-    if (PyFloat_Check(value)) return PyFloat_AsDouble(value) > 0;
+/// The value of a number; infinite where it is great.
+double number_of(PyObject* value) {
+    if (PyFloat_Check(value)) return PyFloat_AsDouble(value);
     int overflow;
     const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-    return overflow ? overflow > 0 : number > 0;
+    return overflow ? overflow * HUGE_VAL : static_cast<double>(number);
 }
 
-bool is_count(PyObject* value) {
-    if (!is_number(value)) return false;
-    if (PyFloat_Check(value)) return PyFloat_AsDouble(value) >= 0 && std::trunc(PyFloat_AsDouble(value)) == PyFloat_AsDouble(value);
-    int overflow;
-    const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-    return overflow ? overflow > 0 : number >= 0;
-}
+bool is_count(PyObject* value) { return is_number(value) && number_of(value) >= 0 && std::trunc(number_of(value)) == number_of(value); }
 
 /// A list of distinct strings.
 bool are_names(PyObject* value) {
@@ -45,18 +39,11 @@ bool are_names(PyObject* value) {
     return size < 2 || nb::len(nb::steal(PySet_New(value))) == static_cast<size_t>(size);
 }
 
-bool is_type(PyObject* value) {
-    for (const char* const name : {"string", "object", "array", "integer", "number", "boolean", "null"}) {
-        if (PyUnicode_CompareWithASCIIString(value, name) == 0) return true;
-    }
-    return false;
-}
-
 bool are_types(PyObject* value) {
-    if (PyUnicode_Check(value)) return is_type(value);
+    if (PyUnicode_Check(value)) return type_of(value) != 0;
     if (!are_names(value) || NB_LIST_GET_SIZE(value) == 0) return false;
     for (Py_ssize_t i = 0; i < NB_LIST_GET_SIZE(value); ++i) {
-        if (!is_type(NB_LIST_GET_ITEM(value, i))) return false;
+        if (!type_of(NB_LIST_GET_ITEM(value, i))) return false;
     }
     return true;
 }
@@ -83,7 +70,7 @@ bool is_valid_keyword_value(KeywordCheck check, PyObject* value, std::vector<PyO
         case KeywordCheck::Any: return true;
         case KeywordCheck::String: return PyUnicode_Check(value);
         case KeywordCheck::Number: return is_number(value);
-        case KeywordCheck::Positive: return is_positive(value);
+        case KeywordCheck::Positive: return is_number(value) && number_of(value) > 0;
         case KeywordCheck::Count: return is_count(value);
         case KeywordCheck::Boolean: return PyBool_Check(value);
         case KeywordCheck::Types: return are_types(value);
@@ -91,14 +78,7 @@ bool is_valid_keyword_value(KeywordCheck check, PyObject* value, std::vector<PyO
         case KeywordCheck::FilledList: return PyList_Check(value) && NB_LIST_GET_SIZE(value);
         case KeywordCheck::Names: return are_names(value);
         case KeywordCheck::FilledNames: return are_names(value) && NB_LIST_GET_SIZE(value);
-        case KeywordCheck::NameLists: {
-            if (!PyDict_Check(value)) return false;
-            PyObject *key, *item;
-            for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);) {
-                if (!are_names(item)) return false;
-            }
-            return true;
-        }
+        case KeywordCheck::NameLists: return by_name(value, are_names);
         case KeywordCheck::SchemaOrList:
             if (PyList_Check(value)) {
                 push_all(value, stack);

@@ -31,10 +31,10 @@ std::vector<RegexPart> parts_of(const nb::tuple& parts) {
 }  // namespace
 
 PlainTerminals::PlainTerminals(std::shared_ptr<const Keywords> keywords, nb::tuple exprs, nb::tuple comma_parts, nb::tuple colon_parts,
-                               nb::tuple any_string_parts, nb::object body, nb::tuple encodings, nb::callable excluding, nb::callable classes, bool in_order,
+                               nb::tuple any_string_parts, nb::object body, nb::tuple encodings, nb::callable spelled, nb::callable excluding, nb::callable classes, bool in_order,
                                bool once, bool shut)
     : keywords(std::move(keywords)), comma(parts_of(comma_parts)), colon(parts_of(colon_parts)), any_string(parts_of(any_string_parts)),
-      string_body(std::move(body)), strings_excluding(std::move(excluding)), key_classes(std::move(classes)), ordered(in_order), distinct(once), closed(shut) {
+      string_body(std::move(body)), spellings(std::move(spelled)), strings_excluding(std::move(excluding)), key_classes(std::move(classes)), ordered(in_order), distinct(once), closed(shut) {
     if (nb::len(exprs) != kFixed || nb::len(encodings) != 128) throw nb::value_error("malformed table");
     for (size_t i = 0; i < kFixed; ++i) fixed[i] = exprs[i];
     for (const nb::handle unit : encodings) {
@@ -72,7 +72,7 @@ RegexNode NameSpellings::key(std::string_view name, bool next) {
     std::string text;
     if (next) append(terminals_.comma, nodes, text);
     if (is_plain_ascii(name)) {
-        append_json_string(name, false, text);
+        append_json_string(name, text);
     } else {
         if (!text.empty()) nodes.push_back(out_.literal(text)), text.clear();
         std::vector<RegexNode> spellings;
@@ -84,12 +84,14 @@ RegexNode NameSpellings::key(std::string_view name, bool next) {
 }
 
 void NameSpellings::append_spellings(std::string_view text, std::vector<RegexNode>& spellings) {
-    for (const bool ascii : {false, true}) {
-        if (ascii && is_plain_ascii(text)) break;
+    if (is_plain_ascii(text)) {
         std::string spelled;
-        append_json_string(text, ascii, spelled);
+        append_json_string(text, spelled);
         spellings.push_back(out_.literal(spelled));
+        return;
     }
+    const nb::object both = terminals_.spellings(nb::str(text.data(), text.size()));
+    for (const RegexPart& part : parts_of(nb::cast<nb::tuple>(both))) spellings.push_back(out_.literal(part.text));
 }
 
 RegexNode NameSpellings::others(std::vector<std::string_view> declared) {

@@ -344,8 +344,7 @@ size_t PlainLowering::settle_productive(std::vector<bool>& productive) const {
         before = left;
         for (size_t at = rules_.size(); at-- > 0;) {
             const Rule& rule = rules_[at];
-            const auto needed = std::span(needs_).subspan(rule.needs_from, rule.needs_to - rule.needs_from);
-            if (productive[at] || !rule.known_needs || !std::ranges::all_of(needed, [&](int32_t need) { return productive[need]; })) continue;
+            if (productive[at] || !rule.known_needs || !std::ranges::all_of(rule.needs, [&](int32_t need) { return productive[need]; })) continue;
             productive[at] = true;
             --left;
         }

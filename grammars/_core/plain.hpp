@@ -37,11 +37,11 @@ public:
 
     /// `fixed`: see above; `comma`, `colon`, `any_string`: the parts of these regular expressions, literals as bytes;
     /// `string_body`: any text between quotes; `units`: for each character of ASCII its encodings in a string, as an expression and
-    /// as the alternatives of that expression; `strings_excluding`: from names to the parts of the strings except these, for names
+    /// as the alternatives of that expression; `spellings`: from a name beyond ASCII to its texts; `strings_excluding`: from names to the parts of the strings except these, for names
     /// beyond ASCII; `key_classes`: see `constrained.grammars.json_schema.emit.plain`; `ordered`: members come in the order of the schema;
     /// `distinct`: no name comes twice in an object; `closed`: objects with declared members allow no others, unless a keyword speaks of them.
     PlainTerminals(std::shared_ptr<const Keywords> keywords, nb::tuple fixed, nb::tuple comma, nb::tuple colon, nb::tuple any_string,
-                   nb::object string_body, nb::tuple units, nb::callable strings_excluding, nb::callable key_classes, bool ordered, bool distinct, bool closed);
+                   nb::object string_body, nb::tuple units, nb::callable spellings, nb::callable strings_excluding, nb::callable key_classes, bool ordered, bool distinct, bool closed);
 
     std::shared_ptr<const Keywords> keywords;
     std::array<nb::object, kFixed> fixed;
@@ -52,7 +52,7 @@ public:
         std::vector<nb::object> alternatives;
     };
     std::vector<Unit> units;  // by character of ASCII
-    nb::callable strings_excluding, key_classes;
+    nb::callable spellings, strings_excluding, key_classes;
     bool ordered, distinct, closed;
 
     /// Scalars with constraints, by content: the same formats, patterns and bounds recur in other schemas.

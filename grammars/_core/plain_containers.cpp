@@ -83,16 +83,13 @@ ExprNode PlainLowering::counted(size_t at, const Limits& limits, std::span<const
     if (low <= required) low = 0;
     if (low > count && (others.empty() || patterns)) return kNone;  // perhaps no key matches
     if (!terminals_.distinct && low > required + 1) return kNone;   // others would have to be told apart
-    rule.needs_from = static_cast<int32_t>(needs_.size());
     long long more = std::max(0LL, low - required);
     for (const Member& member : members) {
         if (!member.required && more-- <= 0) continue;
-        if (const int32_t called = out_.called(member.value); called != kNone) needs_.push_back(called);
+        need(rule, member.value);
     }
-    if (low > count) {
-        if (const int32_t called = out_.called(others[0].value); called != kNone) needs_.push_back(called);
-    }
-    rule.needs_to = static_cast<int32_t>(needs_.size()), rule.known_needs = true;
+    if (low > count) need(rule, others[0].value);
+    rule.known_needs = true;
     if (terminals_.ordered && low == 0 && high < 0 && !(terminals_.distinct && !others.empty())) return uncounted(members, others);
     return interleaved(members, others, static_cast<int32_t>(low), static_cast<int32_t>(high));
 }
@@ -189,11 +186,9 @@ ExprNode PlainLowering::array(size_t at) {
     }
     Rule& rule = rules_[at];
     if (low == 0) {
-        rule.needs_from = rule.needs_to = 0;
+        rule.needs.clear();
     } else if (!rule.known_needs) {
-        rule.needs_from = static_cast<int32_t>(needs_.size());
-        if (const int32_t called = out_.called(item); called != kNone) needs_.push_back(called);
-        rule.needs_to = static_cast<int32_t>(needs_.size());
+        need(rule, item);
     }
     rule.known_needs = true;
     return array_of(item, low, high > kMaxCount ? -1 : high);

@@ -102,7 +102,7 @@ bool PlainLowering::has_values(ExprNode start) {
             known.append(name_of(static_cast<int32_t>(at)));
         } else if (rule.known_needs) {
             nb::list called;
-            for (int32_t i = rule.needs_from; i < rule.needs_to; ++i) called.append(name_of(needs_[i]));
+            for (const int32_t need : rule.needs) called.append(name_of(need));
             needs[name_of(static_cast<int32_t>(at))] = called;
         }
     }

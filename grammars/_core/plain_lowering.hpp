@@ -93,7 +93,7 @@ private:
         PyObject* schema;  // nullptr: arrays and objects without constraints
         uint32_t types;
         ExprNode body = kNone;
-        int32_t needs_from = 0, needs_to = 0;  // in `needs_`: the rules that suffice for it to derive some text
+        std::vector<int32_t> needs{};  // the rules that suffice for it to derive some text
         bool known_needs = false;
         bool general = false;  // its body comes from the general lowering, at the end
     };
@@ -166,6 +166,10 @@ private:
     bool has_values(ExprNode start);
     size_t settle_productive(std::vector<bool>& productive) const;
 
+    /// Says that a rule derives some text if an expression does.
+    void need(Rule& rule, ExprNode node) {
+        if (const int32_t called = out_.called(node); called != kNone) rule.needs.push_back(called);
+    }
     ExprNode fixed(PlainTerminals::Fixed which) {
         ExprNode& node = exprs_[which];
         if (node == kNone) node = out_.expr_leaf(out_.leaf(terminals_.fixed[which]));
@@ -183,7 +187,6 @@ private:
     NameSpellings names_{terminals_, out_};
     std::deque<Rule> rules_;  // in order of discovery, which is that of the queue
     std::unordered_map<std::string_view, int32_t> rule_at_;
-    std::vector<int32_t> needs_;
     std::array<ExprNode, PlainTerminals::kFixed> exprs_;
     ExprNode any_ = kNone;
     std::vector<PyObject*> below_;

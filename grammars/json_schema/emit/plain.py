@@ -28,6 +28,7 @@ from constrained.grammars.json_schema.text.strings import (
     ANY_ESCAPES,
     ANY_STRING,
     STRING_BODY,
+    encode_json_string,
     strings_excluding,
 )
 from constrained.grammars.packed import PackedRules
@@ -129,6 +130,7 @@ def _terminals(
         _parts(ANY_STRING),
         STRING_BODY,
         tuple(map(_unit, range(128))),
+        lambda name: _parts(encode_json_string(name)),
         lambda names: _parts(strings_excluding(names)),
         partial(_key_classes, punctuation, distinct),
         ordered,
@@ -142,8 +144,8 @@ atexit.register(_terminals.cache_clear)
 
 
 def _parts(regex: ir.Regex) -> tuple[ir.Regex | bytes, ...]:
-    """The parts of a concatenation, literals as bytes."""
-    parts = regex.parts if isinstance(regex, ir.Concat) else (regex,)
+    """The parts of a concatenation or a union, literals as bytes."""
+    parts = regex.parts if isinstance(regex, (ir.Concat, ir.Union)) else (regex,)
     return tuple(part.data if isinstance(part, ir.Literal) else part for part in parts)
 
 

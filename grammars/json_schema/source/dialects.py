@@ -125,7 +125,6 @@ class SchemaDialect:
             k.SCALAR_KEYWORDS,
             self.id_keyword,
             self.ref_overrides_siblings,
-            frozenset(self.formats),
         )
 
 
