@@ -114,7 +114,7 @@ class ArrayLowering:
             )
             return ir.EMPTY_LANGUAGE
         present = {**vars(constraints)}
-        self.diagnostics.note_repeated_unsupported(present.pop("repeated_items"))
+        self.diagnostics.note_unique(present.pop("repeated_items"), "under `not`")
         return self.array(disjunct, TypeConstraints(**present))
 
     def _of_items(

@@ -6,7 +6,7 @@ import json
 
 from constrained.grammars.content import CONTENT_KEYWORD
 from constrained.grammars.errors import ConstraintTooLarge, Problem
-from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
+from constrained.grammars.json_schema.source.constraints import EVERY_TYPE, Conjunction, TypeConstraints
 from constrained.grammars.json_schema.source.document import child_pointer
 from constrained.grammars.transform.interleave import MAX_DISTINCT_ENTRIES
 
@@ -23,20 +23,19 @@ class Diagnostics:
         self.problems: dict[str, Problem] = {}
         self.conflicts: dict[str, Problem] = {}
 
-    def note_unsupported(self, constraints: TypeConstraints) -> None:
-        """Keeps the keywords that cannot be enforced and apply to a type that is still possible."""
+    def note_unsupported(self, constraints: TypeConstraints, among: int = EVERY_TYPE) -> None:
+        """Keeps the keywords that cannot be enforced and apply to a type that is still possible, and is `among` these."""
         for types, problem in constraints.unsupported_keywords:
-            if types & constraints.types:
+            if types & constraints.types & among:
                 self.problems.setdefault(problem.place, problem)
 
     def note_unique_unsupported(self, disjunct: Conjunction, reason: str) -> None:
         """Keeps that ``uniqueItems`` of an array cannot be enforced."""
-        place = keyword_pointer(disjunct, "uniqueItems")
-        self.problems[place] = Problem(place, f"is not supported {reason}", True, "uniqueItems")
+        self.note_unique(keyword_pointer(disjunct, "uniqueItems"), reason)
 
-    def note_repeated_unsupported(self, place: str) -> None:
-        """Keeps that a violation of ``uniqueItems`` cannot be enforced."""
-        self.problems[place] = Problem(place, "is not supported under `not`", True, "uniqueItems")
+    def note_unique(self, place: str, reason: str) -> None:
+        """Keeps that a ``uniqueItems``, or its violation, cannot be enforced."""
+        self.problems[place] = Problem(place, f"is not supported {reason}", True, "uniqueItems")
 
     def note_multiples_unsupported(self, disjunct: Conjunction, reason: str) -> None:
         """Keeps that the ``multipleOf`` of a disjunct, and those that `not` excludes there, cannot be enforced together."""

@@ -189,20 +189,12 @@ class ScalarLowering:
 
     def string_regex(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Regex:
         """The JSON strings of a disjunct, for `ScalarLanguages`."""
-        self.diagnostics.note_unsupported(
-            TypeConstraints(
-                types=constraints.types & f.STRING, unsupported_keywords=constraints.unsupported_keywords
-            )
-        )
+        self.diagnostics.note_unsupported(constraints, f.STRING)
         return self.enum_string_regex(disjunct, constraints)
 
     def number_regex(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Regex:
         """The numbers of a disjunct, for `ScalarLanguages`; enumerated ones also in decimal notation, to match ranges."""
-        self.diagnostics.note_unsupported(
-            TypeConstraints(
-                types=constraints.types & f.NUMBER, unsupported_keywords=constraints.unsupported_keywords
-            )
-        )
+        self.diagnostics.note_unsupported(constraints, f.NUMBER)
         if not constraints.types & f.NUMBER:
             return ir.EMPTY_SET
         if constraints.enum_values is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -54,12 +54,10 @@ class ParameterLowering:
         options = replace(options, property_order=order, distinct_names=False, max_items=None)
         self.objects, self.inner = (
             _ParameterObjects(
-                lowering,
                 replace(
                     lowering.context, options=options, punctuation=punctuation_of(style, gap, inner=inner)
                 ),
-                self.value,
-                self._unsupported,
+                self,
             )
             for inner in (False, True)
         )
@@ -88,12 +86,12 @@ class ParameterLowering:
             if not constraints.types & f.OBJECT:
                 continue
             if constraints.enum_values is not None:
-                raise self._unsupported(
+                raise self.unsupported(
                     rule_name(disjunct), "lists whole values, which have no markup of their own"
                 )
             bodies.append(self.objects.object(disjunct, constraints))
         if cases and not bodies:
-            raise self._unsupported("#", "allows no object, and only an object has parameters")
+            raise self.unsupported("#", "allows no object, and only an object has parameters")
         rules = self.json.rules
         name = fresh_name("parameters", rules)
         rules[name] = ir.EMPTY_LANGUAGE
@@ -305,7 +303,8 @@ class ParameterLowering:
             self.json.rules[name] = self.json.containers(disjunct, constraints)
         return ir.Call(name)
 
-    def _unsupported(self, place: str, reason: str) -> UnsupportedConstraint:
+    def unsupported(self, place: str, reason: str) -> UnsupportedConstraint:
+        """That the markup cannot write what stands at a place."""
         return UnsupportedConstraint(
             f"the schema cannot be written in the style {self.style.name}",
             Problem(place, reason),
@@ -316,17 +315,11 @@ class ParameterLowering:
 class _ParameterObjects(ObjectLowering):
     """Objects whose members are parameters."""
 
-    def __init__(
-        self,
-        lowering: SchemaLowering,
-        context: Context,
-        value: Callable[[Conjunction, str | None], ir.Expr],
-        refused: Callable[[str, str], Exception],
-    ) -> None:
-        oracle = lowering.oracle._replace(conjunction_expr=lambda conjunction: value(conjunction, ""))
-        super().__init__(oracle, context)
-        self.value = value
-        self.refused = refused
+    def __init__(self, context: Context, outer: ParameterLowering) -> None:
+        oracle = outer.json.oracle
+        super().__init__(oracle._replace(conjunction_expr=lambda nodes: outer.value(nodes, "")), context)
+        self.value = outer.value
+        self.refused = outer.unsupported
         assert isinstance(context.punctuation, ParameterPunctuation)
         self.punctuation: ParameterPunctuation = context.punctuation
         self.any_name = self.punctuation.style.other_names is not None

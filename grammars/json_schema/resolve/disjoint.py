@@ -79,24 +79,18 @@ class EmptinessProver:
             low, high = constraints.bounds.integers()
             if types & f.NON_INTEGER or low is None or high is None or low <= high:
                 return False
-        if types & f.STRING and not self.has_no_strings(constraints):
-            return False
-        if types & f.ARRAY and not self.has_no_arrays(constraints):
-            return False
+        if (
+            types & f.STRING
+        ):  # the lengths of patterns, ``minLength`` and ``maxLength`` may exclude each other
+            least = max([constraints.min_length, *(pattern.shortest for pattern in constraints.patterns)])
+            highs = [constraints.max_length, *(pattern.longest for pattern in constraints.patterns)]
+            if not any(high is not None and high < least for high in highs):
+                return False
+        if types & f.ARRAY and not (constraints.unique_items and constraints.repeated_items):
+            low = max(constraints.min_items, 2 if constraints.repeated_items else 0)
+            if constraints.max_items is None or low <= constraints.max_items:
+                return False
         return not types & f.OBJECT or self.has_no_objects(constraints, depth)
-
-    def has_no_strings(self, constraints: TypeConstraints) -> bool:
-        """Whether the lengths of patterns, ``minLength`` and ``maxLength`` exclude each other."""
-        least = max([constraints.min_length, *(pattern.shortest for pattern in constraints.patterns)])
-        highs = [constraints.max_length, *(pattern.longest for pattern in constraints.patterns)]
-        return any(high is not None and high < least for high in highs)
-
-    def has_no_arrays(self, constraints: TypeConstraints) -> bool:
-        """Whether the number of items is contradictory, or two items must be equal and different."""
-        low = max(constraints.min_items, 2 if constraints.repeated_items else 0)
-        return (constraints.max_items is not None and low > constraints.max_items) or (
-            constraints.unique_items and bool(constraints.repeated_items)
-        )
 
     def has_no_objects(self, constraints: TypeConstraints, depth: int) -> bool:
         """Whether the number of members is contradictory, or a required member has no values."""

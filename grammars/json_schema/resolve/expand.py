@@ -306,7 +306,7 @@ class DnfExpansion:
         """Discriminators of a conjunction extended by more schemas."""
         conjuncts = []
         for node in nodes:
-            if parse_schema(node).limits:
+            if (node.parsed or parse_schema(node)).limits:
                 if node not in self.discriminators_cache:
                     self.discriminators_cache[node] = discriminators_of(node)
                 conjuncts.append(self.discriminators_cache[node])
@@ -330,7 +330,7 @@ class DnfExpansion:
             if node in closure:
                 continue
             closure[node] = None
-            parsed = parse_schema(node)
+            parsed = node.parsed or parse_schema(node)
             spend(1 + (len(parsed.all_of) + len(parsed.any_of)) // 8)
             if node.negation is not None and node.negation in closure:
                 return None
@@ -404,7 +404,7 @@ class DnfExpansion:
         return [none, *pairs]
 
     def _limiting(self, nodes: dict[SchemaNode, None]) -> Conjunction:
-        return tuple([node for node in nodes if parse_schema(node).limits])
+        return tuple([node for node in nodes if (node.parsed or parse_schema(node)).limits])
 
     def check_acyclic(self, start: SchemaNode) -> None:
         """Checks that no chain of in-place applicators leads from a schema back to itself.

@@ -151,39 +151,24 @@ def _same_length(low: str, high: str) -> ir.Regex:
         return prefix
     rest = len(low) - 1
     options = [
-        ir.concat(ir.literal(low[0]), _from(low[1:])),
+        ir.concat(ir.literal(low[0]), _beside(low[1:], least=True)),
         ir.concat(digit(int(low[0]) + 1, int(high[0]) - 1), ir.repeat(_D, rest, rest)),
-        ir.concat(ir.literal(high[0]), _up_to(high[1:])),
+        ir.concat(ir.literal(high[0]), _beside(high[1:], least=False)),
     ]
     return ir.concat(prefix, ir.union(*options))
 
 
-def _from(low: str) -> ir.Regex:
-    """Digit strings of the length of `low`, at least `low`."""
+def _beside(limit: str, *, least: bool) -> ir.Regex:
+    """Digit strings of the length of a limit that are at least it, or at most."""
     result: ir.Regex = ir.EMPTY_STRING
-    for i, char in reversed(list(enumerate(low))):
-        rest = len(low) - i - 1
-        if not low[i:].strip("0"):
+    for i, char in reversed(list(enumerate(limit))):
+        rest = len(limit) - i - 1
+        if not limit[i:].strip("0" if least else "9"):
             result = ir.repeat(_D, rest + 1, rest + 1)
         else:
+            others = digit(int(char) + 1, 9) if least else digit(0, int(char) - 1)
             result = ir.union(
-                ir.concat(ir.literal(char), result),
-                ir.concat(digit(int(char) + 1, 9), ir.repeat(_D, rest, rest)),
-            )
-    return result
-
-
-def _up_to(high: str) -> ir.Regex:
-    """Digit strings of the length of `high`, at most `high`."""
-    result: ir.Regex = ir.EMPTY_STRING
-    for i, char in reversed(list(enumerate(high))):
-        rest = len(high) - i - 1
-        if not high[i:].strip("9"):
-            result = ir.repeat(_D, rest + 1, rest + 1)
-        else:
-            result = ir.union(
-                ir.concat(ir.literal(char), result),
-                ir.concat(digit(0, int(char) - 1), ir.repeat(_D, rest, rest)),
+                ir.concat(ir.literal(char), result), ir.concat(others, ir.repeat(_D, rest, rest))
             )
     return result
 
