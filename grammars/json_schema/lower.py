@@ -26,7 +26,7 @@ from constrained.grammars.json_schema.source.metaschema import require_valid_sch
 from constrained.grammars.json_schema.source.registry import SchemaRegistry
 from constrained.grammars.json_schema.source.report import KeywordReport, noting_bounds
 from constrained.grammars.json_schema.text.ensure_ascii import restrict_escapes
-from constrained.grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
+from constrained.grammars.json_schema.text.excluded_substrings import ExcludedSubstrings
 from constrained.grammars.json_schema.text.python import KINDS
 from constrained.grammars.transform.productive import productive_rules
 from constrained.grammars.visit import calls, drop_unreachable, strongly_connected_components
@@ -135,19 +135,19 @@ class _Task:
         bounded = options.max_string_length is not None or options.max_items is not None
         if options.strict or options.excludes or bounded or self.markup is not None:
             return None
-        return lower_plain(self.schema, self.dialect, options, self.lowering, share=self.is_large)
+        return lower_plain(self.schema, self.dialect, options, self.lowering)
 
     def lowering(self) -> SchemaLowering:
         """What lowers any schema."""
         schema, options = self.schema, self.options
         json_text = partial(_json_text, schema, self.dialect.name, options)
         table = ContentTable(schema, options.contents, KINDS, json_text)
-        ending = "" if self.markup is None else self.markup.excluded
-        texts = (ending, *options.excludes) if ending else tuple(options.excludes)
+        ending = [self.markup.excluded] if self.markup is not None and self.markup.excluded else []
+        excluded = ExcludedSubstrings((*ending, *options.excludes))
         document = SchemaDocument(
             schema, self.dialect, self.registry, require_valid_schema, table, options.source_text
         )
-        return SchemaLowering(document, options, ExcludedSubstrings(texts) if texts else NOTHING_EXCLUDED)
+        return SchemaLowering(document, options, excluded, shares=self.is_large)
 
     def lower_whole(self) -> tuple[SchemaLowering, ir.Grammar]:
         """The grammar without the walk, and what has made it."""

@@ -35,7 +35,7 @@ from constrained.grammars.json_schema.resolve.negate import parse_schema
 from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
 from constrained.grammars.json_schema.source.document import SchemaDocument, SchemaNode
-from constrained.grammars.json_schema.text.excluded_substrings import NOTHING_EXCLUDED, ExcludedSubstrings
+from constrained.grammars.json_schema.text.excluded_substrings import ExcludedSubstrings
 from constrained.grammars.transform.productive import productive_rules
 
 MAX_RULES = 200_000
@@ -52,19 +52,21 @@ class SchemaLowering:
         document: the schema document.
         options: what is asked of the grammar.
         excluded: substrings that strings must not contain.
+        shares: from `attach` on, schemas with the same text are one.
 
     Attributes:
         context: what the parts of the lowering have in common.
         diagnostics: keywords that cannot be enforced, and contradictions.
         rules: the rules so far, in order of discovery.
-        shares: from `attach` on, schemas with the same text are one.
     """
 
     def __init__(
         self,
         document: SchemaDocument,
         options: SchemaOptions,
-        excluded: ExcludedSubstrings = NOTHING_EXCLUDED,
+        excluded: ExcludedSubstrings,
+        *,
+        shares: bool,
     ) -> None:
         self.document = document
         self.diagnostics = Diagnostics()
@@ -89,7 +91,7 @@ class SchemaLowering:
         self.queue: deque[tuple[str, Conjunction, TypeConstraints]] = deque()
         self.conjunction_exprs: dict[SchemaNode | frozenset[SchemaNode], ir.Expr] = {}
         self.disjunct_exprs: dict[SchemaNode | frozenset[SchemaNode], ir.Expr] = {}
-        self.shares = False
+        self.shares = shares
         self._rule_of: Callable[[Any, str], str | None] | None = None
         self._start: ir.Expr = ir.EMPTY_LANGUAGE
 

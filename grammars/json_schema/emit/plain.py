@@ -39,8 +39,6 @@ def lower_plain(
     dialect: SchemaDialect,
     options: SchemaOptions,
     general: Callable[[], SchemaLowering],
-    *,
-    share: bool,
 ) -> ir.Grammar | None:
     """The grammar of a document; None if the walk cannot make it, or it has no values.
 
@@ -49,7 +47,6 @@ def lower_plain(
         dialect: its dialect.
         options: what is asked of the grammar.
         general: makes the lowering that knows everything.
-        share: what has the same text is lowered once by it.
 
     Raises:
         ItemsAreCompared: see there.
@@ -62,7 +59,6 @@ def lower_plain(
 
     def make() -> SchemaLowering:
         made.append(general())
-        made[0].shares = share
         return made[0]
 
     try:

@@ -51,6 +51,3 @@ class ExcludedSubstrings:
             elif isinstance(item, (list, tuple)):
                 stack += item
         return True
-
-
-NOTHING_EXCLUDED = ExcludedSubstrings()
