@@ -21,6 +21,7 @@ from constrained.spec.scores import log_sum_exp
 if TYPE_CHECKING:
     from constrained.decoding.sequence import TokenSequence
     from constrained.models import Logits
+    from constrained.vocabulary import Vocabulary
 
 _WAYS_OUT = 16
 """Likely tokens that are looked at behind each node."""
@@ -90,12 +91,11 @@ def departure(sequence: TokenSequence, tree: AvoidedTree, logits: Logits, begin:
         logits: of the pass that has read the tree.
         begin: the row of the root in `logits`.
     """
-    params, budget = sequence.params, sequence.remaining_tokens
-    automaton, vocabulary, warp = params.automaton, params.automaton.vocabulary, params.warp
+    automaton, warp, budget = sequence.params.automaton, sequence.params.warp, sequence.remaining_tokens
     states, before = {0: sequence.state}, {0: 0.0}
     ways: list[tuple[float, int, int]] = []  # log-probability, node, token that departs
-    best: dict[int, int] = {}  # the likeliest token behind a node
-    rests = _rests(tree, [vocabulary.decode((token,)) if token >= 0 else b"" for token in tree.token])
+    follows: dict[int, int] = {}  # the node of the likeliest token; `len(tree)`: it ends a text
+    texts = _Texts(automaton.vocabulary, tree)
     for node in range(len(tree)):
         children = tree.children(node)
         if node not in states or not children:
@@ -109,63 +109,64 @@ def departure(sequence: TokenSequence, tree: AvoidedTree, logits: Logits, begin:
         kept = warp.truncation_mask(scaled)
         ids, scaled = ids[kept], scaled[kept]
         scores = dict(zip(ids.tolist(), (scaled - log_sum_exp(scaled) + before[node]).tolist(), strict=True))
-        leading = ids[np.argsort(-scaled, kind="stable")].tolist()
-        best[node] = leading[0]
-        for token in leading[:_WAYS_OUT]:
-            if token in children:
-                continue
-            if (
-                not warp.greedy
-                or token in vocabulary.eos_ids
-                or _differs(vocabulary.decode((token,)), rests[node])
-            ):
-                ways.append((scores[token], node, token))
+        leading = sorted(scores, key=scores.__getitem__, reverse=True)[:_WAYS_OUT]
+        others = [token for token in leading if token not in children]
+        ways += [
+            (scores[token], node, token) for token in others if not warp.greedy or texts.differ(node, token)
+        ]
+        if leading[0] in children:
+            follows[node] = children[leading[0]]
+        elif texts.ends(node, leading[0]):
+            follows[node] = len(tree)
         for token, child in children.items():
             state = automaton.next(states[node], token)
             if token in scores and state != DEAD:
                 states[child], before[child] = state, scores[token]
-    if warp.greedy and not _leads_to_one(tree, best):
-        return []
     if not ways:
         return []
     if warp.greedy:
+        at = 0
+        while at in follows:
+            at = follows[at]
+        if at < len(tree) and tree.children(at):
+            return []
         _, node, token = max(ways)
     else:
-        place = sequence.next_position_id
-        scores_of_ways = np.array([score for score, _, _ in ways])
-        _, node, token = ways[sequence.randomness.pick(scores_of_ways, np.arange(len(ways)), place, CHOICES)]
+        ranks, place = np.arange(len(ways)), sequence.next_position_id
+        _, node, token = ways[
+            sequence.randomness.pick(np.array([way[0] for way in ways]), ranks, place, CHOICES)
+        ]
     return [*tree.tokens(node), token]
 
 
-def _leads_to_one(tree: AvoidedTree, best: dict[int, int]) -> bool:
-    """Whether the likeliest tokens, by node, spell one of the tree's texts."""
-    node = 0
-    while node in best:
-        node = tree.child(node, best[node])
-    return node > 0
+class _Texts:
+    """What a token says, beside the texts of a tree."""
 
+    def __init__(self, vocabulary: Vocabulary, tree: AvoidedTree) -> None:
+        self._vocabulary = vocabulary
+        self._rests: list[list[bytes]] = [
+            [] for _ in tree.token
+        ]  # the texts behind each node, as they are compared
+        for node in reversed(range(1, len(tree))):
+            plain = self._plain(tree.token[node])
+            self._rests[tree.parent[node]] += [plain + rest for rest in self._rests[node] or [b""]]
 
-def _rests(tree: AvoidedTree, pieces: list[bytes]) -> list[list[bytes]]:
-    """The texts of the tree behind each node, as they are compared."""
-    rests: list[list[bytes]] = [[] for _ in pieces]
-    for node in reversed(range(len(pieces))):
-        behind = rests[node] or [b""]
-        if node:
-            rests[tree.parent[node]] += [_plain(pieces[node]) + rest for rest in behind]
-    return rests
+    def _plain(self, token: int) -> bytes:
+        return self._vocabulary.decode((token,)).lower().translate(None, _SPACE)
 
+    def differ(self, node: int, token: int) -> bool:
+        """Whether a token behind a node leads to something else than each text, not to a text with a member or a word more or less."""
+        if token in self._vocabulary.eos_ids:
+            return True
+        plain = self._plain(token)
+        for rest in self._rests[node]:
+            pairs = zip(plain, rest, strict=False)
+            parting = next((pair for pair in pairs if pair[0] != pair[1]), None)
+            if parting is None or any(one in _STRUCTURE for one in parting):
+                return False
+        return True
 
-def _plain(text: bytes) -> bytes:
-    return text.lower().translate(None, _SPACE)
-
-
-def _differs(piece: bytes, rests: list[bytes]) -> bool:
-    """Whether a token leads to none of these texts, and to none in which only less or more is said, such as a member or the end of a string."""
-    plain = _plain(piece)
-    return all(_other(plain, rest) for rest in rests)
-
-
-def _other(plain: bytes, rest: bytes) -> bool:
-    pairs = zip(plain, rest, strict=False)
-    parting = next((pair for pair in pairs if pair[0] != pair[1]), None)
-    return parting is not None and not any(one in _STRUCTURE for one in parting)
+    def ends(self, node: int, token: int) -> bool:
+        """Whether a token behind a node ends one of the texts, and may go on behind it."""
+        plain = self._plain(token)
+        return any(plain.startswith(rest) for rest in self._rests[node])
