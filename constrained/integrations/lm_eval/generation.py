@@ -8,14 +8,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from constrained.automaton import Automaton
-from constrained.automaton.cache import compile_cached
 from constrained.chat.reply import reply_constraint
-from constrained.constraint import Constraint, json_schema
-from constrained.decoding import Generator, limits
-from constrained.decoding.request import DecodingRequest
-from constrained.decoding.sequence import DecodingParams, TokenSequence
-from constrained.decoding.step import decode_sequences
+from constrained.constraint import json_schema
+from constrained.decoding import Generator, Output
+from constrained.decoding.request_batch import request_runner
+from constrained.decoding.request_runner import BatchedRequest
 from constrained.errors import (
     BudgetExhausted,
     ConstraintError,
@@ -24,9 +21,10 @@ from constrained.errors import (
     InvalidArgument,
     RejectedValue,
 )
+from constrained.extraction.plan import value_generator
 from constrained.integrations.lm_eval.requests import EvalRequest
 from constrained.models import LanguageModel
-from constrained.sampling import Local, LogitsWarper, Sampler, TokenSampler
+from constrained.sampling import Distribution, Local, Sampler
 
 _log = logging.getLogger(__name__)
 _REFUSALS = (ConstraintError, ConstraintTooLarge, DoesNotFit, BudgetExhausted, RejectedValue)
@@ -53,13 +51,29 @@ class RequestTally:
         )
 
 
+class _Member(BatchedRequest):
+    """A request of the harness in a batch; the stop strings of its document end it."""
+
+    stops: Sequence[bytes] = ()
+
+    def advance(self, distribution: Distribution) -> None:
+        """See `BatchedRequest`."""
+        super().advance(distribution)
+        if self.stops and not self.finished:
+            # A new stop string ends in the last token, and spans at most as many tokens as it has bytes.
+            last = self.sequence.tokens[-max(map(len, self.stops)) :]
+            text = self.generator.model.vocabulary.decode(last)
+            if any(stop in text for stop in self.stops):
+                self.sequence.finish = "end"
+
+
 class BatchWriter:
     """Generates completions.
 
     Args:
         model: the language model.
         sampler: for completions under a schema; others are drawn by `Local`.
-        speculation: as for `Generator`, for completions under a schema; they are then generated one after the other.
+        speculation: as for `Generator`.
         options: arguments of `json_schema`.
         encode: turns a prompt into token ids.
         context: context length in tokens.
@@ -96,105 +110,68 @@ class BatchWriter:
             ConstrainedError: a schema is refused, if this writer is strict.
             InvalidArgument: a setting is out of range, or the sampler does not support it.
         """
-        completions = [""] * len(batch)
-        free: list[tuple[int, TokenSequence]] = []
-        bound: list[tuple[int, TokenSequence, Constraint]] = []
+        members: dict[int, _Member] = {}
         for place, request in enumerate(batch):
-            if request.schema is None:
-                free.append((place, self._new_sequence(request, self._free, Local())))
-                self.tally.free += 1
-                continue
             try:
-                constraint, automaton = compile_cached(
-                    json_schema(request.schema, **self._options), self._model.vocabulary
-                )
-                if isinstance(self._sampler, TokenSampler) and self._speculation is None:
-                    bound.append((place, self._new_sequence(request, automaton, self._sampler), constraint))
-                else:
-                    completions[place] = self._single(request, constraint)
-                    self.tally.constrained += 1
+                members[place] = self._member(request)
             except _REFUSALS as error:
                 self._refuse(error)
-        if isinstance(self._sampler, TokenSampler):
-            self._finish([sequence for _, sequence, _ in bound], self._sampler)
-        self._finish([sequence for _, sequence in free], Local(), [batch[place].stops for place, _ in free])
-        for place, sequence, constraint in bound:
-            text = sequence.content.decode()
-            try:
-                constraint.parse(text)  # with unsupported="check" keywords are left to validation
-                completions[place] = text
+        if members:
+            runner = request_runner(next(iter(members.values())).generator, len(batch))
+            for member in members.values():
+                runner.add(member)
+            while len(runner):
+                runner.step()
+        completions = [""] * len(batch)
+        for place, member in members.items():
+            outcome, request = member.outcome, batch[place]
+            if not isinstance(outcome, Output):
+                assert outcome is not None
+                self._refuse(outcome)
+            elif request.schema is None:
+                self.tally.free += 1
+                completions[place] = truncate_at_stop(outcome.text, request.stops)
+            else:
                 self.tally.constrained += 1
-            except RejectedValue as error:
-                self._refuse(error)
-        for place, sequence in free:
-            completions[place] = truncate_at_stop(
-                sequence.content.decode("utf-8", "ignore"), batch[place].stops
-            )
+                completions[place] = outcome.text
         return completions
 
     def _refuse(self, error: Exception) -> None:
-        if self._strict:
+        if self._strict or not isinstance(error, _REFUSALS):
             raise error
         self.tally.refused.append(str(error))
         _log.info("a completion is empty: %s", error)
 
     @cached_property
-    def _free(self) -> Automaton:
-        """The automaton of all UTF-8 strings."""
-        return compile_cached(reply_constraint(), self._model.vocabulary)[1]
+    def _free(self) -> Generator[Any]:
+        """Generates UTF-8 strings."""
+        sampler = Local(weights=False)
+        return Generator(self._model, reply_constraint(), sampler=sampler, speculation=self._speculation)
 
-    def _ids(self, request: EvalRequest) -> list[int]:
-        """The token ids of the prompt, truncated from the left so that the completion fits into the context."""
+    def _member(self, request: EvalRequest) -> _Member:
+        """A request; its prompt is truncated from the left so that the completion fits into the context.
+
+        Raises:
+            ConstraintError, ConstraintTooLarge: the schema is refused.
+            DoesNotFit: the shortest completion exceeds the token limit.
+            InvalidArgument: a setting is out of range, or the sampler does not support it.
+        """
         room = self._context - request.limit
         if room < 1:
             raise InvalidArgument(
                 f"{request.limit} completion tokens leave no room for a prompt in a context of {self._context} tokens",
                 action="pass a lower max_gen_toks",
             )
-        return self._encode(request.prompt)[-room:]
-
-    def _new_sequence(self, request: EvalRequest, automaton: Automaton, sampler: Sampler) -> TokenSequence:
-        """The sequence of a request, before its first token.
-
-        Raises:
-            DoesNotFit: the shortest completion exceeds the token limit.
-        """
-        ids = self._ids(request)
-        limit = limits.token_limit(self._model, automaton, len(ids), request.limit)
-        # The completion alone is wanted: the probability of an end that must come needs no forward pass.
-        rules = DecodingParams(automaton, sampler.warper(**request.settings), certain_ends=True)
-        return DecodingRequest(rules, ids, limit, self._seed, request.sequence).new_sequence()
-
-    def _single(self, request: EvalRequest, constraint: Constraint) -> str:
-        """The completion by a sampler that cannot be batched, or with speculation."""
-        generator = Generator(self._model, constraint, sampler=self._sampler, speculation=self._speculation)
-        output = generator(
-            self._ids(request),
-            sequence=request.sequence,
-            max_tokens=request.limit,
-            seed=self._seed,
-            **request.settings,
-        )
-        return output.text
-
-    def _finish(
-        self, sequences: Sequence[TokenSequence], sampler: TokenSampler, stops: Sequence[Sequence[str]] = ()
-    ) -> None:
-        """Decodes the sequences to their ends, or to the first stop string of each."""
-        ends = {
-            id(sequence): [stop.encode() for stop in strings]
-            for sequence, strings in zip(sequences, stops or [()] * len(sequences), strict=True)
-        }
-        by_warp: dict[LogitsWarper, list[TokenSequence]] = {}
-        for sequence in sequences:
-            by_warp.setdefault(sequence.params.warp, []).append(sequence)
-        for group in by_warp.values():
-            for sequence in decode_sequences(self._model, group, sampler):
-                if sequence.finish is None and (wanted := ends[id(sequence)]):
-                    # A new stop string ends in the last token, and spans at most as many tokens as it has bytes.
-                    last = self._model.vocabulary.decode(sequence.tokens[-max(map(len, wanted)) :])
-                    if any(stop in last for stop in wanted):
-                        sequence.finish = "end"
+        generator = self._free
+        if request.schema is not None:
+            # The completion alone is wanted: the probability of an end that must come needs no forward pass.
+            constraint = json_schema(request.schema, **self._options)
+            generator = value_generator(self._model, constraint, self._sampler, self._speculation, None)
+        settings: dict[str, Any] = {"max_tokens": request.limit, "seed": self._seed, **request.settings}
+        ids = self._encode(request.prompt)[-room:]
+        member = _Member(generator, generator._request(ids, sequence=request.sequence, **settings))
+        member.stops = [] if request.schema is not None else [stop.encode() for stop in request.stops]
+        return member
 
 
 def truncate_at_stop(text: str, stops: Sequence[str]) -> str:
