@@ -2,7 +2,7 @@
 
 `generate` passes only the tokens so far to a processor. Rows are reordered (beams), copied
 (`num_return_sequences`), taken back (assistants), padded after their end, and one processor may see several calls.
-So states are not stored by row: sequences are nodes of a trie below their prompt, and a row is looked up in it.
+So a row that is not the one of the last step with one more token is looked up among all rows of that step.
 """
 
 from __future__ import annotations
@@ -18,76 +18,54 @@ if TYPE_CHECKING:
 
     from constrained.automaton import Automaton
 
-_ROOT = 0
 
+class TrackedSequence:
+    """A row of a step.
 
-class _PrefixTrie:
-    """The texts seen under one automaton, as a trie. Node 0 is the empty text."""
+    Attributes:
+        automaton: of the row.
+        tokens: the text behind the prompt, without padding behind its end.
+        states: after each number of tokens.
+    """
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
-        self.ends = frozenset(automaton.vocabulary.eos_ids)
-        self.children: dict[tuple[int, int], int] = {}
+        self.tokens: list[int] = []
         self.states = [automaton.start]
-        self.lengths = [0]
-        self.ended = [False]
-
-    def child(self, node: int, token: int) -> int:
-        """The node of a text with one more token; what follows an end counts for nothing."""
-        if self.ended[node]:
-            return node
-        node_id = self.children.get((node, token))
-        if node_id is None:
-            node_id = self.children[node, token] = len(self.states)
-            state = self.states[node]
-            inside = 0 <= token < self.automaton.vocabulary.size
-            after = self.automaton.next(state, token) if state != DEAD and inside else DEAD
-            self.states.append(after)
-            self.lengths.append(self.lengths[node] + 1)
-            self.ended.append(after != DEAD and token in self.ends)
-        return node_id
-
-    def find(self, tokens: Sequence[int]) -> int | None:
-        """The node of a text that was seen."""
-        node: int | None = _ROOT
-        for token in tokens:
-            assert node is not None
-            if self.ended[node]:
-                return node
-            node = self.children.get((node, token))
-            if node is None:
-                return None
-        return node
-
-
-class TrackedSequence:
-    """The node of a row in the trie of its prompt."""
-
-    __slots__ = ("node", "texts")
-
-    def __init__(self, texts: _PrefixTrie, node: int) -> None:
-        self.texts = texts
-        self.node = node
-
-    @property
-    def automaton(self) -> Automaton:
-        """The automaton of this row."""
-        return self.texts.automaton
 
     @property
     def state(self) -> int:
         """The state after the tokens of the row."""
-        return self.texts.states[self.node]
+        return self.states[-1]
 
     @property
     def length(self) -> int:
         """Tokens of the text."""
-        return self.texts.lengths[self.node]
+        return len(self.tokens)
 
     @property
     def ended(self) -> bool:
         """Whether the text has its end of sequence: what follows is padding."""
-        return self.texts.ended[self.node]
+        ends = self.automaton.vocabulary.eos_ids
+        return bool(self.tokens) and self.tokens[-1] in ends and self.state != DEAD
+
+    def append(self, token: int) -> None:
+        """One more token; what follows an end counts for nothing."""
+        if self.ended:
+            return
+        inside = 0 <= token < self.automaton.vocabulary.size
+        alive = inside and self.state != DEAD
+        self.states.append(self.automaton.next(self.state, token) if alive else DEAD)
+        self.tokens.append(token)
+
+    def cut(self, tokens: list[int]) -> TrackedSequence | None:
+        """A copy that ends where `tokens` do, which the text has at its beginning, or padding behind its end; else None."""
+        count = min(len(tokens), len(self.tokens))
+        if self.tokens[:count] != tokens[:count] or (count < len(tokens) and not self.ended):
+            return None
+        twin = TrackedSequence(self.automaton)
+        twin.tokens, twin.states = tokens[:count], self.states[: count + 1]
+        return twin
 
 
 class SequenceTracker:
@@ -107,8 +85,7 @@ class SequenceTracker:
         """The next step belongs to a new call of `generate`."""
         self._prompts: torch.Tensor | None = None
         self._last: torch.Tensor | None = None
-        self._texts: list[_PrefixTrie] = []  # one for each row, shared by the rows of a prompt
-        self._nodes: list[int] = []
+        self._rows: list[TrackedSequence] = []
         self._alone: list[bool] = []
 
     def has_unique_prompt(self, row: int) -> bool:
@@ -116,7 +93,7 @@ class SequenceTracker:
         return self._alone[row]
 
     def track(self, input_ids: torch.Tensor) -> list[TrackedSequence]:
-        """The nodes of the rows of a step.
+        """The rows of a step.
 
         Args:
             input_ids: what `generate` passes, int64 ``[rows, length]``, the prompts in front.
@@ -126,18 +103,14 @@ class SequenceTracker:
                 also a second call whose prompt holds a part of the first one's text.
         """
         if (last := self._next_tokens(input_ids)) is not None:
-            nodes = [
-                texts.child(node, token)
-                for texts, node, token in zip(self._texts, self._nodes, last, strict=True)
-            ]
+            for row, token in zip(self._rows, last, strict=True):
+                row.append(token)
         elif (found := self._looked_up(input_ids)) is not None:
-            nodes = found
+            self._rows = found
         else:
             self._begin(input_ids)
-            nodes = [_ROOT] * len(self._texts)
-        self._nodes = nodes
         self._last = input_ids
-        return [TrackedSequence(texts, node) for texts, node in zip(self._texts, nodes, strict=True)]
+        return self._rows
 
     def _next_tokens(self, input_ids: torch.Tensor) -> list[int] | None:
         """The last tokens, where these are the last step's rows, in their order, with one more token each; else None."""
@@ -158,10 +131,10 @@ class SequenceTracker:
 
     def _all_ended(self) -> bool:
         """`generate` stops here, so what comes after it belongs to another call."""
-        return all(texts.ended[node] for texts, node in zip(self._texts, self._nodes, strict=True))
+        return all(row.ended for row in self._rows)
 
-    def _looked_up(self, input_ids: torch.Tensor) -> list[int] | None:
-        """The nodes of rows that were reordered or cut back; None if they belong to another call."""
+    def _looked_up(self, input_ids: torch.Tensor) -> list[TrackedSequence] | None:
+        """The rows that were reordered or cut back; None if they belong to another call."""
         prompts, last = self._prompts, self._last
         if prompts is None or last is None or len(prompts) != len(input_ids):
             return None
@@ -169,11 +142,18 @@ class SequenceTracker:
         if input_ids.shape[1] < width or not bool((input_ids[:, :width] == prompts).all()):
             return None
         if input_ids.shape[1] == width:
-            return [_ROOT] * len(input_ids)  # equal prompts again, or sequences cut back to them
+            return [
+                TrackedSequence(row.automaton) for row in self._rows
+            ]  # equal prompts again, or sequences cut back to them
         rows = input_ids[:, width:].tolist()
-        before = [texts.find(row[:-1]) for texts, row in zip(self._texts, rows, strict=True)]
-        if any(node is None for node in before):
-            return None  # every sequence of this call was tracked when it was one token shorter
+        found: list[TrackedSequence] = []
+        for before, tokens in zip(self._rows, rows, strict=True):
+            same = (one.cut(tokens[:-1]) for one in self._rows if one.automaton is before.automaton)
+            row = next(filter(None, same), None)
+            if row is None:
+                return None  # every sequence of this call was tracked when it was one token shorter
+            row.append(tokens[-1])
+            found.append(row)
         if input_ids.shape[1] != last.shape[1] + 1 and not self.assisted:
             raise InvalidArgument(
                 "sequences got shorter: an assistant's draft tokens were rejected, or this is another call whose "
@@ -182,11 +162,7 @@ class SequenceTracker:
             )
         if self._all_ended() and not self.assisted:
             return None
-        return [
-            texts.child(node, row[-1])
-            for texts, node, row in zip(self._texts, before, rows, strict=True)
-            if node is not None
-        ]
+        return found
 
     def _begin(self, input_ids: torch.Tensor) -> None:
         """The first step of a call: all rows are prompts."""
@@ -197,8 +173,7 @@ class SequenceTracker:
             )
         self._prompts = input_ids
         each = max(1, rows // constraints) if constraints > 1 else rows
-        texts = [_PrefixTrie(automaton) for automaton in self.automata]
-        self._texts = [texts[row // each] for row in range(rows)]
+        self._rows = [TrackedSequence(self.automata[row // each]) for row in range(rows)]
         # Copies of a prompt stand side by side.
         same = [False, *(input_ids[1:] == input_ids[:-1]).all(dim=1).tolist(), False]
         self._alone = [not (same[row] or same[row + 1]) for row in range(rows)]
