@@ -182,7 +182,7 @@ def check(
         typer.Option(
             "--token",
             metavar="TEXT|id:NUMBER",
-            help="May this token follow, and why? Compares the mask with a slow judge.",
+            help="May this token follow, and why? Compares the mask with the bytes of all tokens.",
         ),
     ] = None,
     after: Annotated[

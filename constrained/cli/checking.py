@@ -189,7 +189,7 @@ def render_token_report(report: CheckReport) -> str:
     if report["allowed"] != report["transition"]:
         verdict += ", but a transition says otherwise: the mask is wrong"
     token = f"token {report['token']}, {report['bytes']}: {verdict}"
-    return f"{token}\n{report['reason']}\nslow judge: {report['judge']}"
+    return f"{token}\n{report['reason']}\nbyte by byte: {report['judge']}"
 
 
 def load_vocabulary(tokenizer: str | None) -> Vocabulary:

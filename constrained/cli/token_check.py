@@ -1,11 +1,10 @@
-"""`constrained check --token`: whether a token may follow a text, which of its bytes is refused, and the slow judge's mask."""
+"""`constrained check --token`: whether a token may follow a text, which of its bytes is refused, and the mask that the bytes of all tokens give."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from constrained.cli.exit_status import BadInput
-from constrained.errors import ConstrainedError
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
@@ -41,7 +40,7 @@ def examine_token(constraint: Constraint, vocabulary: Vocabulary, text: str, tok
         "allowed": allows(mask, id_),
         "transition": automaton.next(state, id_) != DEAD,
         "reason": _why(automaton, state, id_),
-        "judge": _judge(constraint, text, vocabulary, mask),
+        "judge": _judge(automaton, state, mask),
     }
 
 
@@ -66,13 +65,25 @@ def _following(automaton: Automaton, state: int) -> str:
     return f"there may follow: {shown!r}{others}{', or the end' if automaton.accepts(state) else ''}"
 
 
-def _judge(constraint: Constraint, text: str, vocabulary: Vocabulary, mask: Any) -> str:
-    """How the mask differs from that of the independent recognizer, which reads the grammar byte by byte."""
-    from constrained.testing import ReferenceRecognizer, brute_force_mask, mask_diff
+def _judge(automaton: Automaton, state: int, mask: Any) -> str:
+    """How the mask differs from what each token's bytes say, each as a token by itself."""
+    from constrained import _core
+    from constrained.automaton.bitmask import unpack_ids
+    from constrained.automaton.protocol import DEAD
 
-    try:
-        recognizer = ReferenceRecognizer(constraint.grammar)
-    except ConstrainedError as error:
-        return f"cannot tell: {error.summary}"
-    wrong = mask_diff(mask, brute_force_mask(recognizer, text.encode(), vocabulary))
-    return f"wrongly allowed {wrong[0]}, wrongly refused {wrong[1]}" if wrong else "the same mask"
+    if not isinstance(automaton, _core.BaseAutomaton):
+        return f"cannot tell: a {type(automaton).__name__} counts tokens, or asks a function"
+    vocabulary = automaton.vocabulary
+    after: dict[bytes, int] = {b"": state}
+    allowed = set(vocabulary.eos_ids) if automaton.accepts(state) else set()
+    for token, data in sorted(enumerate(vocabulary.tokens), key=lambda one: one[1]):
+        for end in range(1, len(data) + 1):
+            if data[:end] not in after:
+                single = vocabulary.ids_by_bytes.get(data[end - 1 : end], -1)
+                before = after[data[: end - 1]]
+                after[data[:end]] = automaton.next(before, single) if before != DEAD and single >= 0 else DEAD
+        if data and after[data] != DEAD:
+            allowed.add(token)
+    found = set(unpack_ids(mask).tolist())
+    wrong = sorted(found - allowed), sorted(allowed - found)
+    return f"wrongly allowed {wrong[0]}, wrongly refused {wrong[1]}" if any(wrong) else "the same mask"

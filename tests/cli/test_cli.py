@@ -332,7 +332,7 @@ def test_check_says_why_a_token_is_refused(cli: Cli, tmp_path: Path) -> None:
     assert allowed[0].endswith("b'b': allowed")
     assert allowed[1:] == [
         "each of its bytes is allowed; there may follow: '1ab', or the end",
-        "slow judge: the same mask",
+        "byte by byte: the same mask",
     ]
     refused = json.loads(cli("check", *pattern, "--token", "an", "--after", "b", "--json").out)
     assert (refused["allowed"], refused["transition"], refused["judge"]) == (False, False, "the same mask")
@@ -360,10 +360,10 @@ def test_check_of_no_token_is_bad_input(cli: Cli, arguments: tuple[str, ...], me
 
 
 def test_check_of_a_token_says_where_no_judge_is(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "grammar.lark").write_text('start: A+\nA: "a"\n')
+    (tmp_path / "grammar.lark").write_text("start: part\npart[max_tokens=3]: /a+/\n")
     lines = cli("check", "grammar.lark", "--token", "a").out.splitlines()
     assert lines[0].endswith("b'a': allowed")
-    assert lines[2].startswith("slow judge: cannot tell: ")
+    assert lines[2].startswith("byte by byte: cannot tell: ")
 
 
 def test_check_lists_everything_that_stands_in_the_way(cli: Cli, tmp_path: Path) -> None:

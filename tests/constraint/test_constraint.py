@@ -29,7 +29,7 @@ from constrained.errors import (
 )
 from constrained.grammars import ir
 from constrained.grammars.types.reader import name_of
-from constrained.testing.judge import ReferenceRecognizer
+from tests.support.judge import ReferenceRecognizer
 from tests.support.matching import matches
 from tests.support.type_examples import Address, Box, Color, Contact, Folder, Line, Order, Owner, Tree, encode
 

@@ -11,8 +11,9 @@ from constrained.automaton import DEAD, Automaton, compile_grammar
 from constrained.automaton.bitmask import unpack_ids
 from constrained.constraint import Constraint
 from constrained.errors import ConstraintError, ConstraintTooLarge, UnsupportedConstraint
-from constrained.testing import ReferenceRecognizer, brute_force_mask, mask_diff
 from constrained.vocabulary import Vocabulary
+from tests.support.judge import ReferenceRecognizer
+from tests.support.masks import brute_force_mask, mask_diff
 
 STEPS = 12
 LARGE = 400

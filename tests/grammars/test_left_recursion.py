@@ -13,10 +13,10 @@ from constrained.grammars.errors import ConstraintTooLarge
 from constrained.grammars.transform.left_recursion import remove_left_recursion
 from constrained.grammars.transform.nullable import EpsilonRemover, remove_empty_string, remove_nullable_loops
 from constrained.grammars.visit import postorder
-from constrained.testing import ReferenceRecognizer
 from constrained.vocabulary import Vocabulary
 from tests.support import strategies as some
 from tests.support.examples import examples
+from tests.support.judge import ReferenceRecognizer
 
 NAMES = ("start", "second", "third")
 ALPHABET = b"ab"

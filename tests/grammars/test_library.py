@@ -20,9 +20,9 @@ from constrained.automaton.bitmask import unpack_ids
 from constrained.grammars import notation
 from constrained.grammars.errors import InvalidConstraint
 from constrained.grammars.notation import library
-from constrained.testing import ReferenceRecognizer
 from constrained.vocabulary import Vocabulary
 from tests.support import paths
+from tests.support.judge import ReferenceRecognizer
 
 try:
     import tomllib

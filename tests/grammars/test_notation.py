@@ -18,11 +18,11 @@ from constrained.grammars.notation import Notation, parse, parse_rules
 from constrained.grammars.notation.lark import parse as lark_grammar
 from constrained.grammars.transform.inline_regular import MAX_TERMINAL_SIZE, inline_regular_rules
 from constrained.grammars.visit import postorder, strongly_connected_components
-from constrained.testing import ReferenceRecognizer
 from constrained.vocabulary import Vocabulary
 from tests.support import paths
 from tests.support import strategies as some
 from tests.support.examples import examples
+from tests.support.judge import ReferenceRecognizer
 
 try:
     import tomllib

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge, InvalidConstraint, UnsupportedConstraint
 from constrained.grammars.regex import parse
-from constrained.testing.judge import ReferenceRecognizer
 from tests.support import paths
 from tests.support.examples import examples
+from tests.support.judge import ReferenceRecognizer
 from tests.support.matching import matches
 
 try:

@@ -23,8 +23,8 @@ from constrained.grammars.text.substring import (
     substring_of_chunks,
     substring_regex,
 )
-from constrained.testing import ReferenceRecognizer
 from tests.support.finite import FiniteAutomaton
+from tests.support.judge import ReferenceRecognizer
 from tests.support.matching import matches
 
 ALPHABETS = ("ab ", "aAb\n ", 'a"\\\n', "é😀 \x00a", "ßẞſsS", "a \t\n_", "Kk\u212a\u00a0 ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from constrained.grammars import ir
-from constrained.testing.derivatives import Residuals
+from tests.support.derivatives import Residuals
 
 
 def matches(regex: ir.Regex, text: str | bytes) -> bool:

@@ -25,10 +25,11 @@ from constrained.automaton.bitmask import unpack_ids
 from constrained.errors import ConstraintError, UnsatisfiableConstraint, UnsupportedConstraint
 from constrained.grammars import ir
 from constrained.grammars.visit import children, with_children
-from constrained.testing import RecognizerState, ReferenceRecognizer, brute_force_mask, mask_diff
 from constrained.vocabulary import Vocabulary
 from tests.support import strategies as some
 from tests.support.examples import examples
+from tests.support.judge import RecognizerState, ReferenceRecognizer
+from tests.support.masks import brute_force_mask, mask_diff
 
 # ---------------------------------------------------------------- what every answer must be
 

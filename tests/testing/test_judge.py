@@ -15,9 +15,10 @@ import constrained
 from constrained.automaton.bitmask import pack_ids, unpack_ids
 from constrained.errors import ConstraintTooLarge
 from constrained.grammars import ir
-from constrained.testing import ReferenceRecognizer, brute_force_mask, mask_diff
 from tests.support import strategies as some
 from tests.support.examples import examples
+from tests.support.judge import ReferenceRecognizer
+from tests.support.masks import brute_force_mask, mask_diff
 
 UNIVERSES = [some.Languages(b"ab", 5), some.Languages("aé".encode(), 4), some.Languages(b"a\xc3\xa9\xa8", 4)]
 
@@ -314,7 +315,7 @@ def test_mask_diff_names_the_tokens_of_one_side() -> None:
 def test_counts_that_the_judge_would_unfold_are_refused_in_bounded_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("constrained.testing.derivatives.MOST_RESIDUALS", 2_000)
+    monkeypatch.setattr("tests.support.derivatives.MOST_RESIDUALS", 2_000)
     grammar = constrained.regex(r"1{1000000000}|\S++(\w){1000000000}").grammar
     with pytest.raises(ConstraintTooLarge, match="more than 2,000 derivatives"):
         ReferenceRecognizer(grammar)

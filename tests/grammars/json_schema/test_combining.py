@@ -18,9 +18,9 @@ from jsonschema import Draft202012Validator
 from constrained.automaton import compile_grammar
 from constrained.grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint, UnsupportedConstraint
 from constrained.grammars.json_schema import SchemaOptions, lower_schema
-from constrained.testing.judge import ReferenceRecognizer
 from tests.grammars.json_schema.official_suite import VOCABULARY, accepts
 from tests.support.examples import examples
+from tests.support.judge import ReferenceRecognizer
 
 KEYS = ["a", "b", "ab"]
 scalars = st.sampled_from([None, True, False, 0, 1, 2, 1.5, -1, "", "a", "ab", "b"])

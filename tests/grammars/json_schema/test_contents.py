@@ -14,8 +14,8 @@ from constrained.automaton import compile
 from constrained.errors import ConstraintTooLarge, UnsatisfiableConstraint, UnsupportedConstraint
 from constrained.grammars import ir
 from constrained.grammars.json_schema.text.contents import json_string_body
-from constrained.testing import ReferenceRecognizer
 from tests.support.finite import byte_vocabulary
+from tests.support.judge import ReferenceRecognizer
 
 TEXT = 'He said "hi\\there",\n\té\u007f 😀 twice: hi.'
 NESTED = gbnf('root ::= "(" root ")" | "\\"" | [é\\n]')

@@ -39,10 +39,10 @@ from constrained.grammars.json_schema.text.numbers import (
     numbers_between,
 )
 from constrained.grammars.json_schema.text.strings import strings_excluding
-from constrained.testing.judge import ReferenceRecognizer
 from constrained.vocabulary import Vocabulary
 from tests.support import paths
 from tests.support.examples import examples
+from tests.support.judge import ReferenceRecognizer
 from tests.support.matching import matches
 
 try:

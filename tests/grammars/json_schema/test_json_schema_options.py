@@ -21,9 +21,9 @@ from constrained.automaton import compile
 from constrained.constraint import Constraint
 from constrained.errors import InvalidConstraint, RejectedValue, UnsupportedConstraint
 from constrained.grammars.json_schema import SCHEMA_DIALECTS, SchemaOptions, lower_schema
-from constrained.testing.judge import ReferenceRecognizer
 from tests.support.examples import examples
 from tests.support.finite import byte_vocabulary
+from tests.support.judge import ReferenceRecognizer
 
 # ---------------------------------------------------------------- which texts
 

@@ -29,9 +29,9 @@ from constrained.grammars.json_schema.text.numbers import (
     Bounds,
     exclude_numbers,
 )
-from constrained.testing.judge import ReferenceRecognizer
 from tests.support.examples import examples
 from tests.support.finite import byte_vocabulary
+from tests.support.judge import ReferenceRecognizer
 from tests.support.matching import matches
 
 _steps = st.builds(

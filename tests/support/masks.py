@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.automaton.bitmask import pack_ids, unpack_ids
-from constrained.testing.judge import RecognizerState, ReferenceRecognizer
+from tests.support.judge import RecognizerState, ReferenceRecognizer
 
 
 class VocabularyLike(Hashable, Protocol):

@@ -18,7 +18,7 @@ from typing import TypeVar
 from constrained.grammars.ir import Call, Choice, Expr, Grammar, Loop, Sequence, Terminal
 from constrained.grammars.lexer import reject_lexer_grammar
 from constrained.grammars.transform.interleave import expand_interleaves, reject_distinct_entries
-from constrained.testing.derivatives import Residuals, common_refinement, lowest
+from tests.support.derivatives import Residuals, common_refinement, lowest
 
 T = TypeVar("T")
 Item = tuple[Expr, int, "EarleySet | None"]
