@@ -195,27 +195,6 @@ class BaseAutomaton:
     def memory(self) -> dict[str, int]:
         """Sizes of the automaton's own tables: counts, and bytes."""
 
-class SpelledTokens:
-    """
-    What some tokens of an automaton's vocabulary spell; see constrained.automaton.SpelledAutomaton.
-    """
-
-    def __init__(self, automaton: BaseAutomaton, tokens: int) -> None:
-        """Those with ids below `tokens`; one number for each automaton."""
-
-    def can_complete(self, state: int) -> bool:
-        """Whether they spell a completion."""
-
-    def shortest_completion(self, state: int) -> int:
-        """
-        Number of them, without EOS, that complete the text; 2**32 - 1 if they spell no completion.
-        """
-
-    def fill_mask_within(self, state: int, mask: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], budget: int) -> None:
-        """
-        Writes those after which at most budget - 1 more of them complete the text; EOS bits iff complete.
-        """
-
 class Automaton(BaseAutomaton):
     """Token automaton; see constrained.automaton.TokenAutomaton."""
 

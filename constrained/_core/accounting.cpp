@@ -10,7 +10,7 @@ size_t Automaton::permanent_bytes() const {
 
 /// Memos, which can be recomputed.
 size_t Automaton::memo_bytes() const {
-    return tokens_.bytes() + bytes_.bytes() + cached_masks_.capacity() * sizeof(CachedMask) + 4 * mask_parts_.capacity() + cached_mask_index_.bytes() + crossings_bytes_ + gss_.join_memo_bytes() + opening_bytes() + 64 * spelled_.size();
+    return tokens_.bytes() + bytes_.bytes() + cached_masks_.capacity() * sizeof(CachedMask) + 4 * mask_parts_.capacity() + cached_mask_index_.bytes() + crossings_bytes_ + gss_.join_memo_bytes() + opening_bytes();
 }
 
 /// Evicts the memos if they exceed the limit minus the permanent bytes. Memos may always use a quarter of the limit;
@@ -33,7 +33,6 @@ void Automaton::forget_memos() {
     gss_.clear_join_memo();
     openings_.clear();
     openings_count_ = 0;
-    spelled_.clear();
     shard_->epoch.wait_for_readers();
 }
 

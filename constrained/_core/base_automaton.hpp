@@ -84,10 +84,6 @@ public:
     /// nothing changes. For an automaton that has given out no other state. Its collections may follow: what is counted anew is
     /// counted as thoroughly.
     bool count_thoroughly(uint32_t state);
-    // For vocabularies in which some bytes are no token by themselves, see spelled_tokens.cpp; `tokens` is the same in each call.
-    bool can_be_spelled(uint32_t state, uint32_t tokens);
-    uint32_t spelled_completion(uint32_t state, uint32_t tokens);
-    void fill_spelled_mask(uint32_t state, uint32_t tokens, uint32_t budget, uint32_t* out);
     /// Whether this is a state that the automaton gave out.
     bool has_state(uint32_t state) const {
         return state < count_.load(std::memory_order_acquire) && heads_[state].published.load(std::memory_order_acquire);
@@ -120,8 +116,6 @@ protected:
     static constexpr size_t kManyStates = 1u << 17, kSomeStates = 1u << 12;  // given out, see `outgrown`
     static constexpr size_t kFewTokens = 64;  // stepped one by one within a budget
     static constexpr uint32_t kLongText = 1u << 16;
-    // Bytes that the search for one spelled completion may try: of the start, and of other states; and those that an exact count of its tokens may.
-    static constexpr uint32_t kStartFuel = 1'000'000, kSpellingFuel = 100'000, kCountingFuel = 1u << 14;
     static constexpr uint32_t kMaskFuel = 1u << 15;  // bytes of completions that one mask within a budget may spell
     static constexpr uint32_t kSpelledInStep = 8;    // of them, in a step of work
 
@@ -150,13 +144,6 @@ protected:
     };
     /// What can follow a state, see `few_texts_follow`.
     enum class Rest : uint8_t { Unknown, Few, Many };
-    /// The spelled completion of a state, see spelled_tokens.cpp.
-    struct Spelled {
-        uint32_t bytes;   // of all of it; kInfinite if there is none
-        uint32_t next;    // the state after its first token
-        uint32_t tokens;  // the count; kInfinite as long as it is unknown
-    };
-    static constexpr Spelled kComplete{0, kDead, 0}, kImpossible{kInfinite, kDead, kInfinite};
     /// The lock-free part of a state.
     struct Head {
         uint32_t length = kInfinite;  // bytes of its canonical completion
@@ -193,16 +180,6 @@ protected:
     bool few_texts_follow(uint32_t state);
     bool count_exactly(uint32_t state);
     void count_exactly_on(std::span<const uint32_t> way);
-    bool ends_real_token(uint32_t node) const;
-    const Spelled& spelled(uint32_t state, uint32_t fuel = kSpellingFuel);
-    const Spelled& spelled_from(uint32_t state) { return spelled(state, state == start_ ? kStartFuel : kSpellingFuel); }
-    const Spelled* known_spelled(uint32_t state) const;
-    uint32_t spelled_tokens(uint32_t state);
-    bool spell(uint32_t state, uint32_t limit);
-    uint32_t fewest_spelled_bytes(uint32_t state);
-    bool count_spelled_exactly(uint32_t state);
-    void spend_spelling_fuel();
-    void spend_spelling_work(const ByteSet& bytes);
     void add_canonical_tokens(uint32_t state, uint32_t budget, uint32_t* out);
     bool completes_within(uint32_t state, uint32_t budget);
     bool affordable(uint32_t state);
@@ -324,8 +301,6 @@ protected:
     std::vector<uint32_t> spelled_by_;  // by state: the last mask within a budget that spelled it, see `affordable`
     uint32_t masks_within_ = 0;         // number of these masks
     uint32_t fuel_left_ = kMaskFuel;    // of the current one
-    std::unordered_map<uint32_t, Spelled> spelled_;
-    uint32_t real_tokens_ = 0, spelling_fuel_ = 0;
     std::array<uint32_t, 1024> recent_{};  // states that `next` gave out last, as a ring
     size_t recent_count_ = 0;
     size_t collections_ = 0;

@@ -387,47 +387,6 @@ void define_base_automaton(nb::module_& m) {
             nb::for_getter(nb::sig("def memory(self) -> dict[str, int]")), "Sizes of the automaton's own tables: counts, and bytes.");
 }
 
-/// What the tokens with ids below `tokens` spell.
-struct SpelledTokens {
-    BaseAutomaton& automaton;
-    const uint32_t tokens;
-};
-
-void define_spelled_tokens(nb::module_& m) {
-    nb::class_<SpelledTokens>(m, "SpelledTokens", "What some tokens of an automaton's vocabulary spell; see constrained.automaton.SpelledAutomaton.")
-        .def(
-            "__init__",
-            [](SpelledTokens* self, BaseAutomaton& automaton, uint32_t tokens) {
-                if (tokens > automaton.shard().size) throw nb::value_error("more tokens than the vocabulary has");
-                new (self) SpelledTokens{automaton, tokens};
-            },
-            "automaton"_a, "tokens"_a, nb::keep_alive<1, 2>(), "Those with ids below `tokens`; one number for each automaton.")
-        .def(
-            "can_complete",
-            [](SpelledTokens& self, uint32_t state) {
-                check(self.automaton, state);
-                return without_gil([&] { return self.automaton.can_be_spelled(state, self.tokens); });
-            },
-            "state"_a, "Whether they spell a completion.")
-        .def(
-            "shortest_completion",
-            [](SpelledTokens& self, uint32_t state) {
-                check(self.automaton, state);
-                return without_gil([&] { return self.automaton.spelled_completion(state, self.tokens); });
-            },
-            "state"_a, "Number of them, without EOS, that complete the text; 2**32 - 1 if they spell no completion.")
-        .def(
-            "fill_mask_within",
-            [](SpelledTokens& self, uint32_t state, const MaskArray& mask, uint32_t budget) {
-                check(self.automaton, state);
-                if (mask.size() != (self.tokens + 31) / 32) throw nb::value_error("mask has the wrong length");
-                uint32_t* out = reinterpret_cast<uint32_t*>(mask.data());
-                without_gil([&] { self.automaton.fill_spelled_mask(state, self.tokens, budget, out); });
-            },
-            "state"_a, "mask"_a.noconvert(), "budget"_a,
-            "Writes those after which at most budget - 1 more of them complete the text; EOS bits iff complete.");
-}
-
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -542,7 +501,6 @@ NB_MODULE(_core, m) {
             "Whether new automata should use a new shard.");
 
     define_base_automaton(m);
-    define_spelled_tokens(m);
     nb::class_<Automaton, BaseAutomaton> automaton(m, "Automaton", "Token automaton; see constrained.automaton.TokenAutomaton.");
     define_token_methods(automaton)
         .def(

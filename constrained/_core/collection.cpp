@@ -404,7 +404,6 @@ void BaseAutomaton::forget_contents(std::span<const uint32_t> kept) {
         head.rest = Rest::Unknown;
         if (!given_out(id) && !std::ranges::binary_search(kept, id)) free_ids_.push_back(id);
     }
-    spelled_.clear();
     spelled_by_ = {};
     index_ = InternTable();
     items_ = {};

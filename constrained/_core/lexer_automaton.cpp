@@ -434,7 +434,7 @@ size_t LexerAutomaton::content_bytes() const {
            parser_state_bytes_ + index_.bytes() + lexer_.bytes() + exprs_.bytes() + gss_.bytes();
 }
 
-size_t LexerAutomaton::memo_bytes() const { return tokens_.bytes() + gss_.join_memo_bytes() + opening_bytes() + 64 * spelled_.size(); }
+size_t LexerAutomaton::memo_bytes() const { return tokens_.bytes() + gss_.join_memo_bytes() + opening_bytes(); }
 
 void LexerAutomaton::begin_call(uint32_t state) {
     search_fuel_ = fuel_;  // in every call: what a mask found to have a completion is found again when that was forgotten
@@ -447,7 +447,6 @@ void LexerAutomaton::forget_memos() {
     gss_.clear_join_memo();
     openings_.clear();
     openings_count_ = 0;
-    spelled_.clear();
     shard_->epoch.wait_for_readers();
 }
 

@@ -397,7 +397,7 @@ size_t UniqueAutomaton::content_bytes() const {
            states_.size() * sizeof(State) + 4 * held_.capacity() + index_.bytes();
 }
 
-size_t UniqueAutomaton::memo_bytes() const { return inner_->memo_bytes() + tokens_.bytes() + bytes_.bytes() + touching_bytes_ + 64 * spelled_.size(); }
+size_t UniqueAutomaton::memo_bytes() const { return inner_->memo_bytes() + tokens_.bytes() + bytes_.bytes() + touching_bytes_; }
 
 void UniqueAutomaton::begin_call(uint32_t state) {
     search_fuel_ = kSearchFuel;
@@ -412,7 +412,6 @@ void UniqueAutomaton::forget_memos() {
     bytes_.retire_all();  // used only under the lock
     touching_.clear();
     touching_bytes_ = 0;
-    spelled_.clear();
     shard_->epoch.wait_for_readers();
 }
 

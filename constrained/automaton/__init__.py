@@ -24,7 +24,6 @@ from constrained.automaton.bitmask import Bitmask
 from constrained.automaton.counted import CountedAutomaton, vocabulary_with_letters
 from constrained.automaton.predicate import PredicateAutomaton
 from constrained.automaton.protocol import DEAD, NO_LIMIT, Automaton, shown_count
-from constrained.automaton.spelled import SpelledAutomaton, complete_vocabulary
 from constrained.automaton.trial import try_out
 from constrained.errors import (
     ConstraintTooLarge,
@@ -32,6 +31,7 @@ from constrained.errors import (
     Problem,
     UnsatisfiableConstraint,
     UnsupportedConstraint,
+    VocabularyError,
 )
 from constrained.grammars import ir
 from constrained.grammars.counted import CountedGrammar, CountedText
@@ -58,7 +58,6 @@ __all__ = [
     "CountedAutomaton",
     "LexerAutomaton",
     "PredicateAutomaton",
-    "SpelledAutomaton",
     "TokenAutomaton",
     "UniqueAutomaton",
     "compile",
@@ -394,15 +393,15 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
             valid.
 
     Returns:
-        A `TokenAutomaton`; a `UniqueAutomaton` for a grammar with marks; a `LexerAutomaton` for a grammar with a lexer; a `SpelledAutomaton` around one of these for
-        a vocabulary in which some bytes occur only inside longer tokens; a `CountedAutomaton` for texts of a limited number of tokens;
-        a `PredicateAutomaton` for a constraint with predicates.
+        A `TokenAutomaton`; a `UniqueAutomaton` for a grammar with marks; a `LexerAutomaton` for a grammar with a lexer; a `CountedAutomaton` for texts of a
+        limited number of tokens; a `PredicateAutomaton` for a constraint with predicates.
 
     Raises:
         ConstraintError: the constraint is malformed, unsupported or unsatisfiable.
         ConstraintTooLarge: a compile budget is exhausted.
         InvalidArgument: `vocabulary` is none.
         PredicateError: a predicate does not decide whether the empty text is a valid prefix.
+        VocabularyError: some bytes occur only inside longer tokens.
     """
     from constrained.constraint import PredicateConstraint, as_constraint
     from constrained.vocabulary import Vocabulary
@@ -421,26 +420,17 @@ def compile(constraint: Any, vocabulary: Vocabulary, *, memory_limit: int = _MEM
         vocabulary = vocabulary.with_special_tokens(constraint.special_tokens)
     if texts := "\0".join(constraint.fixed_texts):
         vocabulary = vocabulary.with_special_texts(name for name in vocabulary.special if name in texts)
-    missing = vocabulary.unspelled_bytes
-    if isinstance(grammar, CountedGrammar):
-        if missing:
-            raise UnsupportedConstraint(
-                "the tokens of a text cannot be limited over this vocabulary",
-                Problem("max_tokens", f"{len(missing)} bytes occur only inside longer tokens"),
-                action="limit the characters",
-            )
-        return _counted(grammar, vocabulary, constraint, memory_limit)
-    inner = complete_vocabulary(vocabulary, missing) if missing else vocabulary
-    automaton = compile_grammar(grammar, inner, constraint=constraint, memory_limit=memory_limit)
-    if missing and isinstance(automaton, UniqueAutomaton):
-        raise UnsupportedConstraint(
-            "items that are objects or arrays cannot be compared over this vocabulary",
-            Problem("uniqueItems", f"{len(missing)} bytes occur only inside longer tokens"),
-            action="leave out uniqueItems, or use a vocabulary with a token for each byte",
+    if missing := vocabulary.unspelled_bytes:
+        # A text that needs one could run into a dead end: whether tokens spell the rest of it would be a search.
+        raise VocabularyError(
+            f"{len(missing)} bytes occur only inside longer tokens, the first is {missing[:1]!r}",
+            action="use a tokenizer with a token for each byte: a byte-level one, or one with byte fallback",
         )
-    made = SpelledAutomaton(automaton, vocabulary, constraint) if missing else automaton
-    _try_out(made, constraint)
-    return made
+    if isinstance(grammar, CountedGrammar):
+        return _counted(grammar, vocabulary, constraint, memory_limit)
+    automaton = compile_grammar(grammar, vocabulary, constraint=constraint, memory_limit=memory_limit)
+    _try_out(automaton, constraint)
+    return automaton
 
 
 def _try_out(automaton: CompiledAutomaton, constraint: Constraint) -> None:
@@ -467,15 +457,10 @@ def _try_out_part(part: Constraint, vocabulary: Vocabulary) -> None:
     from constrained.constraint.shared_rules import shared_grammar
 
     grammar = shared_grammar(part)
-    missing = vocabulary.unspelled_bytes
-    inner = complete_vocabulary(vocabulary, missing) if missing else vocabulary
-    automaton: CompiledAutomaton
     try:
         automaton = compile_grammar(
-            grammar.relaxed if isinstance(grammar, CountedGrammar) else grammar, inner
+            grammar.relaxed if isinstance(grammar, CountedGrammar) else grammar, vocabulary
         )
-        if missing:
-            automaton = SpelledAutomaton(automaton, vocabulary)
     except UnsatisfiableConstraint:
         return  # no text comes there
     if automaton.needs_trial or part._ambiguous:

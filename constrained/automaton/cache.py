@@ -78,7 +78,7 @@ def fit(limit: int = CACHE_BYTES) -> int:
 def _bytes(automaton: Automaton) -> int:
     """Bytes of an automaton's own tables."""
     relaxed = automaton.relaxed_automaton
-    if not getattr(getattr(relaxed, "inner", relaxed), "busy", False):
+    if not getattr(relaxed, "busy", False):
         memory = automaton.memory
         _sizes[automaton] = memory.get("bytes", 0) + memory.get("predicate_bytes", 0)
     return _sizes.setdefault(automaton, 0)

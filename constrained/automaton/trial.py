@@ -17,9 +17,9 @@ from constrained.errors import ConstraintTooLarge, Problem
 if TYPE_CHECKING:
     import numpy as np
 
-    from constrained.automaton import LexerAutomaton, SpelledAutomaton, TokenAutomaton, UniqueAutomaton
+    from constrained.automaton import LexerAutomaton, TokenAutomaton, UniqueAutomaton
 
-    CompiledAutomaton: TypeAlias = TokenAutomaton | UniqueAutomaton | LexerAutomaton | SpelledAutomaton
+    CompiledAutomaton: TypeAlias = TokenAutomaton | UniqueAutomaton | LexerAutomaton
 
 WORK_LIMIT = 750_000
 """Steps that one mask, or one count of tokens, may take in the trial: some 50 ms."""

@@ -382,7 +382,7 @@ class Vocabulary:
 
     @cached_property
     def unspelled_bytes(self) -> bytes:
-        """The bytes that occur in tokens, and are no token by themselves; ascending. Empty for most vocabularies."""
+        """The bytes that occur in tokens, and are no token by themselves, ascending; `constrained.compile` refuses a vocabulary that has some."""
         offsets = self.tokens.offsets
         blob = np.frombuffer(self.tokens.blob, dtype=np.uint8)
         alone = blob[offsets[:-1][np.diff(offsets) == 1]]

@@ -11,7 +11,7 @@ import constrained
 from constrained import _core
 from constrained.automaton import DEAD, TokenAutomaton, compile, fill_masks, mask_ids
 from constrained.automaton.bitmask import unpack_ids
-from constrained.errors import ConstraintTooLarge, UnsatisfiableConstraint
+from constrained.errors import ConstraintTooLarge, UnsatisfiableConstraint, VocabularyError
 from constrained.grammars import ir
 from constrained.vocabulary import Vocabulary
 
@@ -406,3 +406,10 @@ def test_a_rule_that_does_not_exist_is_named() -> None:
 def test_what_is_no_expression_is_refused(node: ir.Expr) -> None:
     with pytest.raises(TypeError):
         TokenAutomaton(ir.Grammar({"start": node}, "start"), VOCABULARY)
+
+
+def test_a_vocabulary_with_bytes_that_are_no_tokens_is_refused():
+    vocabulary = Vocabulary.from_bytes([b"a", b"ab", b"bc", b""], [3])
+    assert vocabulary.unspelled_bytes == b"bc"
+    with pytest.raises(VocabularyError, match="2 bytes occur only inside longer tokens, the first is b'b'"):
+        compile(constrained.regex("a"), vocabulary)

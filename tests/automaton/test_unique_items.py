@@ -229,11 +229,3 @@ def test_arrays_within_each_other_cost_the_same_at_every_depth() -> None:
         before += sizes[-1]
     assert state != DEAD
     assert sizes[-1] < 4 * sizes[0]
-
-
-def test_a_vocabulary_that_cannot_say_each_byte_is_refused() -> None:
-    tokens = [bytes((byte,)) for byte in range(256) if byte != ord("{")] + [b'{"', b"[{", b""]
-    vocabulary = Vocabulary.from_bytes(tokens, [len(tokens) - 1])
-    with pytest.raises(UnsupportedConstraint, match="uniqueItems"):
-        compile(json_schema(array({"type": "object"})), vocabulary)
-    compile(json_schema(array({"type": "string"})), vocabulary)

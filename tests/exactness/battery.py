@@ -308,10 +308,6 @@ CASES = [
         {b"ab", b"abab", b"cab", b"d"}.__contains__, SPELLINGS, 4, ends=2,
     ),
     Case(
-        "choice-no-bytes", lambda: constrained.choice(["yes", "no", "yeses"]),
-        {b"yes", b"no", b"yeses"}.__contains__, (b"yes", b"y", b"no", b"n", b"o", b"es", b"e"), 3,
-    ),
-    Case(
         "schema-array", lambda: constrained.json_schema(ARRAY), by_jsonschema(ARRAY),
         (b"[", b"]", b"1", b"2", b",", b"12", b"[1", b",1"), 5,
     ),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from constrained import CARS, Local, Tries, Vocabulary
+from constrained import CARS, Local, Tries
 from constrained.automaton import LexerAutomaton, cache
 from constrained.automaton.bitmask import pack_ids, unpack_ids
 from constrained.sampling import randomness
@@ -23,7 +23,6 @@ from constrained.spec.noise import GumbelNoise
 from tests.exactness import test_battery as battery
 from tests.exactness import test_estimates as estimates
 from tests.exactness import test_noise_tail as noise_tail
-from tests.exactness import test_spelling as spelling
 from tests.exactness.battery import ALL, Case
 
 Check = Callable[[], Any]
@@ -135,17 +134,6 @@ def test_a_length_of_a_completion_that_is_not_the_shortest(fault):
 
     assert caught(lambda: battery.check_distribution(one, CARS(), one.exact.pi, 400), put_back)
     assert battery.finds(battery.check_distribution, one, Local(), one.exact.q, 400)
-
-
-def test_bytes_that_are_no_tokens_by_themselves_are_dropped(fault):
-    one = case("choice-no-bytes")
-    pieces, pattern = [b"yes", b"y", b"no", b"n", b"o"], "yes|no"
-
-    assert caught(
-        lambda: spelling.test_masks_and_lengths_are_those_of_all_sequences_of_tokens(pieces, pattern),
-        lambda: fault.setattr(Vocabulary, "unspelled_bytes", property(lambda self: b"")),
-    )
-    assert battery.finds(battery.check_distribution, one, CARS(), one.exact.pi, 300)
 
 
 # Section 4: estimates and kept tries.

@@ -235,12 +235,6 @@ def test_what_counts_tokens_is_no_part_of_another_constraint() -> None:
             compile(make(), VOCABULARY)
 
 
-def test_every_byte_has_to_be_a_token() -> None:
-    vocabulary = Vocabulary.from_bytes([b"a", b"<", b"/>", b">", b""], [4])
-    with pytest.raises(UnsupportedConstraint, match="cannot be limited over this vocabulary"):
-        compile(structural_tag(of(ONE)), vocabulary)
-
-
 def test_only_so_many_limits_can_be_told_apart() -> None:
     many = sequence(*(between("<", any_text(count), "/>") for count in range(1, 15)))
     with pytest.raises(ConstraintTooLarge, match="#/format/elements/13/content"):
