@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from constrained.sampling.attempts import require_positive_ints
-from constrained.sampling.base import ParticleBatch, SampleBatch, Sampler, estimate_evidence
+from constrained.sampling.base import ParticleBatch, SampleBatch, UntruncatedSampler, estimate_evidence
 from constrained.sampling.cars import run_through_trie
 from constrained.sampling.ends import Ends, check_ends
 from constrained.sampling.trie import Trie, TrieOutdated, Tries, below, log_total
 from constrained.sampling.trie_walk import WeightByRatio
-from constrained.sampling.warpers import LogitsWarper, untruncated_warper
 
 
 @dataclass(frozen=True, slots=True)
-class ASAp(Sampler):
+class ASAp(UntruncatedSampler):
     """The sampler ``"asap"``: masking, corrected by bounds that earlier sequences taught.
 
     The distribution of a sequence converges to the conditional one as the trie grows. Weighted sequences are unbiased
@@ -27,6 +26,8 @@ class ASAp(Sampler):
         ends: see `constrained.sampling.ends`.
     """
 
+    law: ClassVar = "asap"  # local for the first sequence of a trie, conditional in the limit
+
     parallel: int = 1
     tries: Tries | None = None
     ends: Ends = "model"
@@ -34,14 +35,6 @@ class ASAp(Sampler):
     def __post_init__(self) -> None:
         check_ends(self.ends)
         require_positive_ints(parallel=self.parallel)
-
-    def warper(self, **settings: Any) -> LogitsWarper:
-        """Temperature 1 where none is given; no truncation."""
-        return untruncated_warper(settings, "asap")
-
-    def distribution(self, warper: LogitsWarper) -> str:
-        """Always ``asap``: local for the first sequence of a trie, conditional in the limit."""
-        return "asap"
 
     def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
         """Draws sequences; each depends on the earlier ones only through the trie."""

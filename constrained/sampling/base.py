@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from constrained.errors import ModelError
 from constrained.sampling.ends import Ends
 from constrained.sampling.randomness import TOKENS, Ids, Randomness, Scores
 from constrained.sampling.seen_mass import SeenMass
-from constrained.sampling.warpers import LogitsWarper
+from constrained.sampling.warpers import LogitsWarper, untruncated_warper
 from constrained.spec.scores import log_sum_exp, top_indices
 
 
@@ -446,6 +446,24 @@ class Sampler(ABC):
         Raises:
             BudgetExhausted: the sampler's budget is exhausted.
         """
+
+
+class UntruncatedSampler(Sampler):
+    """A sampler of the model's own distribution: temperature 1 where none is given, and no truncation.
+
+    Attributes:
+        law: name of the distribution that its sequences follow, whatever the settings.
+    """
+
+    law: ClassVar[str]
+
+    def warper(self, **settings: Any) -> LogitsWarper:
+        """See `Sampler`."""
+        return untruncated_warper(settings, type(self).__name__.lower())
+
+    def distribution(self, warper: LogitsWarper) -> str:
+        """See `Sampler`."""
+        return self.law
 
 
 class TokenSampler(Sampler):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from constrained.sampling.attempts import (
     DEFAULT_ATTEMPTS,
@@ -12,15 +12,14 @@ from constrained.sampling.attempts import (
     require_positive_ints,
     sample_until_valid,
 )
-from constrained.sampling.base import ParticleBatch, SampleBatch, Sampler
+from constrained.sampling.base import ParticleBatch, SampleBatch, UntruncatedSampler
 from constrained.sampling.ends import Ends, check_ends
 from constrained.sampling.trie import ROOT, Trie, TrieOutdated, Tries
 from constrained.sampling.trie_walk import AcceptByRatio, RatioPolicy, TrieWalk
-from constrained.sampling.warpers import LogitsWarper, untruncated_warper
 
 
 @dataclass(frozen=True, slots=True)
-class CARS(Sampler):
+class CARS(UntruncatedSampler):
     """The sampler ``"cars"``: every sequence is an exact draw of the conditional distribution.
 
     An attempt draws sequence w with probability P(w) / theta(root), whatever the trie contains; theta(root) falls
@@ -33,6 +32,8 @@ class CARS(Sampler):
         ends: see `constrained.sampling.ends`.
     """
 
+    law: ClassVar = "conditional"
+
     attempts: int = DEFAULT_ATTEMPTS
     parallel: int = DEFAULT_PARALLEL
     tries: Tries | None = None
@@ -41,14 +42,6 @@ class CARS(Sampler):
     def __post_init__(self) -> None:
         check_ends(self.ends)
         require_positive_ints(attempts=self.attempts, parallel=self.parallel)
-
-    def warper(self, **settings: Any) -> LogitsWarper:
-        """Temperature 1 where none is given; no truncation."""
-        return untruncated_warper(settings, "cars")
-
-    def distribution(self, warper: LogitsWarper) -> str:
-        """Always ``conditional``."""
-        return "conditional"
 
     def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
         """Draws independent sequences from the conditional distribution.

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -27,8 +27,8 @@ from constrained.sampling.base import (
     ParticleBatch,
     Position,
     SampleBatch,
-    Sampler,
     TokenSampler,
+    UntruncatedSampler,
     draw_or_end,
     estimate_evidence,
 )
@@ -36,7 +36,6 @@ from constrained.sampling.ends import Ends, check_ends, check_proposal_ends
 from constrained.sampling.local import Local
 from constrained.sampling.randomness import CUTS, MOVES, Randomness, bernoulli
 from constrained.sampling.seen_mass import SeenMass
-from constrained.sampling.warpers import LogitsWarper, untruncated_warper
 
 
 @dataclass(slots=True)
@@ -60,7 +59,7 @@ class ChainState:
 
 
 @dataclass(frozen=True, slots=True)
-class MCMC(Sampler):
+class MCMC(UntruncatedSampler):
     """The sampler ``"mcmc"``: the distribution converges to the conditional one with the number of steps.
 
     Attributes:
@@ -71,6 +70,8 @@ class MCMC(Sampler):
         proposal: completes the sequences.
         ends: see `constrained.sampling.ends`; it holds for the proposal too.
     """
+
+    law: ClassVar = "mcmc"  # the conditional distribution in the limit of many steps
 
     steps: int = 10
     cut: Literal["restart", "uniform", "priority"] = "restart"
@@ -91,14 +92,6 @@ class MCMC(Sampler):
                 action="pass a sampler of tokens that weighs them, like AWRS() or Local()",
             )
         check_proposal_ends("MCMC", self.certain_ends, self.proposal.certain_ends)
-
-    def warper(self, **settings: Any) -> LogitsWarper:
-        """Temperature 1 where none is given; no truncation."""
-        return untruncated_warper(settings, "mcmc")
-
-    def distribution(self, warper: LogitsWarper) -> str:
-        """Always ``mcmc``: the conditional distribution in the limit of many steps."""
-        return "mcmc"
 
     def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
         """The last states of `count` independent chains, which run in one batch."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,16 +19,16 @@ from constrained.sampling.base import (
     ParticleBatch,
     Position,
     SampleBatch,
-    Sampler,
     TokenSampler,
+    UntruncatedSampler,
     run_particles,
 )
 from constrained.sampling.ends import Ends, check_ends
-from constrained.sampling.warpers import LogitsWarper, untruncated_warper
+from constrained.sampling.warpers import LogitsWarper
 
 
 @dataclass(frozen=True, slots=True)
-class Rejection(Sampler):
+class Rejection(UntruncatedSampler):
     """The sampler ``"rejection"``: exact draws of the conditional distribution, at 1 / P(L) attempts each.
 
     Attributes:
@@ -37,6 +37,8 @@ class Rejection(Sampler):
         ends: see `constrained.sampling.ends`.
     """
 
+    law: ClassVar = "conditional"
+
     attempts: int = DEFAULT_ATTEMPTS
     parallel: int = DEFAULT_PARALLEL
     ends: Ends = "model"
@@ -44,14 +46,6 @@ class Rejection(Sampler):
     def __post_init__(self) -> None:
         check_ends(self.ends)
         require_positive_ints(attempts=self.attempts, parallel=self.parallel)
-
-    def warper(self, **settings: Any) -> LogitsWarper:
-        """Temperature 1 where none is given; no truncation."""
-        return untruncated_warper(settings, "rejection")
-
-    def distribution(self, warper: LogitsWarper) -> str:
-        """Always ``conditional``."""
-        return "conditional"
 
     def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
         """Draws independent sequences from the conditional distribution.

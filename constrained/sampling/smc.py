@@ -14,19 +14,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from constrained.errors import InvalidArgument
 from constrained.sampling.attempts import require_positive_ints
 from constrained.sampling.awrs import AWRS
-from constrained.sampling.base import ParticleBatch, SampleBatch, Sampler, TokenSampler, draw_or_end
+from constrained.sampling.base import (
+    ParticleBatch,
+    SampleBatch,
+    TokenSampler,
+    UntruncatedSampler,
+    draw_or_end,
+)
 from constrained.sampling.ends import Ends, check_ends, check_proposal_ends
 from constrained.sampling.randomness import CHOICES, Scores
 from constrained.sampling.resampling import RESAMPLINGS
 from constrained.sampling.seen_mass import SeenMass
-from constrained.sampling.warpers import LogitsWarper, untruncated_warper
 from constrained.spec.scores import log_sum_exp
 
 Potential = Callable[[bytes, bool], float]
@@ -34,7 +39,7 @@ Potential = Callable[[bytes, bool], float]
 
 
 @dataclass(frozen=True, slots=True)
-class SMC(Sampler):
+class SMC(UntruncatedSampler):
     """The sampler ``"smc"``: weighted sequences that approximate the conditional distribution.
 
     Attributes:
@@ -49,6 +54,8 @@ class SMC(Sampler):
             distribution: they are divided out one token later.
         ends: see `constrained.sampling.ends`; it holds for the proposal too.
     """
+
+    law: ClassVar = "smc"  # the conditional distribution in the limit of many particles
 
     particles: int = 16
     proposal: TokenSampler = field(default_factory=AWRS)
@@ -72,14 +79,6 @@ class SMC(Sampler):
                 action="pass a sampler of tokens that weighs them, like AWRS() or Local()",
             )
         check_proposal_ends("SMC", self.certain_ends, self.proposal.certain_ends)
-
-    def warper(self, **settings: Any) -> LogitsWarper:
-        """Temperature 1 where none is given; no truncation."""
-        return untruncated_warper(settings, "smc")
-
-    def distribution(self, warper: LogitsWarper) -> str:
-        """Always ``smc``: the conditional distribution in the limit of many particles."""
-        return "smc"
 
     def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
         """All particles, weighted; if one sequence is requested, one particle drawn by weight."""
