@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+|\s+', re.DOTALL)
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+|\s+', re.DOTALL)
 _BROKEN_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _LONE_SURROGATE = re.compile(r"(?<!\\)((?:\\\\)*)\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
 _CLOSER = {"{": "}", "[": "]"}
@@ -30,7 +30,7 @@ def partial_json(text: str) -> Any:
     key_next = False
     at = 0
     while at < len(text):
-        match = _TOKEN.match(text, at)
+        match = TOKEN.match(text, at)
         if match is None:  # an unfinished string
             if not key_next:
                 said += "".join(pending) + _closed_string(text[at:])
@@ -80,7 +80,7 @@ def open_pointer(text: str) -> str:
     name = ""
     at = 0
     while at < len(text):
-        match = _TOKEN.match(text, at)
+        match = TOKEN.match(text, at)
         if match is None:  # an unfinished string
             break
         token, at = match.group(), match.end()

@@ -12,6 +12,7 @@ from constrained.constraint import Constraint, python_type
 from constrained.decoding import Generator
 from constrained.decoding.cut import OnLimit, truncation_first
 from constrained.decoding.output import ValueT
+from constrained.decoding.partial_json import TOKEN
 from constrained.errors import InvalidArgument
 from constrained.extraction.extraction import Extraction
 from constrained.extraction.values.exact_json import resolve
@@ -117,25 +118,12 @@ def stream_item_values(parse: Callable[[str], Any], partials: Iterator[Partial[A
 def item_texts(text: str) -> list[str]:
     """The texts of the complete items of an array of which `text` is a prefix."""
     items = []
-    depth, start, in_string, escaped = 0, 0, False, False
-    for at, char in enumerate(text):
-        if in_string:
-            if escaped:
-                escaped = False
-            elif char == "\\":
-                escaped = True
-            elif char == '"':
-                in_string = False
-        elif char == '"':
-            in_string = True
-        elif char in "[{":
-            depth += 1
-            if depth == 1:
-                start = at + 1
-        elif char in "]},":
-            depth -= char != ","
-            if depth == (1 if char == "," else 0):
-                if text[start:at].strip():
-                    items.append(text[start:at])
-                start = at + 1
+    at = depth = start = 0
+    while (match := TOKEN.match(text, at)) is not None:  # none behind the beginning of a string
+        token, at = match.group(), match.end()
+        depth += (token in "[{") - (token in "]}")
+        if (token in ",[{" and depth == 1) or (token in "]}" and depth == 0):
+            if token not in "[{" and text[start : match.start()].strip():
+                items.append(text[start : match.start()])
+            start = at
     return items
