@@ -113,8 +113,12 @@ class Vocabulary:
         self.shards = shards
         self.size = len(table)
         self.eos_ids = eos.check_eos_ids(eos_ids, self.size)
+        ends = {table[token] for token in self.eos_ids if len(table[token]) == 1}
         for token in self.eos_ids:
             table[token] = b""
+        if ends and (lost := frozenset(b"".join(ends.difference(table)))):
+            # A byte whose only token ends the sequence cannot be written: not inside longer tokens either.
+            table = [b"" if lost.intersection(token) else token for token in table]
         offsets = np.zeros(self.size + 1, dtype=np.int64)
         np.cumsum(np.fromiter(map(len, table), np.int64, self.size), out=offsets[1:])
         offsets.setflags(write=False)

@@ -605,3 +605,11 @@ def test_a_token_that_goes_on_with_a_text_is_found() -> None:
         for text in (token[: rng.randint(1, len(token))], token + bytes([rng.randrange(256)])):
             longer = any(other.startswith(text) and other != text for other in tokens)
             assert vocabulary.begins_token(text) == longer, text
+
+
+def test_a_byte_whose_only_token_ends_the_sequence_is_in_no_text():
+    vocabulary = Vocabulary.from_bytes([b"a", b"\n", b"a\n", b"b", b"ab"], [1])
+    assert list(vocabulary.tokens) == [b"a", b"", b"", b"b", b"ab"]
+    assert vocabulary.unspelled_bytes == b""
+    twice = Vocabulary.from_bytes([b"a", b"\n", b"a\n", b"\n"], [1])
+    assert list(twice.tokens) == [b"a", b"", b"a\n", b"\n"]
