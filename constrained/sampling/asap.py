@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from constrained.sampling.attempts import require_positive_ints
 from constrained.sampling.base import ParticleBatch, SampleBatch, UntruncatedSampler, estimate_evidence
-from constrained.sampling.cars import run_through_trie
+from constrained.sampling.cars import draw_with_trie, run_through_trie
 from constrained.sampling.ends import Ends, check_ends
-from constrained.sampling.trie import Trie, TrieOutdated, Tries, below, log_total
+from constrained.sampling.trie import Trie, Tries, below, log_total
 from constrained.sampling.trie_walk import WeightByRatio
 
 
@@ -39,27 +39,18 @@ class ASAp(UntruncatedSampler):
     def draw(self, batch: ParticleBatch, count: int) -> SampleBatch:
         """Draws sequences; each depends on the earlier ones only through the trie."""
         batch.reuse_logits()
-        kept = self.tries is not None
-        trie = Trie() if self.tries is None else self.tries.of(batch.key)
 
-        def draw() -> list[Any]:
+        def draw(trie: Trie, kept: bool) -> SampleBatch:
             texts: list[Any] = []
             while len(texts) < count:
                 width = min(self.parallel, count - len(texts))
                 new = batch.start([batch.randomness(trie.next_attempt()) for _ in range(width)])
                 run_through_trie(batch, trie, new, WeightByRatio(), kept)
                 texts += new
-            return texts
+            evidence, error = estimate_evidence([text.log_weight for text in texts])
+            alive = [text for text in texts if text.finish != "dead"]
+            known = log_total(list({tuple(text.tokens): text.logprob for text in alive}.values()))
+            bounds = min(below(known), trie.bound()), trie.bound()
+            return SampleBatch(texts, evidence, error, count, len(alive), bounds)
 
-        with trie.lock:
-            try:
-                texts = draw()
-            except TrieOutdated:
-                trie.forget()
-                kept = False
-                texts = draw()
-        evidence, error = estimate_evidence([text.log_weight for text in texts])
-        alive = [text for text in texts if text.finish != "dead"]
-        known = log_total(list({tuple(text.tokens): text.logprob for text in alive}.values()))
-        bounds = min(below(known), trie.bound()), trie.bound()
-        return SampleBatch(texts, evidence, error, count, len(alive), bounds)
+        return draw_with_trie(batch, self.tries, draw)

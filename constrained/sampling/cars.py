@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -50,11 +50,10 @@ class CARS(UntruncatedSampler):
             BudgetExhausted: `learned` has a guaranteed upper bound of P(L).
         """
         batch.reuse_logits()
-        kept = self.tries is not None
-        trie = Trie() if self.tries is None else self.tries.of(batch.key)
-
-        def draw() -> SampleBatch:
-            return sample_until_valid(
+        return draw_with_trie(
+            batch,
+            self.tries,
+            lambda trie, kept: sample_until_valid(
                 batch,
                 count,
                 attempts=self.attempts,
@@ -63,15 +62,21 @@ class CARS(UntruncatedSampler):
                 write=lambda texts: run_through_trie(batch, trie, texts, AcceptByRatio(), kept),
                 mass=lambda: trie.log_theta[ROOT],
                 certain=True,
-            )
+            ),
+        )
 
-        with trie.lock:
-            try:
-                return draw()
-            except TrieOutdated:
-                trie.forget()
-                kept = False
-                return draw()
+
+def draw_with_trie(
+    batch: ParticleBatch, tries: Tries | None, draw: Callable[[Trie, bool], SampleBatch]
+) -> SampleBatch:
+    """What `draw` makes with a trie, and whether it is from earlier calls; once more if that of these is outdated."""
+    trie = Trie() if tries is None else tries.of(batch.key)
+    with trie.lock:
+        try:
+            return draw(trie, tries is not None)
+        except TrieOutdated:
+            trie.forget()
+            return draw(trie, False)
 
 
 def run_through_trie(

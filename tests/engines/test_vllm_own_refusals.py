@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from constrained.integrations.vllm.settings import VllmSettings
+from constrained.integrations.engines.settings import VllmSettings
 from tests.engines import schema_cases
 from tests.engines.vllm_manager import Harness
 

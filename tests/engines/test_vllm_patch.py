@@ -19,7 +19,7 @@ from vllm.v1.engine import core
 from vllm.v1.structured_output import StructuredOutputManager, backend_types
 from constrained.integrations.engines.compatibility import IncompatibleEngine
 from constrained.integrations.vllm import patch, register
-from constrained.integrations.vllm.settings import VllmSettings
+from constrained.integrations.engines.settings import VllmSettings
 
 validate, manager = SamplingParams._validate_structured_outputs, core.StructuredOutputManager
 
@@ -75,8 +75,8 @@ def test_the_grammar_fulfils_the_contract_of_the_abstract_classes() -> None:
     from vllm.v1.structured_output.backend_types import StructuredOutputOptions as Options
 
     import constrained
+    from constrained.integrations.engines.settings import VllmSettings
     from constrained.integrations.vllm.backend import VllmGrammarBackend
-    from constrained.integrations.vllm.settings import VllmSettings
 
     model = constrained.load()
     flags = {"disable_any_whitespace": False, "disable_additional_properties": False}

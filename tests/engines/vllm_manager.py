@@ -89,16 +89,16 @@ class Harness:
 
     def manager(self, **options: Any) -> Any:
         """Our subclass of vLLM's manager."""
+        from constrained.integrations.engines.settings import VllmSettings
         from constrained.integrations.vllm.manager import VllmManager
-        from constrained.integrations.vllm.settings import VllmSettings
 
         VllmManager.settings = VllmSettings()
         return VllmManager(self.config(**options))
 
     def backend(self, **outputs: Any) -> Any:
         """Our backend."""
+        from constrained.integrations.engines.settings import VllmSettings
         from constrained.integrations.vllm.backend import VllmGrammarBackend
-        from constrained.integrations.vllm.settings import VllmSettings
 
         return VllmGrammarBackend(self.config(**outputs), self.tokenizer, self.size, VllmSettings())
 

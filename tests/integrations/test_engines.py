@@ -17,9 +17,9 @@ from constrained.errors import ConstrainedError, DoesNotFit, InvalidArgument, Vo
 from constrained.integrations.engines.automata import Automata
 from constrained.integrations.engines.request_constraint import request_constraint
 from constrained.integrations.engines.request_grammar import RequestGrammar
+from constrained.integrations.engines.settings import VllmSettings
 from constrained.integrations.engines.step_masks import StepMasks
 from constrained.integrations.engines.trial import Trial
-from constrained.integrations.vllm.settings import VllmSettings
 from tests.support.finite import FiniteAutomaton
 
 BYTES = Vocabulary.from_bytes([bytes([i]) for i in range(256)] + [b"<e>", b"ab", b'":', b"true"], [256])

@@ -11,8 +11,8 @@ from constrained.automaton.registry import register
 from constrained.constraint import regex
 from constrained.errors import ConstraintError
 from constrained.integrations.engines.automata import Automata
+from constrained.integrations.engines.settings import VllmSettings
 from constrained.integrations.engines.trial import Trial
-from constrained.integrations.vllm.settings import VllmSettings
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 
 

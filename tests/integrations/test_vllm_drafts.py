@@ -10,8 +10,8 @@ import pytest
 from constrained.errors import InvalidArgument
 from constrained.integrations.engines.automata import Automata
 from constrained.integrations.engines.request_grammar import RequestGrammar
+from constrained.integrations.engines.settings import VllmSettings
 from constrained.integrations.vllm.drafts import EngineDrafts, Proposer
-from constrained.integrations.vllm.settings import VllmSettings
 from constrained.vocabulary import Vocabulary
 from tests.support.finite import FiniteAutomaton
 

@@ -100,3 +100,27 @@ class EngineSettings:
         os.environ[self.VARIABLE] = json.dumps(
             {field.name: getattr(self, field.name) for field in fields(self)}
         )
+
+
+CONFIG_KEY = "constrained"
+"""Key of the settings in vLLM's ``--additional-config``."""
+
+
+@dataclass(frozen=True, slots=True)
+class VllmSettings(EngineSettings):
+    """Limits of the plug-in; `CONSTRAINED_VLLM` switches it on.
+
+    Attributes:
+        always_draft: draft in every pass, without measuring whether it pays; for tests and measurements.
+    """
+
+    VARIABLE: ClassVar[str] = "CONSTRAINED_VLLM"
+
+    always_draft: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SglangSettings(EngineSettings):
+    """Limits of the backend."""
+
+    VARIABLE: ClassVar[str] = "CONSTRAINED_SGLANG"

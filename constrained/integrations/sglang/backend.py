@@ -22,6 +22,7 @@ from sglang.srt.runtime_context import get_parallel, get_serving
 
 from constrained.errors import ConstrainedError, InvalidArgument
 from constrained.integrations.engines.automata import Automata, read_vocabulary
+from constrained.integrations.engines.settings import SglangSettings
 from constrained.integrations.engines.trial import Trial
 from constrained.integrations.sglang import NAME, requests
 from constrained.integrations.sglang.grammar import (
@@ -30,7 +31,6 @@ from constrained.integrations.sglang.grammar import (
     apply_masks,
     move_masks,
 )
-from constrained.integrations.sglang.settings import SglangSettings
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

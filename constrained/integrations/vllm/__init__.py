@@ -23,8 +23,8 @@ def register() -> None:
         InvalidArgument: `CONSTRAINED_VLLM` cannot be read.
         IncompatibleEngine: this version of vLLM lacks a name that is needed.
     """
+    from constrained.integrations.engines.settings import VllmSettings
     from constrained.integrations.vllm import patch
-    from constrained.integrations.vllm.settings import VllmSettings
 
     settings = VllmSettings.from_environment()
     if settings is None:

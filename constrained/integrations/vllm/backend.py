@@ -22,7 +22,7 @@ from constrained.integrations.vllm.request_fields import request_fields
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
-    from constrained.integrations.vllm.settings import VllmSettings
+    from constrained.integrations.engines.settings import VllmSettings
 
 logger = init_logger("vllm.constrained")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.decoding.speculation import DraftScheduler, Speculation
 from constrained.errors import InvalidArgument
-from constrained.integrations.vllm.settings import VllmSettings
+from constrained.integrations.engines.settings import VllmSettings
 from constrained.lru_cache import LRUCache
 from constrained.spec.budget import DraftBudget
 from constrained.spec.memory import MAX_CONSTRAINTS

@@ -17,7 +17,7 @@ from constrained.integrations.engines.trial import Trial
 from constrained.integrations.vllm.request_fields import check_extra_args, request_fields
 
 if TYPE_CHECKING:
-    from constrained.integrations.vllm.settings import VllmSettings
+    from constrained.integrations.engines.settings import VllmSettings
 
 BACKEND = "constrained"
 """Name of the backend in requests that this front end has checked."""

@@ -16,7 +16,7 @@ from constrained.integrations.vllm.drafts import PROPOSER, EngineDrafts
 from constrained.integrations.vllm.front_end import BACKEND
 
 if TYPE_CHECKING:
-    from constrained.integrations.vllm.settings import VllmSettings
+    from constrained.integrations.engines.settings import VllmSettings
 
 logger = init_logger("vllm.constrained")
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from constrained.integrations.engines.compatibility import ApiCheck
 from constrained.integrations.engines.request_constraint import FLAGS, KINDS
-from constrained.integrations.vllm.settings import CONFIG_KEY, VllmSettings
+from constrained.integrations.engines.settings import CONFIG_KEY, VllmSettings
 
 logger = logging.getLogger("vllm.constrained")
 
