@@ -2,7 +2,6 @@
 
     protocol.py       the protocol of all automata: `Automaton`
     predicate.py      the automaton of a grammar and predicates
-    spelled.py        the automaton over a vocabulary without a token for each byte
     counted.py        the automaton of a grammar with texts of a limited number of tokens
     text_states.py    states of the automaton of predicates
     bitmask.py        masks of token ids
