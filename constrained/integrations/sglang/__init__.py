@@ -1,6 +1,5 @@
 """Constrained generation inside SGLang: a grammar backend with the masks and refusals of this library.
 
-    settings.py  what the operator can set: CONSTRAINED_SGLANG
     names.py     compares SGLang with what is used of it
     grammar.py   the state of a request as SGLang's grammar object
     backend.py   compiles constraints, as SGLang's grammar backend
@@ -8,7 +7,7 @@
 
 SGLang loads `register` from the entry point ``sglang.srt.plugins`` in each of its processes. It adds a choice to
 ``--grammar-backend``; a server that is started with another choice is not changed. `constrained.integrations.engines` has the
-rest: automata, masks, states of requests. All files but `settings` and this one import SGLang.
+rest: settings, automata, masks, states of requests. All files but this one import SGLang.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Constrained generation inside vLLM: masks, drafts and refusals of this library, in vLLM's engine and server.
 
-    settings.py        what the operator can set: CONSTRAINED_VLLM, or --additional-config
     patch.py           the two names of vLLM that are replaced, after all that is used has been checked
     request_fields.py  what a request says about its constraint
     front_end.py       refuses requests before the engine sees them
@@ -8,7 +7,7 @@
     drafts.py          draft tokens for requests with a constraint
     manager.py         vLLM's manager of structured outputs with our backend
 
-`constrained.integrations.engines` has the rest: automata, masks, states of requests.
+`constrained.integrations.engines` has the rest: settings, automata, masks, states of requests.
 vLLM loads `register` from the entry point ``vllm.general_plugins`` in each of its processes. It does nothing unless
 the operator switches it on. Only `patch`, `backend`, `manager` and `front_end` import vLLM.
 """
