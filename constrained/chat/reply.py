@@ -194,7 +194,7 @@ class ReplyConstraint(ReplyForm, Constraint):
         from constrained.decoding.repetition import repetition_guard
 
         if self.callable_tools:
-            return partial(ReplyGuard, self, vocabulary)
+            return partial(ReplyGuard, self, self.special_tokens, vocabulary)
         bare = self.content is not None and self.frame.reasoning is None
         return repetition_guard(self.content, vocabulary) if bare and self.content is not None else None
 

@@ -22,7 +22,7 @@ from constrained.vocabulary.special_tokens import encode_with_special
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
-    from constrained.chat.reply import ReplyConstraint
+    from constrained.chat.reply_form import ReplyForm
     from constrained.vocabulary import Vocabulary
 
 
@@ -34,28 +34,32 @@ class ReplyGuard:
         avoided: behind a call the tokens of copies of the calls so far, the latest first.
     """
 
-    def __init__(self, constraint: ReplyConstraint, vocabulary: Vocabulary, prompt: Sequence[int]) -> None:
+    def __init__(
+        self, form: ReplyForm, special_tokens: Sequence[str], vocabulary: Vocabulary, prompt: Sequence[int]
+    ) -> None:
         """A guard that has read nothing.
 
         Args:
-            constraint: of the reply.
+            form: of the reply.
+            special_tokens: names of those in it.
             vocabulary: of the model.
             prompt: token ids; what stands in it may be repeated in arguments.
         """
         self.repairs: list[Repair] = []
         self.avoided: Sequence[Sequence[int]] = ()
-        self._constraint = constraint
+        self._form = form
+        self._special_tokens = special_tokens
         self._vocabulary = vocabulary
         self._prompt = prompt
         self._arguments: RepetitionGuard | None = None  # of the call that is being written
         self._repeats = False  # whether the last call was made before
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._parser = ReplyParser(constraint)
+        self._parser = ReplyParser(form)
         self._tokens: list[int] = []
 
     def copy(self) -> ReplyGuard:
         """An independent copy."""
-        twin = ReplyGuard(self._constraint, self._vocabulary, self._prompt)
+        twin = ReplyGuard(self._form, self._special_tokens, self._vocabulary, self._prompt)
         for count in range(1, len(self._tokens) + 1):
             twin.commit(self._tokens[:count])
         return twin
@@ -77,14 +81,14 @@ class ReplyGuard:
         if last in before:
             self._repeats = True
             self.repairs.append(Repair("", f"{last.name}({last.text})", len(tokens)))
-        elif self._constraint.allows_more_calls:
+        elif self._form.allows_more_calls:
             self.avoided = self._copies(calls)
 
     def _read_arguments(self, tokens: Sequence[int], piece: bytes) -> None:
         """Reads a token of a call, of which the arguments may have begun."""
         if self._arguments is None:
             calls = self._parser.calls
-            if self._constraint.format.style is not None or not calls or not calls[-1].text:
+            if self._form.format.style is not None or not calls or not calls[-1].text:
                 return
             self._arguments, piece = RepetitionGuard(self._vocabulary, self._prompt), calls[-1].text.encode()
         known = len(self._arguments.repairs)
@@ -93,14 +97,14 @@ class ReplyGuard:
 
     def _copies(self, calls: Sequence[ToolCall]) -> list[list[int]]:
         """How the reply would go on with each of these calls; none in a format that numbers its calls, or writes no JSON."""
-        form, held = self._constraint.format, self._parser.held
-        between = form.call_separator
-        if form.style is not None or INDEX in between or ID in between or not between.startswith(held):
+        format, held = self._form.format, self._parser.held
+        between = format.call_separator
+        if format.style is not None or INDEX in between or ID in between or not between.startswith(held):
             return []
         copies: list[list[int]] = []
         for call in reversed(calls):
-            text = (between + call.name + form.after_name + call.text)[len(held) :]
-            copy = self._vocabulary.encode(encode_with_special(text, self._constraint.special_tokens))
+            text = (between + call.name + format.after_name + call.text)[len(held) :]
+            copy = self._vocabulary.encode(encode_with_special(text, self._special_tokens))
             if sum(map(len, copies)) + len(copy) > MOST_NODES:
                 break
             copies.append(copy)

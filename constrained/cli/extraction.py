@@ -74,9 +74,10 @@ def extract(
     from constrained.cli.generation import Verbosity, format_text, run_extraction, run_generation
 
     verbosity = Verbosity.of(stats=output.stats, quiet=output.quiet, stream=output.stream)
-    if arguments := extraction.arguments():
-        if output.stream:
-            raise BadInput(f"--stream does not go with --{next(iter(arguments)).replace('_', '-')}")
+    arguments = extraction.arguments()
+    if arguments and output.stream:
+        raise BadInput(f"--stream does not go with --{next(iter(arguments)).replace('_', '-')}")
+    if not output.stream:
         found = run_extraction(constraint, source, arguments, decoding, verbosity)
         emit(format_text(found.text, constraint, output.indent))
         return

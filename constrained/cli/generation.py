@@ -145,7 +145,7 @@ def run_extraction(
     options: DecodingOptions,
     verbosity: Verbosity,
 ) -> Extraction[Any]:
-    """Extracts a value from one text with further arguments of `constrained.Extractor`.
+    """Extracts a value from one text.
 
     Args:
         constraint: of the value.
@@ -160,12 +160,16 @@ def run_extraction(
     with contextlib.redirect_stdout(sys.stderr), status_line(shown=verbosity.progress) as show_status:
         show_status("loading the model")
         _ = constraint.grammar
+        from constrained.errors import ModelError
         from constrained.extraction import Extractor
 
         model = load_model(options.model, options.device, watched=verbosity.progress)
         extractor: Extractor[Any] = Extractor(model, constraint, **options.extractor_arguments(), **arguments)
         show_status("reading the text")
-        found = extractor(text, **options.settings())
+        try:
+            found = extractor(text, **options.settings())
+        except ModelError as error:  # no batch of texts, whose size its advice is about
+            raise error if error.__cause__ is None else error.__cause__ from None
     if verbosity.statistics and found.output is not None:
         print(format_statistics(found.output), file=sys.stderr)
     return found

@@ -13,6 +13,7 @@ import numpy as np
 
 from constrained.automaton.protocol import DEAD
 from constrained.decoding.allowed_tokens import AutomatonCandidates
+from constrained.decoding.avoided_tree import NOTHING_AVOIDED, AvoidedTree
 from constrained.sampling import Distribution
 from constrained.sampling.randomness import CHOICES
 from constrained.sampling.token_tree import TokenTree
@@ -20,7 +21,7 @@ from constrained.spec.scores import log_sum_exp
 
 if TYPE_CHECKING:
     from constrained.decoding.sequence import TokenSequence
-    from constrained.models import Logits
+    from constrained.models import LanguageModel, Logits
     from constrained.vocabulary import Vocabulary
 
 _WAYS_OUT = 16
@@ -32,50 +33,15 @@ _STRUCTURE = b'",:{}[]'
 """Where one text has these and the other something else, one of them says more than the other."""
 
 
-class AvoidedTree:
-    """Texts that are to be avoided, as a draft tree: a pass reads it as one. Node 0 is the end of the completion.
-
-    Attributes:
-        token, parent: of each node; -1 for the root.
-        asked: no node.
-        sources: of each node: none proposed it.
-    """
-
-    def __init__(self, tree: TokenTree) -> None:
-        """The tree of their tokens."""
-        self.token = [-1, *tree.tokens]
-        self.parent = [-1, *(parent + 1 for parent in tree.parents)]
-        self.asked: tuple[int, ...] = ()
-        self.sources = [0] * len(self.token)
-        self._children: list[dict[int, int]] = [{} for _ in self.token]
-        for node in range(1, len(self.token)):
-            self._children[self.parent[node]][self.token[node]] = node
-
-    def __len__(self) -> int:
-        return len(self.token)
-
-    def children(self, node: int) -> dict[int, int]:
-        """The nodes behind a node, by their tokens."""
-        return self._children[node]
-
-    def child(self, node: int, token: int) -> int:
-        """The child with a token, or -1."""
-        return self._children[node].get(token, -1)
-
-    def path(self, node: int) -> list[int]:
-        """The nodes from the root, which is left out, to the node."""
-        nodes = []
-        while node:
-            nodes.append(node)
-            node = self.parent[node]
-        return nodes[::-1]
-
-    def tokens(self, node: int) -> list[int]:
-        """The tokens from the root to the node."""
-        return [self.token[one] for one in self.path(node)]
-
-
-NOTHING_AVOIDED = AvoidedTree(TokenTree.of([]))
+def avoided_tree(sequence: TokenSequence, model: LanguageModel) -> AvoidedTree:
+    """What a completion must not write next, if the model can read it in one pass; the guard is asked once."""
+    guard = sequence.guard
+    if guard is None or not guard.avoided:
+        return NOTHING_AVOIDED
+    avoided, guard.avoided = guard.avoided, ()
+    if model.no_trees is not None:
+        return NOTHING_AVOIDED
+    return AvoidedTree(TokenTree.of([tokens[: sequence.remaining_tokens] for tokens in avoided]))
 
 
 def departure(sequence: TokenSequence, tree: AvoidedTree, logits: Logits, begin: int) -> list[int]:

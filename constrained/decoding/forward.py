@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from constrained.decoding.departure import AvoidedTree
+from constrained.decoding.avoided_tree import AvoidedTree
+from constrained.decoding.departure import avoided_tree
 from constrained.decoding.planned_draws import plan_draws
 from constrained.decoding.prompt_questions import PromptQuestions
 from constrained.decoding.sequence import TokenSequence
@@ -44,7 +45,7 @@ def forward_pass(
     unread = [sequence.unread for sequence in sequences]
     count = len(sequences)
     budget = None if speculation is None else speculation.budget(model, count)
-    trees: list[_core.Tree | AvoidedTree] = [sequence.avoided_tree(model) for sequence in sequences]
+    trees: list[_core.Tree | AvoidedTree] = [avoided_tree(sequence, model) for sequence in sequences]
     sizes = [len(tree) - 1 for tree in trees]
     avoids = any(sizes)
     probes: list[_core.Tree | None] = [None] * count

@@ -97,7 +97,7 @@ class Guard(Protocol):
     Attributes:
         repairs: what it ended.
         avoided: token ids of texts that must not come next: the model is asked before the next token is drawn how it departs
-            from them, see `departure`. `TokenSequence` empties it.
+            from them, see `departure`, which empties it.
     """
 
     repairs: list[Repair]

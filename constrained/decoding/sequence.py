@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from constrained.automaton.forced_tokens import forced_token
 from constrained.decoding.allowed_tokens import AutomatonCandidates
-from constrained.decoding.departure import NOTHING_AVOIDED, AvoidedTree, departure
 from constrained.decoding.prompt_questions import PromptQuestions
 from constrained.decoding.reasoning import ReasoningBudget
 from constrained.decoding.repetition import Guard
@@ -28,12 +27,10 @@ from constrained.sampling import (
     Randomness,
     TokenSampler,
 )
-from constrained.sampling.token_tree import TokenTree
 from constrained.spec.drafts import LazyDrafter
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
-    from constrained.models import LanguageModel, Logits
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,18 +220,9 @@ class TokenSequence:
         """Whether the next pass reads texts that the completion must not write."""
         return self.guard is not None and bool(self.guard.avoided)
 
-    def avoided_tree(self, model: LanguageModel) -> AvoidedTree:
-        """The texts that the completion must not write, if the model can read them in one pass; they are asked for once."""
-        if self.guard is None or not self.guard.avoided:
-            return NOTHING_AVOIDED
-        avoided, self.guard.avoided = self.guard.avoided, ()
-        if model.no_trees is not None:
-            return NOTHING_AVOIDED
-        return AvoidedTree(TokenTree.of([tokens[: self.remaining_tokens] for tokens in avoided]))
-
-    def depart(self, tree: AvoidedTree, logits: Logits, begin: int) -> None:
-        """Plans the tokens up to the one that departs from the texts of a tree; see `departure`."""
-        self._planned = departure(self, tree, logits, begin)
+    def plan(self, tokens: Sequence[int]) -> None:
+        """Has these tokens come next."""
+        self._planned = list(tokens)
         self._look()
 
     @property

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from constrained.decoding.departure import AvoidedTree
+from constrained.decoding.avoided_tree import AvoidedTree
+from constrained.decoding.departure import departure
 from constrained.decoding.forward import ask_forward, forward_pass
 from constrained.decoding.sequence import TokenSequence
 from constrained.decoding.speculation import DraftScheduler
@@ -65,7 +66,7 @@ class DecodingStep:
                 sequence.cache_row, sequence.node, sequence.tree_logits = row, 0, logits
                 sequence.stats.forwards += 1
                 if isinstance(logits.tree, AvoidedTree) and logits.nodes:
-                    sequence.depart(logits.tree, logits.logits, logits.begin)
+                    sequence.plan(departure(sequence, logits.tree, logits.logits, logits.begin))
 
     def _ask(self, sequences: Sequence[TokenSequence]) -> TreeLogits:
         """Reads a prompt with the options of its questions, which narrow the constraint of its sequences."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from constrained.decoding.departure import AvoidedTree
+from constrained.decoding.avoided_tree import AvoidedTree
 from constrained.decoding.lazy_distribution import LazyDistribution
 from constrained.models import Logits
 from constrained.sampling import Distribution, LogitsWarper

@@ -24,7 +24,6 @@ from constrained.errors import ModelError
 MIN_WEIGHTS = 1 << 16
 """Weights of a layer; smaller ones fit in the processor's cache and gain nothing."""
 
-_DTYPES = (torch.float32, torch.bfloat16)
 _ROWS = 16
 """Tokens of the pass that the blocks of oneDNN are chosen for."""
 _LOST = 2.0**-36
@@ -115,7 +114,8 @@ def no_packing(model: nn.Module) -> str | None:
     if not hasattr(operators, "_reorder_linear_weight") or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return "this build of torch has no oneDNN"
     if not any(map(_fits, model.modules())):
-        return f"it has no linear layer of {MIN_WEIGHTS} weights or more in float32 or bfloat16"
+        types = " or ".join(str(dtype).removeprefix("torch.") for dtype in _dtypes())
+        return f"it has no linear layer of {MIN_WEIGHTS} weights or more in {types}, which this processor multiplies"
     return None
 
 
@@ -136,7 +136,15 @@ def unpack(model: nn.Module) -> None:
 
 def _fits(layer: nn.Module) -> TypeGuard[nn.Linear]:
     # Subclasses are somebody else's: quantised layers, layers with adapters, PackedLinear.
-    return type(layer) is nn.Linear and layer.weight.numel() >= MIN_WEIGHTS and layer.weight.dtype in _DTYPES
+    return (
+        type(layer) is nn.Linear and layer.weight.numel() >= MIN_WEIGHTS and layer.weight.dtype in _dtypes()
+    )
+
+
+def _dtypes() -> list[torch.dtype]:
+    """Those that oneDNN multiplies here: it refuses bfloat16 on processors without AVX-512."""
+    wide = torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return [torch.float32, torch.bfloat16] if wide else [torch.float32]
 
 
 def _pack(layer: nn.Linear, *, keeps_rows: bool) -> None:

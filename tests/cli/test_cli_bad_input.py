@@ -189,7 +189,7 @@ def test_a_text_that_the_model_has_no_room_for(cli: Cli, monkeypatch: pytest.Mon
     ended = cli("extract", "x", *PERSON)
     assert (ended.code, ended.out) == (3, "")
     assert "3000 tokens" in ended.err
-    assert "split it" in ended.err
+    assert "--split" in ended.err
 
 
 def _with_context(context: int):  # type: ignore[no-untyped-def]

@@ -14,7 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import constrained
 from constrained.errors import InvalidArgument, ModelError
 from constrained.models.hugging_face import HuggingFaceModel
-from constrained.models.packed_linear import PackedLinear, _Float16, no_packing, pack, unpack
+from constrained.models.packed_linear import PackedLinear, _dtypes, _Float16, no_packing, pack, unpack
 from tests.support.tiny_models import random_llama
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer
 
@@ -65,7 +65,7 @@ def float16_names(model: nn.Module) -> list[str]:
 ALL_LARGE = 2 * ["q_proj", "o_proj", "gate_proj", "up_proj", "down_proj"] + ["lm_head"]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", _dtypes())
 def test_the_logits_are_those_of_the_layers_in_rows_up_to_rounding(model: Any, dtype: torch.dtype) -> None:
     model.to(dtype)
     before = [logits(model, width) for width in (1, 2, 5, 33)]
@@ -114,7 +114,7 @@ def test_unpacked_it_has_the_same_weights_bit_by_bit(model: Any) -> None:
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", _dtypes())
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
 def test_a_copy_is_packed_too(model: Any, copied: Any, dtype: torch.dtype) -> None:
     round_weights(model, dtype)
