@@ -18,6 +18,7 @@ from constrained.chat.tool_format import ID, INDEX
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.repetition import Repair, RepetitionGuard
 from constrained.decoding.tree_scores import MOST_NODES
+from constrained.errors import VocabularyError
 from constrained.vocabulary.special_tokens import encode_with_special
 
 if TYPE_CHECKING:
@@ -104,7 +105,10 @@ class ReplyGuard:
         copies: list[list[int]] = []
         for call in reversed(calls):
             text = (between + call.name + format.after_name + call.text)[len(held) :]
-            copy = self._vocabulary.encode(encode_with_special(text, self._special_tokens))
+            try:
+                copy = self._vocabulary.encode(encode_with_special(text, self._special_tokens))
+            except VocabularyError:  # half a character was written, and decoded as U+FFFD
+                continue
             if sum(map(len, copies)) + len(copy) > MOST_NODES:
                 break
             copies.append(copy)

@@ -10,16 +10,12 @@ class AvoidedTree:
 
     Attributes:
         token, parent: of each node; -1 for the root.
-        asked: no node.
-        sources: of each node: none proposed it.
     """
 
     def __init__(self, tree: TokenTree) -> None:
         """The tree of their tokens."""
         self.token = [-1, *tree.tokens]
         self.parent = [-1, *(parent + 1 for parent in tree.parents)]
-        self.asked: tuple[int, ...] = ()
-        self.sources = [0] * len(self.token)
         self._children: list[dict[int, int]] = [{} for _ in self.token]
         for node in range(1, len(self.token)):
             self._children[self.parent[node]][self.token[node]] = node

@@ -48,7 +48,7 @@ def plan_draws(
         warp, noise = sequence.params.warp, sequence.randomness.noise
         if not count or (noise is None and not warp.greedy):
             continue
-        depths = [0] if row.tree is None else row.tree.depth[: row.nodes + 1]
+        depths = [0] if row.drafts is None else row.drafts.depth[: row.nodes + 1]
         places += range(row.begin, row.begin + len(depths))
         noises += [noise or GumbelNoise(0)] * len(depths)
         positions += [sequence.next_position_id + depth for depth in depths]
@@ -75,9 +75,9 @@ def _allowed(sequence: TokenSequence, row: TreeLogits, depths: Sequence[int]) ->
         return {}
     states = [sequence.state]
     if (
-        row.tree is not None and automaton.relaxed_automaton is automaton
+        row.drafts is not None and automaton.relaxed_automaton is automaton
     ):  # else the tree has states of another one
-        states += row.tree.state[1:_MASKED_NODES]
+        states += row.drafts.state[1:_MASKED_NODES]
     found = {row.begin: sequence.candidates.ids} if single else {}
     mask = automaton.new_mask()
     for node, state in enumerate(states[: len(depths)]):

@@ -40,6 +40,11 @@ class TreeLogits:
     asks: bool = False
     logits: Logits = field(init=False)
 
+    @property
+    def drafts(self) -> _core.Tree | None:
+        """The draft tree, where the pass reads one."""
+        return None if isinstance(self.tree, AvoidedTree) else self.tree
+
     def distribution(self, node: int, warp: LogitsWarper) -> Distribution:
         """The model's distribution after a node."""
         return LazyDistribution(self.logits, self.begin + node, warp)
@@ -50,9 +55,9 @@ class TreeLogits:
 
     def teach(self, drafter: LazyDrafter) -> None:
         """Tells a drafter what the model finds likely at the nodes that it asked about, accepted or not."""
-        if self.tree is None:
+        if self.drafts is None:
             return
-        asked = [(node, node, False) for node in self.tree.asked if node <= self.nodes]
+        asked = [(node, node, False) for node in self.drafts.asked if node <= self.nodes]
         if self.probe is not None:
             asked += [(node, self.nodes + node, True) for node in self.probe.asked]
         for node, place, probed in asked:
@@ -70,7 +75,7 @@ class TreeLogits:
     def origin(self, node: int, token: int) -> int:
         """The sources that drafted a token after a node, as bits (`constrained.spec.drafts.proposing_sources`); 0 if none did."""
         child = self.child(node, token)
-        return 0 if self.tree is None or child < 0 else proposing_sources(self.tree, child)
+        return 0 if self.drafts is None or child < 0 else proposing_sources(self.drafts, child)
 
     def path(self, node: int) -> list[int]:
         """Indices, among the tokens of the pass, of those that lead to a node; see `Cache.keep_paths`."""
