@@ -214,12 +214,12 @@ TASKS = (
     ),
     FidelityTask(
         "patterns/opinion",
-        lambda: regex(" SMC is (🔥🔥|😍😍|🤌🤌) with LMs"),
-        (" SMC is 🔥🔥 with LMs", " SMC is 😍😍 with LMs", " SMC is 🤌🤌 with LMs"),
+        lambda: regex(r" SMC is (!!|%%|##) with LMs"),
+        (" SMC is !! with LMs", " SMC is %% with LMs", " SMC is ## with LMs"),
         20,
         "Opinions, one a line:",
         order=3,
-        strays=(" SMC is 🔥 with LMs",) * 9,
+        strays=(" SMC is ! with LMs",) * 9,
     ),
     FidelityTask(
         "sql/grammar",
