@@ -110,9 +110,8 @@ class _Texts:
 
     def __init__(self, vocabulary: Vocabulary, tree: AvoidedTree) -> None:
         self._vocabulary = vocabulary
-        self._rests: list[list[bytes]] = [
-            [] for _ in tree.token
-        ]  # the texts behind each node, as they are compared
+        # The texts behind each node, as they are compared.
+        self._rests: list[list[bytes]] = [[] for _ in tree.token]
         for node in reversed(range(1, len(tree))):
             plain = self._plain(tree.token[node])
             self._rests[tree.parent[node]] += [plain + rest for rest in self._rests[node] or [b""]]
