@@ -23,11 +23,13 @@ class Evidence:
         logprobs: of each option given that it is one of them, in nats, float64 [options].
         mass: probability that the model writes one of them where the question is asked.
         elsewhere: probability of the likeliest token where the options part, if none of them begins with it; 0 if one does.
+        likeliest: this token.
     """
 
     logprobs: NDArray[np.float64]
     mass: float
     elsewhere: float
+    likeliest: int
 
 
 def option_tree(questions: Sequence[Question]) -> TokenTree:
@@ -60,17 +62,19 @@ def read_evidence(scores: TreeScores, questions: Sequence[Question]) -> list[Evi
         lead = float(scores.path(begin)[: question.lead].sum())
         whole = log_sum_exp(totals)
         mass = float(np.exp(min(0.0, whole - lead)))
-        found.append(Evidence(totals - whole, mass, _elsewhere(scores, question, begin)))
+        found.append(Evidence(totals - whole, mass, *_elsewhere(scores, question, begin)))
         begin = end
     return found
 
 
-def _elsewhere(scores: TreeScores, question: Question, begin: int) -> float:
-    """See `Evidence.elsewhere`; to leave a member out is no option that parts from the others."""
+def _elsewhere(scores: TreeScores, question: Question, begin: int) -> tuple[float, int]:
+    """See `Evidence`; to leave a member out is no option that parts from the others."""
     tree, count = scores.tree, len(question.options)
     paths = [tree.paths[begin + index] for index in range(count) if question.value(index) is not None]
     shared = [nodes[0] for nodes in zip(*paths, strict=False) if len(set(nodes)) == 1]
+    if len(paths) == 1:
+        shared = shared[: question.lead]
     node = shared[-1] if shared else ROOT
     top = float(scores.tops[node])
     begun = any(scores.steps[child] >= top for child in tree.children.get(node, ()))
-    return 0.0 if begun else float(np.exp(top))
+    return 0.0 if begun else float(np.exp(top)), int(scores.likeliest[node])

@@ -99,30 +99,55 @@ def closed_questions(
     schema = constraint.enforced_schema
     if not constraint.is_json or not isinstance(schema, Mapping):
         return ()
-    return tuple(_questions(constraint, schema, schema, vocabulary, most, ()))
+    return tuple(_questions(constraint, schema, vocabulary, most))
 
 
-def _questions(
-    constraint: Any, schema: Any, root: Any, vocabulary: Vocabulary, most: int, path: Sequence[str]
-) -> Iterator[Question]:
+def _questions(constraint: Any, schema: Any, vocabulary: Vocabulary, most: int) -> Iterator[Question]:
+    for path, member, optional in leaf_members(schema):
+        texts = _member_texts(constraint, member, schema, vocabulary, most)
+        if texts:
+            question = member_question(constraint, texts, vocabulary, path, optional)
+            if question is not None:
+                described = member.get("description")
+                yield replace(question, about=described if isinstance(described, str) else path[-1])
+
+
+def leaf_members(
+    schema: Any, root: Any = None, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any, bool]]:
+    """The members of an object that are no objects, also those of required objects inside.
+
+    Args:
+        schema: of the object; any other has no members.
+        root: the document of its references; None: `schema`.
+        path: names of the objects around it.
+
+    Yields:
+        The names of the objects around a member and its own, its schema, and whether it may be left out.
+    """
+    root = schema if root is None else root
     schema = followed(schema, root)
     if not isinstance(schema, Mapping) or len(path) > DEEPEST:
         return
     members, required = schema.get("properties"), schema.get("required", ())
-    if not isinstance(members, Mapping):
-        return
-    for name, member in members.items():
-        inside = (*path, name)
-        if is_object(member, root):
-            if name in required:
-                yield from _questions(constraint, member, root, vocabulary, most, inside)
-            continue
-        texts = _member_texts(constraint, member, root, vocabulary, most)
-        if texts:
-            question = member_question(constraint, texts, vocabulary, inside, name not in required)
-            if question is not None:
-                described = member.get("description")
-                yield replace(question, about=described if isinstance(described, str) else name)
+    for name, member in members.items() if isinstance(members, Mapping) else ():
+        if not is_object(member, root):
+            yield (*path, name), member, name not in required
+        elif name in required:
+            yield from leaf_members(member, root, (*path, name))
+
+
+def without_null(schema: Any) -> Any:
+    """The schema of a member's values but null: of ``anyOf`` and of a list of types, if there is one other kind."""
+    if not isinstance(schema, Mapping):
+        return schema
+    kinds = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
+    if len(kinds) == 1 and not set(schema) - {"anyOf", "title", "description", "default"}:
+        return kinds[0]
+    types = schema.get("type")
+    if isinstance(types, list) and len(types) == 2 and "null" in types:
+        return {**schema, "type": next(one for one in types if one != "null")}
+    return schema
 
 
 def is_object(schema: Any, root: Any) -> bool:

@@ -34,6 +34,7 @@ class JsonReader:
         self.last_item = b""
         self.repeated_item = False
         self.went_on: set[int] = set()
+        self._last_string: int | None = None
         self._escaped = False
 
     def copy(self) -> JsonReader:
@@ -67,7 +68,7 @@ class JsonReader:
                 self.went_on.add(self.open[-1].start)
 
     def _end_string(self, start: int) -> None:
-        self.string = None
+        self.string, self._last_string = None, start
         if self.open and self.open[-1].is_array:
             array, self.last_item = self.open[-1], bytes(self.text[start:])
             self.repeated_item = self.last_item in array.items
@@ -79,6 +80,12 @@ class JsonReader:
         if self.string is None or not self.open or not self.open[-1].is_array or not self.open[-1].items:
             return False
         return bytes(self.text[self.string :]) + b'"' in self.open[-1].items
+
+    def array_of_last_string(self, start: int) -> int | None:
+        """Where the open array begins whose item is the string that begins there and ended last; None without one."""
+        if start != self._last_string or not self.open or not self.open[-1].is_array:
+            return None
+        return self.open[-1].start
 
     def is_open(self, start: int) -> bool:
         """Whether the value that begins there is not complete."""

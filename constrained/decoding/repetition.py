@@ -2,7 +2,7 @@
 
 A small model that has written the same piece a few times goes on with it to the token limit, and the members behind it get
 nothing. The guard looks at the last tokens of a completion. Where a piece has come often enough, the value is closed: a
-string by its quote, an array or object by having no further item or member. Nothing else is forbidden, and nothing
+string by its quote, an array or object by having no further item or member, and an array whose item had to be closed, too. Nothing else is forbidden, and nothing
 where the constraint does not allow that end. What decides is the completion alone, so draft tokens change nothing.
 
 A piece with letters and a space, "-" or "_" in it (prose, and items of arrays, which have a space between them) is a repetition
@@ -160,7 +160,7 @@ class RepetitionGuard:
         self._last[0] = token
         self._reader.read(piece)
         if self._closing is not None and not self._reader.is_open(self._closing):
-            self._closing = None
+            self._closing = self._reader.array_of_last_string(self._closing)
         if self._closing is None and self._distinct_items and self._reader.repeated_item:
             self._close(self._reader.open[-1].start, self._reader.last_item, len(tokens))
         if self._closing is None and int(self._runs.max()) >= _FEWEST // 2:
@@ -232,13 +232,13 @@ class _ClosingCandidates(AutomatonCandidates):
     def _ends(self, token: int) -> bool:
         """Whether a token ends the string, or begins no further item or member of the container."""
         piece = self.automaton.vocabulary.decode((token,))
-        if self._start == self._reader.string:
-            return piece.startswith(b'"')
+        if self._start == self._reader.string and not piece.startswith(b'"'):
+            return False
         if b"," not in piece:
             return True
         after = self._reader.copy()
         after.read(piece)
-        return self._start not in after.went_on
+        return not {self._start, after.array_of_last_string(self._start)} & after.went_on
 
     def permits(self, token: int) -> bool:
         """Whether one token is allowed."""

@@ -33,6 +33,7 @@ class TreeScores:
         steps: of each node's token given what stands before it, float64 [nodes].
         ends: of an end behind each sequence, float64 [sequences]; 0 where no end counts.
         tops: of the likeliest token behind each node and, last, behind `ROOT`, float64 [nodes + 1]; 0 where nothing was read.
+        likeliest: these tokens, [nodes + 1].
         passes: of the model.
     """
 
@@ -40,6 +41,7 @@ class TreeScores:
     steps: NDArray[np.float64]
     ends: NDArray[np.float64]
     tops: NDArray[np.float64]
+    likeliest: NDArray[np.intp]
     passes: int
 
     def path(self, index: int) -> NDArray[np.float64]:
@@ -91,6 +93,7 @@ class ScoreReader:
         self._scale = scale
         self._steps, self._behind = np.zeros(len(tree.tokens)), np.zeros(len(tree.paths))
         self._tops = np.zeros(len(tree.tokens) + 1)
+        self._likeliest = np.zeros(len(tree.tokens) + 1, dtype=np.intp)
         self._ending: dict[int, list[int]] = {}
         for index, (path, wanted) in enumerate(zip(tree.paths, self._ends, strict=True)):
             if wanted is not None:
@@ -110,7 +113,8 @@ class ScoreReader:
         )
         logs = logits.astype(np.float64)
         normaliser = log_sum_exp(logs)
-        self._tops[node] = logs.max() - normaliser
+        self._likeliest[node] = best = int(np.argmax(logs))
+        self._tops[node] = logs[best] - normaliser
         for child in self._tree.children.get(node, ()):
             self._steps[child] = logs[tokens[child]] - normaliser
         for index in self._ending.get(node, ()):
@@ -118,7 +122,7 @@ class ScoreReader:
 
     def scores(self, passes: int) -> TreeScores:
         """The scores, after all nodes that count."""
-        return TreeScores(self._tree, self._steps, self._behind, self._tops, passes)
+        return TreeScores(self._tree, self._steps, self._behind, self._tops, self._likeliest, passes)
 
 
 def _rows(

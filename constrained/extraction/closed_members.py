@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from constrained.automaton import compile
@@ -21,6 +22,8 @@ from constrained.decisions.prior import NEUTRAL_TEXTS, Weighing, neutral_prior
 from constrained.errors import ConstrainedError
 from constrained.extraction.open_question import open_question, with_share
 from constrained.extraction.phrases import PhraseQuestions, phrase_questions
+from constrained.extraction.prompt import shown_text
+from constrained.extraction.quantities import QuantityQuestions, quantity_questions
 from constrained.models import LanguageModel
 from constrained.sampling import Exact
 
@@ -71,14 +74,18 @@ class ClosedMembers:
         else:
             self.questions = ()
         self._open = None if whole is None else open_question(self._model, whole, parts)
+        self._said = f"{parts.instructions or ''} {parts.context or ''}"
         self._weighings: list[Weighing] | None = None
         self._lock = threading.Lock()
 
-    def phrases(self, text: str) -> PhraseQuestions | None:
-        """The questions about the phrases of a text, see `constrained.extraction.phrases`; None: there are none."""
-        if not isinstance(self._model, LanguageModel) or self._model.no_trees is not None:
-            return None
-        return phrase_questions(self._constraint, self._model.vocabulary, text)
+    def stated(self, text: str) -> tuple[QuantityQuestions | None, PhraseQuestions | None]:
+        """The questions about what a text states: see `constrained.extraction.quantities` and `constrained.extraction.phrases`."""
+        model, constraint = self._model, self._constraint
+        if not isinstance(model, LanguageModel) or model.no_trees is not None:
+            return None, None
+        shown = shown_text(text, constraint)
+        quantities = quantity_questions(constraint, model.vocabulary, shown, self._said)
+        return quantities, phrase_questions(constraint, model.vocabulary, text)
 
     def weighings(self, prompt: Callable[[str], Prompt]) -> list[Weighing]:
         """How answers are weighed; reads the prompts for `NEUTRAL_TEXTS` when it is first called."""
@@ -104,21 +111,25 @@ class MemberQuestions:
     """
 
     def __init__(
-        self, generator: Generator[Any], weighings: Sequence[Weighing], phrases: PhraseQuestions | None = None
+        self,
+        generator: Generator[Any],
+        weighings: Sequence[Weighing],
+        quantities: QuantityQuestions | None = None,
+        phrases: PhraseQuestions | None = None,
     ) -> None:
         """Nothing is asked yet.
 
         Args:
             generator: writes the value of the document.
             weighings: how answers are weighed.
+            quantities: questions about its numbers and dates; None: they are written.
             phrases: questions about its phrases; None: strings are written.
         """
         self._generator = generator
-        self._weighings = weighings
-        self._phrases = phrases
+        self._weighings, self._quantities, self._phrases = weighings, quantities, phrases
         self._questions = [weighing.question for weighing in weighings]
-        if phrases is not None:
-            self._questions += phrases.questions
+        for stated in (quantities, phrases):
+            self._questions += () if stated is None else stated.questions
         self.tree, self.ends = option_tree(self._questions), option_ends(self._questions)
         self.decisions: dict[str, Decision] = {}
 
@@ -126,17 +137,21 @@ class MemberQuestions:
         self, scores: TreeScores, temperature: float, randomness: Randomness, limit: int
     ) -> Automaton:
         """Decides, and makes the decided members constants."""
-        evidence = read_evidence(scores, self._questions)
+        evidence = iter(read_evidence(scores, self._questions))
         self.decisions = {
             weighing.question.pointer: decided(
                 weighing.question, one, weighing.scores(one), temperature, randomness
             )
             for weighing, one in zip(self._weighings, evidence, strict=False)
         }
+        known = [decision.value for decision in self.decisions.values()]
+        if self._quantities is not None:
+            about = list(islice(evidence, len(self._quantities.questions)))
+            quantities = self._quantities.decide(about, temperature, randomness)
+            self.decisions |= quantities
+            known += self._quantities.written(quantities)
         if self._phrases is not None:
-            about_phrases = evidence[len(self._weighings) :]
-            known = [decision.value for decision in self.decisions.values()]
-            self.decisions |= self._phrases.decide(about_phrases, known, temperature, randomness)
+            self.decisions |= self._phrases.decide(list(evidence), known, temperature, randomness)
         automaton = self._narrowed_automaton()
         if automaton is None or not 0 <= automaton.shortest_completion(automaton.start) <= limit:
             self.decisions = {}
@@ -149,10 +164,12 @@ class MemberQuestions:
         vocabulary = self._generator.model.vocabulary
         known = {pointer: one.value for pointer, one in self.decisions.items() if one.text != ABSENT}
         absent = [pointer for pointer, one in self.decisions.items() if one.text == ABSENT]
+        absent += () if self._quantities is None else self._quantities.unstated
         narrowed = constraint.with_schema(with_known_members(constraint.enforced_schema, known, absent))
         try:
             # What is bound to one document is not kept, see `bound_generator`.
-            once = constraint.json_options.source_text is not None or self._phrases is not None
+            stated = self._quantities is not None or self._phrases is not None
+            once = constraint.json_options.source_text is not None or stated
             return compile(narrowed, vocabulary) if once else compile_cached(narrowed, vocabulary)[1]
         except ConstrainedError:
             return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from constrained.decisions import Decision, Question
 from constrained.decisions.decision import decided
 from constrained.decisions.evidence import Evidence, option_tree
-from constrained.decisions.questions import DEEPEST, followed, is_object, member_question
+from constrained.decisions.questions import leaf_members, member_question, without_null
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
@@ -116,7 +116,7 @@ def phrase_questions(constraint: Constraint, vocabulary: Vocabulary, text: str) 
         text: of the document.
     """
     schema = constraint.enforced_schema if constraint.is_json else None
-    members = dict(_plain_strings(schema, schema, ()))
+    members = {path: may_miss for path, member, may_miss in leaf_members(schema) if _is_plain(member)}
     if len(members) < 2 or not any(members.values()) or _WITHOUT_SPACES.search(text):
         return None
     for longest in range(_LONGEST, _SHORTEST - 1, -1):
@@ -135,26 +135,14 @@ def phrase_questions(constraint: Constraint, vocabulary: Vocabulary, text: str) 
     return None
 
 
-def _plain_strings(schema: Any, root: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], bool]]:
-    """The paths of members that are strings without bounds, also in required objects, and whether they may be left out."""
-    schema = followed(schema, root)
-    if not is_object(schema, root) or len(path) > DEEPEST:
-        return
-    required = schema.get("required", ())
-    for name, member in schema["properties"].items():
-        if _is_plain(member):
-            yield (*path, name), name not in required
-        elif name in required:
-            yield from _plain_strings(member, root, (*path, name))
-
-
 def _is_plain(schema: Any) -> bool:
-    if not isinstance(schema, Mapping) or set(schema) - {"type", "anyOf", "title", "description", "default"}:
-        return False
-    if "anyOf" in schema:
-        kinds = [one for one in schema["anyOf"] if one != {"type": "null"}]
-        return "type" not in schema and len(kinds) == 1 and _is_plain(kinds[0])
-    return schema.get("type") in ("string", ["string", "null"], ["null", "string"])
+    """Whether a member is a string without bounds."""
+    schema = without_null(schema)
+    return (
+        isinstance(schema, Mapping)
+        and schema.get("type") == "string"
+        and not set(schema) - {"type", "title", "description", "default"}
+    )
 
 
 def _phrases(text: str, longest: int) -> dict[str, list[frozenset[int]]]:

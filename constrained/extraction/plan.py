@@ -234,11 +234,13 @@ class ExtractionPlan(Generic[ValueT]):
         members = self.closed_members
         if members is None or members.is_whole:
             return None
-        phrases = members.phrases(text)
-        if phrases is None and not members.questions:
+        quantities, phrases = members.stated(text)
+        if quantities is None and phrases is None and not members.questions:
             return None
         weighings = members.weighings(self.prompt) if members.questions else []
-        return MemberQuestions(generator, [weighing.about(text) for weighing in weighings], phrases)
+        return MemberQuestions(
+            generator, [weighing.about(text) for weighing in weighings], quantities, phrases
+        )
 
     @property
     def part_generator(self) -> Generator[Any]:

@@ -99,6 +99,27 @@ _ISO_TIME, _ISO_DATETIME = re.compile(_CLOCK), re.compile(rf"[0-9]{{4}}-[0-9]{{2
 _BEFORE_DAY, _BEHIND_DAY = re.compile("(?: on|,) $"), re.compile("^,? (?:at |um |\u00e0 )?")
 
 
+_NUMBER_WORDS = re.compile(
+    r"""\b(?:  # two to twelve; without words that mostly mean something else
+        two | three | four | five | six | seven | eight | nine | ten | eleven | twelve
+      | zwei | drei | vier | fünf | sechs | sieben | acht | neun | zehn | elf | zwölf
+      | deux | trois | quatre | cinq | sept | huit | neuf | dix | onze | douze
+      | dos | tres | cuatro | cinco | seis | siete | ocho | nueve | diez | doce
+      | tre | quattro | cinque | sette | otto | nove | dieci | undici | dodici
+      | dois | duas | três | quatro | sete | oito | dez | doze
+      | twee | drie | vijf | zes | zeven | negen | tien | twaalf
+      | dva | dvě | tři | čtyři | pět | šest | sedm | osm | devět | deset | jedenáct | dvanáct
+      | dwa | dwie | trzy | cztery | pięć | sześć | siedem | osiem | dziewięć | dziesięć | jedenaście | dwanaście
+    )\b""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def has_number_words(text: str) -> bool:
+    """Whether a text has the word of a number from two to twelve, in one of the languages above."""
+    return _NUMBER_WORDS.search(text) is not None
+
+
 @lru_cache(maxsize=4)
 def find_quantities(text: str) -> Quantities:
     """All numbers, dates and times of a text; time is linear in its length."""

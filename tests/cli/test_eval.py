@@ -110,7 +110,7 @@ def test_results_are_compared_with_those_of_an_earlier_run(run: Run) -> None:
         ("a.jsonl", say_city, ()),
         ("b.jsonl", '{"city": "Rome", "year": 5}', ("--context", "Five")),
     ):
-        assert run("docs.jsonl", "--out", name, *more, script=script).code == 0
+        assert run("docs.jsonl", "--out", name, "--no-decisions", *more, script=script).code == 0
     ended = run("docs.jsonl", "--results", "b.jsonl", "--against", "a.jsonl")
     assert 'against a.jsonl: 3 documents that both have\n  context: "Five", before -\n' in ended.out
     compared = table(ended.out.partition("against")[2])

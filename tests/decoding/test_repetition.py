@@ -57,6 +57,14 @@ def test_a_list_takes_no_more_items() -> None:
     assert [repair.pointer for repair in out.repairs] == ["/tags"]
 
 
+def test_a_list_whose_item_is_closed_takes_no_more_items() -> None:
+    items = ", ".join(f'"{number} {"no " * 60}"' for number in range(9))
+    out = written(f'{{"note": "a", "tags": [{items}', on_repeat="close")
+    assert out.finish != "limit"
+    assert len(out.value["tags"]) == 1
+    assert [repair.pointer for repair in out.repairs] == ["/tags/0"]
+
+
 def test_without_the_guard_the_limit_ends_it() -> None:
     out = written('{"note": "' + "no no " * 100, on_repeat=None)
     assert (out.finish, out.repairs) == ("limit", ())

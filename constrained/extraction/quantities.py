@@ -1,0 +1,353 @@
+"""Numbers and dates of an object: which of those that the text states each of them has, if any.
+
+A small model copies a date wrongly, writes one number into several members, and makes numbers up where a member may be left out. Here
+each number and date is a question behind the opening of an object, side by side with the others, and its options are what the text
+states. What stands at one place goes to one member: of all such assignments the likeliest is taken. A member that may be left out
+and gets nothing is left out; a required one is written by the model.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.automaton.cache import compile_cached
+from constrained.decisions import Decision, Question
+from constrained.decisions.decision import decided
+from constrained.decisions.evidence import Evidence, option_tree
+from constrained.decisions.questions import leaf_members, member_question, without_null
+from constrained.errors import ConstrainedError
+from constrained.extraction.examples import accepts_text
+from constrained.grammars.json_pointer import escape
+from constrained.grammars.text.quantities import Quantities, find_quantities, has_number_words
+from constrained.spec.scores import log_sum_exp
+
+if TYPE_CHECKING:
+    from constrained.constraint import Constraint
+    from constrained.sampling import Randomness
+    from constrained.vocabulary import Vocabulary
+
+Kind = Literal["date", "integer", "number"]
+Value: TypeAlias = Decimal | dt.date
+Place = tuple[int, int]
+
+LEAST: Mapping[str, float] = {"date": -10.0, "integer": -7.0, "number": -7.0}
+"""Log-probability that a stated value has at least in a member that gets it, in nats; a date has more tokens, and more spellings."""
+CONFIDENT = 0.5
+"""Probability of a digit that begins nothing stated, from which on the model has a number of its own in mind."""
+MOST_NODES = 1024
+"""Tokens of all spellings in the pass over a prompt."""
+_REQUIRED = -1e3
+_NEVER = -1e6
+_NO_MASS = 1e-30
+_KEYWORDS = frozenset({"type", "title", "description", "default"})
+_BOUNDS = frozenset({"minimum", "exclusiveMinimum"})
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A value that a text states, as an option of a member.
+
+    Attributes:
+        text: its JSON text.
+        spellings: indices of the options that write it.
+        places: numbers of the places where it stands; readings that overlap are one place.
+    """
+
+    text: str
+    spellings: tuple[int, ...]
+    places: frozenset[int]
+
+
+@dataclass(frozen=True)
+class QuantityQuestions:
+    """The questions about the numbers and dates of one text.
+
+    Attributes:
+        questions: of each member for which the text states something; `ABSENT` is the last option.
+        stated: the values of each of them.
+        least: see `LEAST`, of each of them.
+        optional: pointers of members that may be left out.
+        unstated: those of them for which the text states nothing.
+        vocabulary: of the model.
+    """
+
+    questions: Sequence[Question]
+    stated: Sequence[Sequence[Stated]]
+    least: Sequence[float]
+    optional: frozenset[str]
+    unstated: Sequence[str]
+    vocabulary: Vocabulary
+
+    def decide(
+        self, evidence: Sequence[Evidence], temperature: float, randomness: Randomness
+    ) -> dict[str, Decision]:
+        """The decisions by the pointers of their members, without required ones that nothing stated fits.
+
+        Args:
+            evidence: for each question.
+            temperature: of draws among what is left to a member by the others; 0: greedy.
+            randomness: for draws.
+        """
+        asked = [index for index, one in enumerate(evidence) if not self._means_another(one)]
+        scores = [self._scores(index, evidence[index]) for index in asked]
+        places = self._assigned(asked, scores)
+        found = {}
+        for index, row, mine in zip(asked, scores, places, strict=True):
+            taken = {place for place in places if place is not None and place != mine}
+            for number, one in enumerate(self.stated[index]):
+                if one.places <= taken:
+                    row[number] = -math.inf
+            question = self.questions[index]
+            optional = question.pointer in self.optional
+            if optional or row[:-1].max() > row[-1]:
+                left = row if optional else row[:-1]
+                found[question.pointer] = self._decision(
+                    index, evidence[index], left, temperature, randomness
+                )
+        return found
+
+    def written(self, decisions: Mapping[str, Decision]) -> list[str]:
+        """The decided values as the text may have written them."""
+        return [
+            question.options[spelling].text.strip('"')
+            for question, row in zip(self.questions, self.stated, strict=True)
+            for one in row
+            if question.pointer in decisions and decisions[question.pointer].text == one.text
+            for spelling in one.spellings
+        ]
+
+    def _means_another(self, evidence: Evidence) -> bool:
+        """Whether the model would write a number that the text does not state."""
+        begins = self.vocabulary.tokens[evidence.likeliest].lstrip(b' "')[:1]
+        return evidence.elsewhere >= CONFIDENT and begins.isdigit()
+
+    def _scores(self, index: int, evidence: Evidence) -> NDArray[np.float64]:
+        """Log-probabilities of the stated values, and what a value has to have at least."""
+        texts = evidence.logprobs + math.log(max(evidence.mass, _NO_MASS))
+        rows = [log_sum_exp(texts[list(one.spellings)]) for one in self.stated[index]]
+        return np.array([*rows, self.least[index]])
+
+    def _assigned(self, asked: Sequence[int], scores: Sequence[NDArray[np.float64]]) -> list[int | None]:
+        """The place that each member asked has in the likeliest assignment; a required one has one if there are enough."""
+        count = 1 + max((place for row in self.stated for one in row for place in one.places), default=-1)
+        table = np.full((len(asked), count + len(asked)), _NEVER)
+        for member, (index, row) in enumerate(zip(asked, scores, strict=True)):
+            for score, one in zip(row, self.stated[index], strict=False):
+                for place in one.places:
+                    table[member, place] = max(table[member, place], score)
+            optional = self.questions[index].pointer in self.optional
+            table[member, count + member] = row[-1] if optional else _REQUIRED
+        return [column if column < count else None for column in assignment(table)]
+
+    def _decision(
+        self,
+        index: int,
+        evidence: Evidence,
+        scores: NDArray[np.float64],
+        temperature: float,
+        randomness: Randomness,
+    ) -> Decision:
+        """The decision about a member, whose options are the values and not their spellings."""
+        question, stated = self.questions[index], self.stated[index]
+        options = [replace(question.options[one.spellings[0]], text=one.text) for one in stated]
+        shares = [log_sum_exp(evidence.logprobs[list(one.spellings)]) for one in stated]
+        if len(scores) > len(options):
+            options.append(question.options[-1])
+            shares.append(float(evidence.logprobs[-1]))
+        values = replace(question, options=tuple(options))
+        reading = replace(evidence, logprobs=np.array(shares))
+        return decided(values, reading, scores, temperature, randomness)
+
+
+def quantity_questions(
+    constraint: Constraint, vocabulary: Vocabulary, text: str, said: str = ""
+) -> QuantityQuestions | None:
+    """The questions about a text; None where no member is a plain number or date, or the text states too many.
+
+    Args:
+        constraint: of the values.
+        vocabulary: of the model.
+        text: of the document, as the model reads it.
+        said: what else the prompt says about it: a date there may be what the text counts from, as "tomorrow" does.
+    """
+    schema = constraint.enforced_schema if constraint.is_json else None
+    members = [
+        (path, member, kind, optional)
+        for path, member, optional in leaf_members(schema)
+        if (kind := _kind(without_null(member))) is not None
+    ]
+    if not members:
+        return None
+    found = find_quantities(text)
+    values = {"date": dict(found.dates), "number": _plain_numbers(text, found)}
+    values["integer"] = {one: at for one, at in values["number"].items() if one == one.to_integral_value()}
+    may_be_known = {
+        "date": bool(find_quantities(said).dates),
+        "integer": has_number_words(text),
+        "number": False,
+    }
+    numbers = _place_numbers(place for one in values.values() for places in one.values() for place in places)
+    questions, stated, least, optional_ones, unstated = [], [], [], set(), []
+    for path, member, kind, optional in members:
+        pointer = "".join(f"/{escape(name)}" for name in path)
+        spelled = _spelled(constraint, vocabulary, schema, member, kind, text, values[kind])
+        question = member_question(
+            constraint, [one for row in spelled.values() for one in row], vocabulary, path, True
+        )
+        if optional:
+            optional_ones.add(pointer)
+        if not spelled or question is None:
+            if optional and not may_be_known[kind]:
+                unstated.append(pointer)
+            continue
+        at = {option.text: index for index, option in enumerate(question.options)}
+        questions.append(question)
+        stated.append(
+            [
+                Stated(
+                    row[0],
+                    tuple(at[one] for one in row),
+                    frozenset(numbers[place] for place in values[kind][value]),
+                )
+                for value, row in spelled.items()
+            ]
+        )
+        least.append(LEAST[kind])
+    if len(option_tree(questions).tokens) > MOST_NODES:
+        return None
+    return QuantityQuestions(questions, stated, least, frozenset(optional_ones), unstated, vocabulary)
+
+
+def _kind(schema: Any) -> Kind | None:
+    """Of a number or a date that the schema does not bound from above: a share or a mark is hardly what a text states."""
+    if not isinstance(schema, Mapping):
+        return None
+    kind, keywords = schema.get("type"), set(schema) - _KEYWORDS
+    if kind in ("integer", "number") and keywords <= _BOUNDS:
+        return kind
+    if kind == "string" and schema.get("format") == "date" and keywords <= {"format", "x-content"}:
+        return "date"
+    return None
+
+
+def _plain_numbers(text: str, found: Quantities) -> dict[Decimal, list[Place]]:
+    """The numbers of a text that are no part of a name (``B-17``), of a time, or of a date, but for its year."""
+    times = [place for places in found.times.values() for place in places if "." not in text[slice(*place)]]
+    dates = [place for places in found.dates.values() for place in places]
+    kept = {}
+    for value, places in found.numbers.items():
+        alone = [
+            (start, end)
+            for start, end in places
+            if not _is_named(text, start, end)
+            and not _overlaps(start, end, times)
+            and (end - start == 4 or not _overlaps(start, end, dates))
+        ]
+        if alone:
+            kept[value] = alone
+    return kept
+
+
+def _overlaps(start: int, end: int, places: Sequence[Place]) -> bool:
+    return any(start < other_end and other_start < end for other_start, other_end in places)
+
+
+def _is_named(text: str, start: int, end: int) -> bool:
+    """Whether digits stand in a name: behind a letter, or joined to one by a hyphen, a slash or the like."""
+    before, behind = text[max(0, start - 2) : start], text[end : end + 2]
+    return (
+        before[-1:].isalpha()
+        or (before[-1:] in tuple("-/#_") and before[:1].isalnum() and len(before) == 2)
+        or (behind[:1] in tuple("-/_") and behind[1:].isalpha())
+    )
+
+
+def _place_numbers(places: Iterator[Place]) -> dict[Place, int]:
+    """The same number for all places that overlap."""
+    numbers: dict[Place, int] = {}
+    last = -1
+    for place in sorted(set(places)):
+        if place[0] >= last:
+            count = len(set(numbers.values()))
+            last = place[1]
+        numbers[place] = count
+        last = max(last, place[1])
+    return numbers
+
+
+def _spelled(
+    constraint: Any,
+    vocabulary: Vocabulary,
+    schema: Any,
+    member: Any,
+    kind: Kind,
+    text: str,
+    values: Mapping[Any, Sequence[Place]],
+) -> dict[Value, list[str]]:
+    """The JSON texts of each value that the member allows; first as JSON writes it, then as the text does."""
+    shared = {key: schema[key] for key in ("$schema", "$defs", "definitions") if key in schema}
+    try:
+        _, automaton = compile_cached(constraint.with_schema({**shared, **member}), vocabulary)
+    except ConstrainedError:  # the whole constraint says what is wrong with it
+        return {}
+    found = {}
+    for value, places in values.items():
+        plain = (
+            json.dumps(value.isoformat()) if isinstance(value, dt.date) else format(value.normalize(), "f")
+        )
+        written = (text[start:end] for start, end in places)
+        texts = [plain, *(json.dumps(one, ensure_ascii=False) if kind == "date" else one for one in written)]
+        allowed = [one for one in dict.fromkeys(texts) if accepts_text(automaton, one)]
+        if allowed[:1] == [plain]:
+            found[value] = allowed
+    return found
+
+
+def assignment(scores: NDArray[np.float64]) -> list[int]:
+    """A different column for each row, so that the sum of the scores is largest.
+
+    Shortest augmenting paths (Kuhn 1955, Munkres 1957; Jonker and Volgenant 1987): time is O(n^2 m).
+
+    Args:
+        scores: float64 [n, m], n <= m, finite.
+    """
+    count, width = scores.shape
+    rows, columns = np.zeros(count + 1), np.zeros(width + 1)
+    owner = np.zeros(
+        width + 1, dtype=np.intp
+    )  # of a column: its row, from 1; column 0 is where a path begins
+    for row in range(1, count + 1):
+        owner[0], at = row, 0
+        least = np.full(width + 1, np.inf)
+        back = np.zeros(width + 1, dtype=np.intp)
+        done = np.zeros(width + 1, dtype=bool)
+        while owner[at]:
+            done[at] = True
+            reduced = -scores[owner[at] - 1] - rows[owner[at]] - columns[1:]
+            better = ~done[1:] & (reduced < least[1:])
+            least[1:][better], back[1:][better] = reduced[better], at
+            free = np.where(done, np.inf, least)
+            free[0] = np.inf
+            following = int(np.argmin(free))
+            step = free[following]
+            rows[owner[done]] += step
+            columns[done] -= step
+            least[~done] -= step
+            at = following
+        while at:
+            owner[at] = owner[back[at]]
+            at = back[at]
+    found = [0] * count
+    for column in range(1, width + 1):
+        if owner[column]:
+            found[owner[column] - 1] = column - 1
+    return found

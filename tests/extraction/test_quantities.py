@@ -1,0 +1,194 @@
+"""Numbers and dates of an object: what a text states goes to the member that wants it most, and what it does not state is left out."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pytest
+
+from constrained.extraction import Extractor
+from constrained.extraction.quantities import assignment
+from constrained.testing.models import FunctionModel
+from tests.support.finite import byte_vocabulary
+
+
+class Counting(FunctionModel):
+    """Where the value of a member begins it likes some texts, each so much; then it goes on with them."""
+
+    def __init__(self, wishes: dict[str, dict[str, float]]) -> None:
+        self.vocabulary = byte_vocabulary()
+        self._wishes = wishes
+
+    def encode(self, prompt: Any, *, chat: bool = True) -> list[int]:
+        return list(prompt if isinstance(prompt, str) else prompt[-1]["content"].encode())
+
+    def logits(self, prompt: list[int], completion: list[int]) -> Any:
+        row = np.zeros(self.vocabulary.size)
+        row[ord(" ")] += 14.0 * bytes(completion).endswith(b'":')
+        member = re.search(rb'"(\w+)": ([^:,}]*)$', bytes(completion))
+        for wish, strength in self._wishes.get(member[1].decode(), {}).items() if member else ():
+            said = member[2]
+            if said == wish.encode():
+                row[list(b",}")] += 14.0
+            elif wish.encode().startswith(said):
+                row[wish.encode()[len(said)]] += 14.0 if said else strength
+        return row
+
+
+@dataclass
+class Order:
+    placed: date
+    boxes: int
+    price: float | None = None
+    weight: float | None = None
+    due: date | None = None
+
+
+TEXT = "On 5 May 2024 we ordered 3 boxes for 1,250.50 EUR, in all 7.5 kg."
+WISHES = {
+    "placed": {'"5 May 2024"': 9.0},
+    "boxes": {"7": 7.0, "3": 8.0},
+    "price": {"7.5": 9.0, "1250.50": 8.5},
+    "weight": {"7.5": 9.5},
+    "due": {'"2024-05-05"': 10.0},
+}
+
+
+def test_each_quantity_goes_to_one_member_and_the_assignment_is_the_likeliest_as_a_whole() -> None:
+    """`due` wants the only date more than `placed` does, which has to have one."""
+    found = Extractor(Counting(WISHES), Order)(TEXT)
+    assert found.value == Order(date(2024, 5, 5), 3, 1250.5, 7.5, None)
+    assert set(found.decisions) == {"/placed", "/boxes", "/price", "/weight", "/due"}
+    assert found.decisions["/due"].value is None
+    assert found.decisions["/weight"].probability > 0.9
+
+
+def test_optional_members_for_which_the_text_states_nothing_are_left_out_and_required_ones_written() -> None:
+    wishes = WISHES | {"boxes": {"11": 9.0}, "placed": {'"2020-01-01"': 9.0}, "price": {"9.5": 9.0}}
+    found = Extractor(Counting(wishes), Order)("We ordered something.")
+    assert found.value == Order(date(2020, 1, 1), 11)
+    assert not found.decisions
+
+
+def test_a_required_number_that_nothing_stated_fits_is_written() -> None:
+    @dataclass
+    class Count:
+        boxes: int
+
+    found = Extractor(Counting({"boxes": {"11": 20.0}}), Count)("We ordered 3 boxes.")
+    assert found.value == Count(11)
+    assert not found.decisions
+
+
+def test_a_number_that_the_model_has_in_mind_itself_is_written_though_the_text_states_another() -> None:
+    @dataclass
+    class Person:
+        age: int | None = None
+
+    model = Counting({"age": {"41": 12.0, "1983": 9.0}})
+    assert Extractor(model, Person)("Born in 1983.").value == Person(41)
+
+
+def test_a_whole_number_that_a_word_may_say_is_written() -> None:
+    @dataclass
+    class Order:
+        boxes: int | None = None
+
+    extractor = Extractor(Counting({"boxes": {"2": 9.0}}), Order)
+    assert extractor("We ordered two boxes.").value == Order(2)
+    assert extractor("We ordered boxes.").value == Order(None)
+
+
+@pytest.mark.parametrize(
+    ("text", "stated"),
+    [
+        ("Order B-17 of 12 lamps", {"12"}),
+        ("Order 31-B at 9:30, two lamps of 12", {"12"}),
+        ("On 5 May 2024, 2024 lamps", {"2024"}),
+        ("-4 degrees, INV-2020, 8kg", {"4", "-4", "8"}),
+        ("12,5 m, 9.30 EUR and 1.234.567", {"12.5", "9.3", "1234567"}),
+    ],
+)
+def test_names_times_and_days_are_no_numbers(text: str, stated: set[str]) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "number"}}, "required": ["n"]}
+    model = Counting({"n": dict.fromkeys(stated, 9.0)})
+    decision = Extractor(model, schema)(text).decisions["/n"]
+    assert {format(one, "g") for one in decision.probabilities} == {format(float(one), "g") for one in stated}
+
+
+@pytest.mark.parametrize("bounds", [{"minimum": 0, "maximum": 9000}, {"multipleOf": 7}])
+def test_numbers_with_other_bounds_than_a_least_one_are_not_asked(bounds: dict[str, Any]) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer", **bounds}}}
+    found = Extractor(Counting({"n": {"7": 20.0}}), schema)("3 boxes")
+    assert found.value == {"n": 7}
+    assert not found.decisions
+
+
+def test_what_a_member_does_not_allow_is_no_option() -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 4}}, "required": ["n"]}
+    found = Extractor(Counting({"n": {"3": 7.0, "5": 8.0}}), schema)("3 boxes, 5 lamps, 6.5 kg")
+    assert set(found.decisions["/n"].probabilities) == {5}
+
+
+def test_a_date_may_be_counted_from_one_that_the_prompt_says() -> None:
+    @dataclass
+    class Meeting:
+        day: date | None = None
+
+    model = Counting({"day": {'"2024-05-06"': 9.0}})
+    assert Extractor(model, Meeting)("We meet tomorrow.").value == Meeting(None)
+    dated = Extractor(model, Meeting, context="Today is 5 May 2024.")
+    assert dated("We meet tomorrow.").value == Meeting(date(2024, 5, 6))
+
+
+def test_strings_do_not_get_the_number_of_another_member() -> None:
+    @dataclass
+    class Sale:
+        price: float
+        buyer: str | None = None
+        item: str | None = None
+
+    model = Counting({"price": {"12.50": 9.0}, "buyer": {'"12.50"': 4.0}, "item": {'"lamp"': 9.0}})
+    assert Extractor(model, Sale)("A lamp for 12.50").value == Sale(12.5, None, "lamp")
+
+
+def test_texts_with_too_many_numbers_and_decisions_turned_off_are_written() -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    model = Counting({"n": {"5": 9.0}})
+    many = " ".join(map(str, range(10000, 10900)))
+    assert not Extractor(model, schema)(many).decisions
+    assert not Extractor(model, schema, decisions=False)("3 boxes").decisions
+    assert Extractor(model, schema)("5 boxes").decisions["/n"].value == 5
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_assignment_is_the_best_of_all(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    rows = int(random.integers(1, 5))
+    scores = random.normal(size=(rows, rows + int(random.integers(0, 4))))
+    scores[random.random(scores.shape) < 0.2] = -1e6
+    found = assignment(scores)
+    assert len(set(found)) == rows
+    every = itertools.permutations(range(scores.shape[1]), rows)
+    best = max(sum(scores[row, column] for row, column in enumerate(one)) for one in every)
+    assert sum(scores[row, column] for row, column in enumerate(found)) == pytest.approx(best)
+
+
+def test_streams_batches_and_draws_decide_alike() -> None:
+    extractor = Extractor(Counting(WISHES), Order)
+    texts = [TEXT, "Nothing.", "2 boxes on 5 May 2024"]
+    alone = [extractor(text).value for text in texts]
+    assert [result.value for result in extractor.many(texts, ordered=True)] == alone
+    for text, value in zip(texts, alone, strict=True):
+        *_, last = extractor.stream(text)
+        assert last.result is not None
+        assert last.result.value == value
+    drawn = {json.dumps(str(extractor(TEXT, temperature=5.0, seed=seed).value)) for seed in range(12)}
+    assert len(drawn) > 1
+    assert extractor(TEXT, temperature=1.0, seed=1).value == extractor(TEXT, temperature=1.0, seed=1).value
