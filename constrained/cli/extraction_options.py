@@ -192,7 +192,7 @@ class ExtractionOptions:
     )
     no_decisions: bool = option(
         False,
-        "The model writes closed members, choices and optional strings of short texts, which are else decided.",
+        "The model writes closed members, choices, numbers, dates and phrases, which are else decided from the text.",
     )
     require_grounding: bool = option(False, "Only values that stand in the document.")
     split: bool = option(False, "Read documents that do not fit into the model's context in parts.")

@@ -200,8 +200,8 @@ def member_question(
         path: names of the objects around the member, and its own.
         optional: whether to leave it out is the last option.
     """
-    between, behind_name = constraint.separators
-    lead = "".join(f"{{{json.dumps(name, ensure_ascii=False)}{behind_name}" for name in path)
+    between, _ = constraint.separators
+    lead = member_text(constraint, path)
     spelled: dict[str, ClosedAnswer] = {}
     for text in texts:
         spelled[text] = _option(vocabulary, lead, text, between)
@@ -212,8 +212,23 @@ def member_question(
     options = tuple(spelled.values())
     if len(options) < 2:
         return None
-    pointer = "".join(f"/{escape(name)}" for name in path)
-    return Question(pointer, options, _lead_tokens(vocabulary, options, len(lead.encode())))
+    return Question(member_pointer(path), options, _lead_tokens(vocabulary, options, len(lead.encode())))
+
+
+def member_text(constraint: Any, path: Sequence[str], value: str = "") -> str:
+    """The opening of the objects around a member and its name, with the text of a value behind them."""
+    _, behind_name = constraint.separators
+    return "".join(f"{{{json_text(name)}{behind_name}" for name in path) + value
+
+
+def member_pointer(path: Sequence[str]) -> str:
+    """The JSON Pointer of a member."""
+    return "".join(f"/{escape(name)}" for name in path)
+
+
+def json_text(text: str) -> str:
+    """A string as JSON writes it."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _lead_tokens(vocabulary: Vocabulary, options: Sequence[ClosedAnswer], size: int) -> int:

@@ -14,7 +14,8 @@ from constrained.decoding.speculation import DraftScheduler
 from constrained.decoding.tree_logits import TreeLogits
 from constrained.decoding.tree_scores import LONGEST_PROMPT, ScoreReader, TreeScores
 from constrained.models import Cache, LanguageModel
-from constrained.sampling.token_tree import ROOT
+from constrained.models.logits import Logits
+from constrained.sampling.token_tree import ROOT, TokenTree
 from constrained.spec import _core
 from constrained.spec.budget import DraftBudget
 
@@ -117,7 +118,7 @@ def forward_pass(
 def ask_forward(
     model: LanguageModel, cache: Cache, sequence: TokenSequence, questions: PromptQuestions
 ) -> tuple[TreeLogits, TreeScores]:
-    """One forward pass over a prompt and the options of its questions.
+    """One forward pass over a prompt and the options of its questions; two where these are chosen by what the first one says.
 
     Args:
         model: reads trees.
@@ -126,23 +127,36 @@ def ask_forward(
         questions: what is asked.
     """
     began = time.perf_counter()
-    unread, tree = sequence.unread, questions.tree
+    unread = sequence.unread
     if len(unread) > LONGEST_PROMPT:
         model.forward([unread[:-1]], cache)
         unread = unread[-1:]
         sequence.stats.forwards += 1
+    leads = questions.leads
+    row = TreeLogits(None, 0, 0, len(unread), asks=leads is None)
+    row.logits = _read_tree(model, cache, unread, questions.tree if leads is None else leads)
+    reading, first = row.logits, 1
+    if leads is not None:
+        questions.choose([row.logits.row(path[-1] + 1) for path in leads.paths])
+        cache.keep_paths([0], [list(range(len(unread)))])
+        if questions.tree.tokens:
+            reading, first = _read_tree(model, cache.fork([0]), [], questions.tree), 0
+            sequence.stats.forwards += 1
+    reader = ScoreReader(questions.tree, questions.ends)
+    reader.read(ROOT, row.logits.row(0))
+    for node in range(len(questions.tree.tokens)):
+        if reader.wants(node):
+            reader.read(node, reading.row(node + first))
+    sequence.stats.forward_seconds += time.perf_counter() - began
+    return row, reader.scores(1)
+
+
+def _read_tree(model: LanguageModel, cache: Cache, unread: Sequence[int], tree: TokenTree) -> Logits:
+    """The logits behind the last of some unread tokens, if there are any, and then behind each node of a tree that follows them."""
     last = len(unread) - 1
     tokens = [*unread, *tree.tokens]
     parents = [*range(-1, last), *(last + 1 + parent for parent in tree.parents)]
-    logits = model.forward_logits([tokens], ([parents], [last]), cache)
-    reader = ScoreReader(tree, questions.ends)
-    for node in range(ROOT, len(tree.tokens)):
-        if reader.wants(node):
-            reader.read(node, logits.row(node + 1))
-    sequence.stats.forward_seconds += time.perf_counter() - began
-    row = TreeLogits(None, 0, 0, len(unread), asks=True)
-    row.logits = logits
-    return row, reader.scores(1)
+    return model.forward_logits([tokens], ([parents], [max(last, 0)]), cache)
 
 
 def _probe(sequence: TokenSequence, budget: DraftBudget | None, nodes: int) -> _core.Tree | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,17 @@ class PromptQuestions(Protocol):
     """Questions whose options the model reads in the pass over the prompt.
 
     Attributes:
+        leads: what stands before some options, which `choose` takes from what the model would write there; None: all are known.
         tree: the tokens of the options.
         ends: what has to follow each of them, see `score_tree`.
     """
+
+    @property
+    def leads(self) -> TokenTree | None:
+        """See above."""
+
+    def choose(self, rows: Sequence[NDArray[Any]]) -> None:
+        """Chooses options by the logits [V] behind each lead."""
 
     @property
     def tree(self) -> TokenTree:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import NDArray
+
 from constrained.automaton import compile
 from constrained.automaton.cache import compile_cached
 from constrained.constraint.narrowing import with_known_members
@@ -106,7 +108,8 @@ class MemberQuestions:
     """The questions about one document: see `constrained.decoding.prompt_questions`.
 
     Attributes:
-        tree, ends: the options.
+        leads: what stands before the strings that have phrases; None: there are none.
+        tree, ends: the options, once they are chosen.
         decisions: the answers by JSON Pointer, once the prompt was read.
     """
 
@@ -127,11 +130,20 @@ class MemberQuestions:
         """
         self._generator = generator
         self._weighings, self._quantities, self._phrases = weighings, quantities, phrases
-        self._questions = [weighing.question for weighing in weighings]
-        for stated in (quantities, phrases):
+        self.leads = None if phrases is None else phrases.leads
+        self._questions: list[Question] = []
+        self.decisions: dict[str, Decision] = {}
+        if phrases is None:
+            self.choose(())
+
+    def choose(self, rows: Sequence[NDArray[Any]]) -> None:
+        """Chooses the phrases that are asked about, by the logits behind `leads`."""
+        if self._phrases is not None:
+            self._phrases.choose(rows)
+        self._questions = [weighing.question for weighing in self._weighings]
+        for stated in (self._quantities, self._phrases):
             self._questions += () if stated is None else stated.questions
         self.tree, self.ends = option_tree(self._questions), option_ends(self._questions)
-        self.decisions: dict[str, Decision] = {}
 
     def narrowed(
         self, scores: TreeScores, temperature: float, randomness: Randomness, limit: int

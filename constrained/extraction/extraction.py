@@ -84,7 +84,7 @@ class Extraction(Generic[ValueT]):
             pointer in that part's value.
         merged: JSON text and value of a document that was read in parts.
         failed: the parts without a value, in whose place the others were merged.
-        decisions: the closed members and optional strings that were decided, with the probability of each option, by JSON Pointer.
+        decisions: the closed members, numbers, dates and strings that were decided, with the probability of each option, by JSON Pointer.
         first_pass: what the model wrote before the value: the draft (``draft_first=True``), or the reasoning (``thinking=``); None
             without these, and for a document that was read in parts.
     """

@@ -1,27 +1,34 @@
-"""Optional strings of a short text: which of its phrases each of them has, if any.
+"""Strings of an object: which phrase of the text each of them has, if any.
 
-A small model that may leave members out hardly does: it writes one phrase into one member after another, or makes values up. Here each
-string is a question behind the opening of an object, side by side with the others, and its options are the phrases of the text. A phrase
-goes to the member in which it is most likely, and is then lost to the others. A member that wants no phrase is left to the model,
-and so is one for which the model would begin with something else, as a large one may with the country of a city.
+A small model copies a whole clause, or the description of the type, where a name is asked for; and where members may be left out it writes
+one phrase into one member after another, or makes values up. Here each string is a question behind the opening of an object, side by side
+with the others, and its options are phrases of the text: those that begin at the words with which the model would begin most likely, which
+a short pass finds out before. A phrase goes to the member in which it is most likely, and is then lost to the others. A member that wants no
+phrase is left to the model, and so is one for which the model would begin with something else, as a large one may with the country of a city.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.decisions import Decision, Question
+from constrained.decisions import ABSENT, Decision, Question
 from constrained.decisions.decision import decided
 from constrained.decisions.evidence import Evidence, option_tree
-from constrained.decisions.questions import leaf_members, member_question, without_null
+from constrained.decisions.questions import (
+    json_text,
+    leaf_members,
+    member_pointer,
+    member_question,
+    member_text,
+    without_null,
+)
+from constrained.sampling.token_tree import TokenTree
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
@@ -29,33 +36,106 @@ if TYPE_CHECKING:
     from constrained.vocabulary import Vocabulary
 
 LEAST = -7.0
-"""Log-probability that a phrase has at least in a member that gets it, in nats."""
+"""Log-probability that a phrase has at least in a member that may be left out, in nats."""
+LEAST_REQUIRED = -5.0
+"""The same in a required one, which the model writes otherwise."""
 AGAIN = -1.5
 """The same of a phrase that another member has: one place may be both where something is sent and where the bill goes."""
 CONFIDENT = 0.5
 """Probability of a token that begins no phrase, from which on the model has another value in mind."""
+MOST_WORDS = 4096
+"""Words of a text whose phrases are asked about."""
 MOST_NODES = 1024
-"""Tokens of all phrases in the pass over a prompt."""
-_LONGEST, _SHORTEST = 8, 4
-"""Words of the longest phrase, and where a text has too many phrases."""
+"""Tokens of all phrases in one pass."""
+_BEGINNINGS = (6, 4, 2, 1)
+"""Words of the text with which the phrases of a member begin; fewer where there would be too many tokens."""
+_LONGEST = 8
+"""Words of a phrase."""
 _WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 _NO_MASS = 1e-30
 _EDGES = "\"'“”‘’«»„()[].,;:!?"
 
 
-@dataclass(frozen=True)
 class PhraseQuestions:
     """The questions about the strings of one text.
 
     Attributes:
-        questions: of each string member; `ABSENT` is the last option.
-        optional: pointers of those that may be left out.
+        leads: what stands before the value of each string.
+        questions: of each string, once `choose` was called; `ABSENT` is the last option.
         places: by phrase, the words of the text that it has, for each time that it stands there.
     """
 
-    questions: Sequence[Question]
-    optional: frozenset[str]
-    places: Mapping[str, Sequence[frozenset[int]]]
+    def __init__(
+        self,
+        constraint: Constraint,
+        vocabulary: Vocabulary,
+        text: str,
+        members: Mapping[tuple[str, ...], bool],
+    ) -> None:
+        """Nothing is asked yet.
+
+        Args:
+            constraint: of the values.
+            vocabulary: of the model.
+            text: of the document.
+            members: by the names of the objects around a string and its own, whether it may be left out.
+        """
+        self._constraint, self._vocabulary, self._text, self._members = constraint, vocabulary, text, members
+        self._words = [match.span() for match in re.finditer(r"\S+", text)]
+        begun = [self._spelled(next(iter(members)), first) for first in range(len(self._words))]
+        size = _shared_tokens(begun)
+        self._heads = [tokens[size] for tokens in begun]
+        few = sorted({head: first for first, head in enumerate(self._heads)}.values())[:3]
+        self.leads = TokenTree.of([_lead([self._spelled(path, first) for first in few]) for path in members])
+        self.questions: list[Question] = []
+        self._optional = {member_pointer(path) for path, may_miss in members.items() if may_miss}
+        self.places: dict[str, list[frozenset[int]]] = {}
+
+    def _spelled(self, path: tuple[str, ...], first: int) -> Sequence[int]:
+        """The tokens of a string that begins with a word of the text."""
+        word = self._text[slice(*self._words[first])]
+        return self._vocabulary.encode(
+            member_text(self._constraint, path, json_text(word.strip(_EDGES) or word))
+        )
+
+    def choose(self, rows: Sequence[NDArray[Any]]) -> None:
+        """Chooses the phrases that are asked about.
+
+        Args:
+            rows: logits [V] behind each lead.
+        """
+        for beginnings in _BEGINNINGS:
+            self.questions = self._asked(rows, beginnings)
+            if len(option_tree(self.questions).tokens) <= MOST_NODES:
+                return
+        self.questions = []
+
+    def _asked(self, rows: Sequence[NDArray[Any]], beginnings: int) -> list[Question]:
+        """The questions whose phrases begin at the words that are likeliest in each string."""
+        asked = []
+        for path, row in zip(self._members, rows, strict=True):
+            phrases = [json_text(one) for one in self._phrases(self._likeliest(row, beginnings))]
+            question = member_question(self._constraint, phrases, self._vocabulary, path, True)
+            if question is not None:
+                asked.append(question)
+        return asked
+
+    def _likeliest(self, row: NDArray[Any], count: int) -> list[int]:
+        """The words with which a string begins most likely; of those with the same first token at most two."""
+        alike: dict[int, list[int]] = {}
+        for first, head in enumerate(self._heads):
+            alike.setdefault(head, []).append(first)
+        likely = sorted(alike, key=lambda head: -row[head])
+        return sorted([first for head in likely[:count] for first in alike[head][:2]][:count])
+
+    def _phrases(self, firsts: Sequence[int]) -> list[str]:
+        """The runs of words that begin at some words, with and without the punctuation around them."""
+        found: dict[str, None] = {}
+        for first in firsts:
+            for last in range(first, min(first + _LONGEST, len(self._words))):
+                whole = self._text[self._words[first][0] : self._words[last][1]]
+                found |= dict.fromkeys(one for one in (whole, whole.strip(_EDGES)) if one)
+        return list(found)
 
     def decide(
         self,
@@ -64,7 +144,7 @@ class PhraseQuestions:
         temperature: float,
         randomness: Randomness,
     ) -> dict[str, Decision]:
-        """The decisions about optional members by their pointers, without those that want no phrase.
+        """The decisions by the pointers of their members, without those that want no phrase.
 
         Args:
             evidence: for each question.
@@ -76,12 +156,12 @@ class PhraseQuestions:
         for value in known:
             used |= self._free(value, used) or frozenset()
         scores = [one.logprobs + math.log(max(one.mass, _NO_MASS)) for one in evidence]
-        for row in scores:
-            row[-1] = LEAST
+        for row, question in zip(scores, self.questions, strict=True):
+            row[-1] = LEAST if question.pointer in self._optional else LEAST_REQUIRED
         left = [
             index
             for index, row in enumerate(scores)
-            if row.max() > LEAST and evidence[index].elsewhere < CONFIDENT
+            if row[:-1].max() > row[-1] and evidence[index].elsewhere < CONFIDENT
         ]
         found = {}
         while left:
@@ -91,14 +171,31 @@ class PhraseQuestions:
             left.remove(index)
             question = self.questions[index]
             decision = decided(question, evidence[index], scores[index], temperature, randomness)
-            if question.pointer in self.optional:
+            if question.pointer in self._optional or decision.text != ABSENT:
                 found[question.pointer] = decision
             used |= self._free(decision.value, used) or frozenset()
         return found
 
     def _free(self, phrase: Any, used: frozenset[int]) -> frozenset[int] | None:
         """The words of a phrase in the first place where none of them is used."""
-        return next((words for words in self.places.get(phrase, ()) if not words & used), None)
+        return next((words for words in self._places(phrase) if not words & used), None)
+
+    def _places(self, phrase: Any) -> list[frozenset[int]]:
+        """The words that a phrase has, for each time that it stands in the text."""
+        if not isinstance(phrase, str) or not phrase:
+            return []
+        if phrase not in self.places:
+            found, at = [], self._text.find(phrase)
+            while at >= 0:
+                words = [
+                    i for i, (start, end) in enumerate(self._words) if start < at + len(phrase) and at < end
+                ]
+                inner = self._text[self._words[words[0]][0] : self._words[words[-1]][1]]
+                if phrase in (inner, inner.strip(_EDGES)):
+                    found.append(frozenset(words))
+                at = self._text.find(phrase, at + 1)
+            self.places[phrase] = found
+        return self.places[phrase]
 
     def _take(self, scores: NDArray[np.float64], question: Question, used: frozenset[int]) -> None:
         """Rules phrases out whose words are used, but those that the member wants all the same."""
@@ -108,7 +205,7 @@ class PhraseQuestions:
 
 
 def phrase_questions(constraint: Constraint, vocabulary: Vocabulary, text: str) -> PhraseQuestions | None:
-    """The questions about a text; None where no string may be left out, or the text has too many phrases.
+    """The questions about a text; None where there are no strings without bounds, or the text has too many words or none.
 
     Args:
         constraint: of the values.
@@ -117,22 +214,23 @@ def phrase_questions(constraint: Constraint, vocabulary: Vocabulary, text: str) 
     """
     schema = constraint.enforced_schema if constraint.is_json else None
     members = {path: may_miss for path, member, may_miss in leaf_members(schema) if _is_plain(member)}
-    if len(members) < 2 or not any(members.values()) or _WITHOUT_SPACES.search(text):
+    if not members or _WITHOUT_SPACES.search(text) or not 1 < len(text.split()) <= MOST_WORDS:
         return None
-    for longest in range(_LONGEST, _SHORTEST - 1, -1):
-        places = _phrases(text, longest)
-        if len(members) * len(places) > 2 * MOST_NODES:
-            continue
-        texts = [json.dumps(phrase, ensure_ascii=False) for phrase in places]
-        pairs = [
-            (member_question(constraint, texts, vocabulary, path, True), may_miss)
-            for path, may_miss in members.items()
-        ]
-        asked = [question for question, _ in pairs if question is not None]
-        if asked and len(option_tree(asked).tokens) <= MOST_NODES:
-            optional = frozenset(one.pointer for one, may_miss in pairs if one is not None and may_miss)
-            return PhraseQuestions(asked, optional, places)
-    return None
+    return PhraseQuestions(constraint, vocabulary, text, members)
+
+
+def _shared_tokens(sequences: Sequence[Sequence[int]]) -> int:
+    """How many first tokens all sequences share, without the last one of the shortest."""
+    count = 0
+    for column in zip(*(one[:-1] for one in sequences), strict=False):
+        if len(set(column)) > 1:
+            break
+        count += 1
+    return count
+
+
+def _lead(sequences: Sequence[Sequence[int]]) -> Sequence[int]:
+    return sequences[0][: _shared_tokens(sequences)]
 
 
 def _is_plain(schema: Any) -> bool:
@@ -143,16 +241,3 @@ def _is_plain(schema: Any) -> bool:
         and schema.get("type") == "string"
         and not set(schema) - {"type", "title", "description", "default"}
     )
-
-
-def _phrases(text: str, longest: int) -> dict[str, list[frozenset[int]]]:
-    """The runs of words of a text, with and without the punctuation around them, and the words of each place."""
-    words = [match.span() for match in re.finditer(r"\S+", text)]
-    found: dict[str, list[frozenset[int]]] = {}
-    for first in range(len(words)):
-        for last in range(first, min(first + longest, len(words))):
-            whole = text[words[first][0] : words[last][1]]
-            for phrase in dict.fromkeys((whole, whole.strip(_EDGES))):
-                if phrase:
-                    found.setdefault(phrase, []).append(frozenset(range(first, last + 1)))
-    return found

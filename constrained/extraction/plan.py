@@ -126,8 +126,8 @@ class ExtractionPlan(Generic[ValueT]):
             draft_first: the model answers first without the constraint, and reads this answer when it writes the value: twice
                 the passes.
             decisions: closed members (enumerated values, booleans, few numbers), and choices, are decided in the pass over the
-                prompt, with the model's prior taken off, see `constrained.extraction.closed_members`, and optional strings
-                of short texts, see `constrained.extraction.phrases`; False: the model writes them. For the default sampler,
+                prompt, with the model's prior taken off, see `constrained.extraction.closed_members`, and so are the
+                numbers, dates and phrases of the text, see `constrained.extraction.quantities` and `constrained.extraction.phrases`; False: the model writes them. For the default sampler,
                 and models that read trees.
             settings: of all calls that do not say otherwise, such as ``max_tokens=200``; see `GenerationSettings`.
 

@@ -23,10 +23,9 @@ from constrained.automaton.cache import compile_cached
 from constrained.decisions import Decision, Question
 from constrained.decisions.decision import decided
 from constrained.decisions.evidence import Evidence, option_tree
-from constrained.decisions.questions import leaf_members, member_question, without_null
+from constrained.decisions.questions import leaf_members, member_pointer, member_question, without_null
 from constrained.errors import ConstrainedError
 from constrained.extraction.examples import accepts_text
-from constrained.grammars.json_pointer import escape
 from constrained.grammars.text.quantities import Quantities, find_quantities, has_number_words
 from constrained.spec.scores import log_sum_exp
 
@@ -188,8 +187,13 @@ def quantity_questions(
     if not members:
         return None
     found = find_quantities(text)
-    values = {"date": dict(found.dates), "number": _plain_numbers(text, found)}
-    values["integer"] = {one: at for one, at in values["number"].items() if one == one.to_integral_value()}
+    plain = _plain_numbers(text, found)
+    whole = {one: at for one, at in plain.items() if one == one.to_integral_value()}
+    values: dict[str, Mapping[Any, Sequence[Place]]] = {
+        "date": found.dates,
+        "integer": whole,
+        "number": plain,
+    }
     may_be_known = {
         "date": bool(find_quantities(said).dates),
         "integer": has_number_words(text),
@@ -198,7 +202,7 @@ def quantity_questions(
     numbers = _place_numbers(place for one in values.values() for places in one.values() for place in places)
     questions, stated, least, optional_ones, unstated = [], [], [], set(), []
     for path, member, kind, optional in members:
-        pointer = "".join(f"/{escape(name)}" for name in path)
+        pointer = member_pointer(path)
         spelled = _spelled(constraint, vocabulary, schema, member, kind, text, values[kind])
         question = member_question(
             constraint, [one for row in spelled.values() for one in row], vocabulary, path, True
@@ -233,7 +237,7 @@ def _kind(schema: Any) -> Kind | None:
         return None
     kind, keywords = schema.get("type"), set(schema) - _KEYWORDS
     if kind in ("integer", "number") and keywords <= _BOUNDS:
-        return kind
+        return "integer" if kind == "integer" else "number"
     if kind == "string" and schema.get("format") == "date" and keywords <= {"format", "x-content"}:
         return "date"
     return None

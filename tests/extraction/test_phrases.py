@@ -1,4 +1,4 @@
-"""Optional strings of short texts: a phrase goes to the member that wants it most, and members that want no phrase are written."""
+"""Strings and the phrases of a text: a phrase goes to the member that wants it most, and members that want no phrase are written."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from constrained.extraction import Extractor
+from constrained.extraction.phrases import MOST_NODES
 from constrained.testing.models import FunctionModel
 from tests.support.finite import byte_vocabulary
 
@@ -70,11 +71,13 @@ def test_a_phrase_is_given_twice_if_it_stands_there_twice_or_both_members_surely
     assert len(Extractor(Wishing(sure), schema)("From Oslo to Bergen").value) == 2
 
 
-def test_a_required_member_keeps_its_phrase_and_is_written() -> None:
+def test_a_required_member_gets_its_phrase_or_is_written() -> None:
     model = Wishing({"name": {"Ada Lim": 6.0}, "owner": {"Ada Lim": 4.0}})
     found = Extractor(model, strings("owner", "name", required=("name",)))(TEXT)
     assert found.value == {"name": "Ada Lim"}
-    assert set(found.decisions) == {"/owner"}
+    assert set(found.decisions) == {"/name", "/owner"}
+    unlikely = Extractor(Wishing({"name": {"Ada Lim": 0.5}}), strings("name", required=("name",)))(TEXT)
+    assert not unlikely.decisions
 
 
 def test_a_member_that_wants_no_phrase_of_the_text_is_written() -> None:
@@ -102,8 +105,28 @@ def test_members_of_required_objects_are_asked_and_values_that_are_decided_use_t
     assert found.decisions["/person/city"].value is None
 
 
-@pytest.mark.parametrize("text", [" ".join(f"Oslo{i}" for i in range(400)), "アダはオスロに住む Oslo"])
-def test_strings_of_long_texts_and_of_scripts_without_spaces_are_written(text: str) -> None:
+def test_only_the_phrases_that_begin_as_the_model_would_begin_are_read() -> None:
+    """Of a long text, too; where there are many strings, fewer each."""
+    text = "of the house with no name " * 100 + TEXT
+    model = Wishing({"name": {"Ada Lim": 6.0}, "city": {"Oslo": 5.0}})
+    found = Extractor(model, strings("name", "city"))(text)
+    assert found.value == {"name": "Ada Lim", "city": "Oslo"}
+    assert all(
+        "Ada Lim" in one.probabilities or "Oslo" in one.probabilities for one in found.decisions.values()
+    )
+    assert len(found.decisions["/name"].probabilities) < 60
+    extractor = Extractor(model, strings("name", "city", *(f"other{i}" for i in range(12))))
+    questions = extractor.questions(extractor.generator, text)
+    assert questions is not None
+    assert questions.leads is not None
+    questions.choose([np.zeros(257)] * len(questions.leads.paths))
+    assert 0 < len(questions.tree.tokens) <= MOST_NODES
+
+
+@pytest.mark.parametrize(
+    "text", ["Oslo", " ".join(f"Oslo{i}" for i in range(5000)), "アダはオスロに住む Oslo"]
+)
+def test_strings_of_very_long_texts_and_of_scripts_without_spaces_are_written(text: str) -> None:
     model = Wishing({"city": {"Oslo": 6.0}, "country": {"Oslo": 5.0}})
     schema = strings("country", "city", required=("country",))
     assert not Extractor(model, schema)(text).decisions
