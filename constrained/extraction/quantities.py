@@ -96,8 +96,14 @@ class QuantityQuestions:
             temperature: of draws among what is left to a member by the others; 0: greedy.
             randomness: for draws.
         """
-        asked = [index for index, one in enumerate(evidence) if not self._means_another(one)]
-        scores = [self._scores(index, evidence[index]) for index in asked]
+        rows = [self._scores(index, one) for index, one in enumerate(evidence)]
+        asked = [
+            index
+            for index, row in enumerate(rows)
+            if not self._means_another(evidence[index])
+            and (self.questions[index].pointer in self.optional or row[:-1].max() > row[-1])
+        ]
+        scores = [rows[index] for index in asked]
         places = self._assigned(asked, scores)
         found = {}
         for index, row, mine in zip(asked, scores, places, strict=True):

@@ -86,6 +86,18 @@ def test_a_required_number_that_nothing_stated_fits_is_written() -> None:
     assert not found.decisions
 
 
+def test_a_required_number_that_is_written_takes_no_place_from_another_member() -> None:
+    @dataclass
+    class Fleet:
+        cars: int
+        year: int | None = None
+
+    model = Counting({"cars": {"31": 6.0, "32": 6.0, "41": 6.0, "51": 6.0}, "year": {"2016": 9.0}})
+    found = Extractor(model, Fleet)("Cars of 2016.")
+    assert found.value.year == 2016
+    assert set(found.decisions) == {"/year"}
+
+
 def test_a_number_that_the_model_has_in_mind_itself_is_written_though_the_text_states_another() -> None:
     @dataclass
     class Person:
