@@ -53,6 +53,10 @@ _LONGEST = 8
 """Words of a phrase."""
 _WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 _NO_MASS = 1e-30
+_STOPS = ",;:"
+"""No phrase ends with them."""
+_ENDS = re.compile(r"\n|[;:!?]\s")
+"""What no phrase goes beyond."""
 _EDGES = "\"'“”‘’«»„()[].,;:!?"
 
 
@@ -134,7 +138,9 @@ class PhraseQuestions:
         for first in firsts:
             for last in range(first, min(first + _LONGEST, len(self._words))):
                 whole = self._text[self._words[first][0] : self._words[last][1]]
-                found |= dict.fromkeys(one for one in (whole, whole.strip(_EDGES)) if one)
+                if last > first and _ENDS.search(whole[: -len(self._text[slice(*self._words[last])])]):
+                    break
+                found |= dict.fromkeys(one for one in (whole.rstrip(_STOPS), whole.strip(_EDGES)) if one)
         return list(found)
 
     def decide(
@@ -191,7 +197,7 @@ class PhraseQuestions:
                     i for i, (start, end) in enumerate(self._words) if start < at + len(phrase) and at < end
                 ]
                 inner = self._text[self._words[words[0]][0] : self._words[words[-1]][1]]
-                if phrase in (inner, inner.strip(_EDGES)):
+                if phrase in (inner, inner.rstrip(_STOPS), inner.strip(_EDGES)):
                     found.append(frozenset(words))
                 at = self._text.find(phrase, at + 1)
             self.places[phrase] = found
