@@ -10,19 +10,11 @@ import pytest
 
 from constrained.extraction import Extractor
 from constrained.extraction.phrases import MOST_NODES
-from constrained.testing.models import FunctionModel
-from tests.support.finite import byte_vocabulary
+from tests.support.wishing_model import WishingModel
 
 
-class Wishing(FunctionModel):
+class Wishing(WishingModel):
     """Where the value of a member begins it likes some texts, each so much; then it goes on with them."""
-
-    def __init__(self, wishes: dict[str, dict[str, float]]) -> None:
-        self.vocabulary = byte_vocabulary()
-        self._wishes = wishes
-
-    def encode(self, prompt: Any, *, chat: bool = True) -> list[int]:
-        return list(prompt if isinstance(prompt, str) else prompt[-1]["content"].encode())
 
     def logits(self, prompt: list[int], completion: list[int]) -> Any:
         row = np.zeros(self.vocabulary.size)
@@ -30,7 +22,7 @@ class Wishing(FunctionModel):
         if member is None:
             row[ord('"')] += 12.0 * bytes(completion).endswith(b'": ')
             return row
-        for wish, strength in self._wishes.get(member[1].decode(), {}).items():
+        for wish, strength in self.wishes.get(member[1].decode(), {}).items():
             said, whole = member[2], wish.encode() + b'"'
             if whole.startswith(said):
                 row[whole[len(said)]] += 12.0 if said else strength

@@ -14,25 +14,17 @@ import pytest
 
 from constrained.extraction import Extractor
 from constrained.extraction.quantities import assignment
-from constrained.testing.models import FunctionModel
-from tests.support.finite import byte_vocabulary
+from tests.support.wishing_model import WishingModel
 
 
-class Counting(FunctionModel):
+class Counting(WishingModel):
     """Where the value of a member begins it likes some texts, each so much; then it goes on with them."""
-
-    def __init__(self, wishes: dict[str, dict[str, float]]) -> None:
-        self.vocabulary = byte_vocabulary()
-        self._wishes = wishes
-
-    def encode(self, prompt: Any, *, chat: bool = True) -> list[int]:
-        return list(prompt if isinstance(prompt, str) else prompt[-1]["content"].encode())
 
     def logits(self, prompt: list[int], completion: list[int]) -> Any:
         row = np.zeros(self.vocabulary.size)
         row[ord(" ")] += 14.0 * bytes(completion).endswith(b'":')
         member = re.search(rb'"(\w+)": ([^:,}]*)$', bytes(completion))
-        for wish, strength in self._wishes.get(member[1].decode(), {}).items() if member else ():
+        for wish, strength in self.wishes.get(member[1].decode(), {}).items() if member else ():
             said = member[2]
             if said == wish.encode():
                 row[list(b",}")] += 14.0
