@@ -14,6 +14,8 @@ from constrained.models import LanguageModel
 from constrained.sampling.token_tree import ROOT, TokenTree
 from constrained.spec.scores import log_sum_exp
 
+_NO_MASS = 1e-30
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -30,6 +32,11 @@ class Evidence:
     mass: float
     elsewhere: float
     likeliest: int
+
+    @property
+    def totals(self) -> NDArray[np.float64]:
+        """Log-probability that the model writes each option, in nats, float64 [options]."""
+        return np.asarray(self.logprobs + np.log(max(self.mass, _NO_MASS)))
 
 
 def option_tree(questions: Sequence[Question]) -> TokenTree:

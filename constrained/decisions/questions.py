@@ -171,14 +171,8 @@ def _member_texts(
     constraint: Any, member: Any, root: Any, vocabulary: Vocabulary, most: int
 ) -> list[str] | None:
     """The JSON texts of a member's values; None if there are too many."""
-    if not isinstance(member, Mapping):
-        return None
-    shared = {key: root[key] for key in ("$schema", "$defs", "definitions") if key in root}
-    try:
-        _, automaton = compile_cached(constraint.with_schema({**shared, **member}), vocabulary)
-    except ConstrainedError:  # the whole constraint says what is wrong with it
-        return None
-    texts = closed_language(automaton)
+    automaton = member_automaton(constraint, member, root, vocabulary)
+    texts = None if automaton is None else closed_language(automaton)
     if texts is None:
         return None
     spelled: dict[str, str] = {}  # by value: one text of it, without escapes if it has one
@@ -186,6 +180,24 @@ def _member_texts(
         plain = json.dumps(json.loads(text), ensure_ascii=False)
         spelled[plain] = text if text == plain else spelled.get(plain, text)
     return list(spelled.values()) if 2 <= len(spelled) <= most else None
+
+
+def member_automaton(constraint: Any, member: Any, root: Any, vocabulary: Vocabulary) -> Automaton | None:
+    """The automaton of a member's values; None where its schema is none, or cannot be compiled.
+
+    Args:
+        constraint: of the whole value.
+        member: the schema of the member.
+        root: the document of its references.
+        vocabulary: of the model.
+    """
+    if not isinstance(member, Mapping):
+        return None
+    shared = {key: root[key] for key in ("$schema", "$defs", "definitions") if key in root}
+    try:
+        return compile_cached(constraint.with_schema({**shared, **member}), vocabulary)[1]
+    except ConstrainedError:  # the whole constraint says what is wrong with it
+        return None
 
 
 def member_question(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -47,12 +48,11 @@ MOST_WORDS = 4096
 """Words of a text whose phrases are asked about."""
 MOST_NODES = 1024
 """Tokens of all phrases in one pass."""
-_BEGINNINGS = (6, 4, 2, 1)
+_BEGINNINGS = (4, 2, 1)
 """Words of the text with which the phrases of a member begin; fewer where there would be too many tokens."""
-_LONGEST = 8
+_LONGEST = 6
 """Words of a phrase."""
 _WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
-_NO_MASS = 1e-30
 _STOPS = ",;:"
 """No phrase ends with them."""
 _ENDS = re.compile(r"\n|[;:!?]\s")
@@ -66,7 +66,6 @@ class PhraseQuestions:
     Attributes:
         leads: what stands before the value of each string.
         questions: of each string, once `choose` was called; `ABSENT` is the last option.
-        places: by phrase, the words of the text that it has, for each time that it stands there.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ class PhraseQuestions:
         self.leads = TokenTree.of([_lead([self._spelled(path, first) for first in few]) for path in members])
         self.questions: list[Question] = []
         self._optional = {member_pointer(path) for path, may_miss in members.items() if may_miss}
-        self.places: dict[str, list[frozenset[int]]] = {}
+        self._known_places: dict[str, list[frozenset[int]]] = {}
 
     def _spelled(self, path: tuple[str, ...], first: int) -> Sequence[int]:
         """The tokens of a string that begins with a word of the text."""
@@ -161,7 +160,7 @@ class PhraseQuestions:
         used = frozenset[int]()
         for value in known:
             used |= self._free(value, used) or frozenset()
-        scores = [one.logprobs + math.log(max(one.mass, _NO_MASS)) for one in evidence]
+        scores = [one.totals for one in evidence]
         for row, question in zip(scores, self.questions, strict=True):
             row[-1] = LEAST if question.pointer in self._optional else LEAST_REQUIRED
         left = [
@@ -190,18 +189,18 @@ class PhraseQuestions:
         """The words that a phrase has, for each time that it stands in the text."""
         if not isinstance(phrase, str) or not phrase:
             return []
-        if phrase not in self.places:
+        if phrase not in self._known_places:
             found, at = [], self._text.find(phrase)
             while at >= 0:
-                words = [
-                    i for i, (start, end) in enumerate(self._words) if start < at + len(phrase) and at < end
-                ]
-                inner = self._text[self._words[words[0]][0] : self._words[words[-1]][1]]
-                if phrase in (inner, inner.rstrip(_STOPS), inner.strip(_EDGES)):
-                    found.append(frozenset(words))
+                first, last = (
+                    bisect_right(self._words, (one, math.inf)) - 1 for one in (at, at + len(phrase) - 1)
+                )
+                whole = self._text[self._words[first][0] : self._words[last][1]]
+                if phrase in (whole, whole.rstrip(_STOPS), whole.strip(_EDGES)):
+                    found.append(frozenset(range(first, last + 1)))
                 at = self._text.find(phrase, at + 1)
-            self.places[phrase] = found
-        return self.places[phrase]
+            self._known_places[phrase] = found
+        return self._known_places[phrase]
 
     def _take(self, scores: NDArray[np.float64], question: Question, used: frozenset[int]) -> None:
         """Rules phrases out whose words are used, but those that the member wants all the same."""

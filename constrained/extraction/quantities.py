@@ -9,7 +9,6 @@ and gets nothing is left out; a required one is written by the model.
 from __future__ import annotations
 
 import datetime as dt
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,12 +18,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.automaton.cache import compile_cached
 from constrained.decisions import Decision, Question
 from constrained.decisions.decision import decided
 from constrained.decisions.evidence import Evidence, option_tree
-from constrained.decisions.questions import leaf_members, member_pointer, member_question, without_null
-from constrained.errors import ConstrainedError
+from constrained.decisions.questions import (
+    json_text,
+    leaf_members,
+    member_automaton,
+    member_pointer,
+    member_question,
+    without_null,
+)
 from constrained.extraction.examples import accepts_text
 from constrained.grammars.text.quantities import Quantities, find_quantities, has_number_words
 from constrained.spec.scores import log_sum_exp
@@ -46,7 +50,6 @@ MOST_NODES = 1024
 """Tokens of all spellings in the pass over a prompt."""
 _REQUIRED = -1e3
 _NEVER = -1e6
-_NO_MASS = 1e-30
 _KEYWORDS = frozenset({"type", "title", "description", "default"})
 _BOUNDS = frozenset({"minimum", "exclusiveMinimum"})
 
@@ -137,7 +140,7 @@ class QuantityQuestions:
 
     def _scores(self, index: int, evidence: Evidence) -> NDArray[np.float64]:
         """Log-probabilities of the stated values, and what a value has to have at least."""
-        texts = evidence.logprobs + math.log(max(evidence.mass, _NO_MASS))
+        texts = evidence.totals
         rows = [log_sum_exp(texts[list(one.spellings)]) for one in self.stated[index]]
         return np.array([*rows, self.least[index]])
 
@@ -200,6 +203,8 @@ def quantity_questions(
         "integer": whole,
         "number": plain,
     }
+    if len(plain) + len(found.dates) > MOST_NODES:
+        return None
     may_be_known = {
         "date": bool(find_quantities(said).dates),
         "integer": has_number_words(text),
@@ -209,7 +214,7 @@ def quantity_questions(
     questions, stated, least, optional_ones, unstated = [], [], [], set(), []
     for path, member, kind, optional in members:
         pointer = member_pointer(path)
-        spelled = _spelled(constraint, vocabulary, schema, member, kind, text, values[kind])
+        spelled = _spelled(constraint, vocabulary, schema, member, text, values[kind])
         question = member_question(
             constraint, [one for row in spelled.values() for one in row], vocabulary, path, True
         )
@@ -251,24 +256,30 @@ def _kind(schema: Any) -> Kind | None:
 
 def _plain_numbers(text: str, found: Quantities) -> dict[Decimal, list[Place]]:
     """The numbers of a text that are no part of a name (``B-17``), of a time, or of a date, but for its year."""
-    times = [place for places in found.times.values() for place in places if "." not in text[slice(*place)]]
-    dates = [place for places in found.dates.values() for place in places]
+    times = _covered(
+        text, (one for row in found.times.values() for one in row if "." not in text[slice(*one)])
+    )
+    dates = _covered(text, (one for row in found.dates.values() for one in row))
     kept = {}
     for value, places in found.numbers.items():
         alone = [
             (start, end)
             for start, end in places
             if not _is_named(text, start, end)
-            and not _overlaps(start, end, times)
-            and (end - start == 4 or not _overlaps(start, end, dates))
+            and not any(times[start:end])
+            and (end - start == 4 or not any(dates[start:end]))
         ]
         if alone:
             kept[value] = alone
     return kept
 
 
-def _overlaps(start: int, end: int, places: Sequence[Place]) -> bool:
-    return any(start < other_end and other_start < end for other_start, other_end in places)
+def _covered(text: str, places: Iterator[Place]) -> bytearray:
+    """For each character of a text, whether it lies in one of some places."""
+    covered = bytearray(len(text))
+    for start, end in places:
+        covered[start:end] = b"\1" * (end - start)
+    return covered
 
 
 def _is_named(text: str, start: int, end: int) -> bool:
@@ -284,11 +295,9 @@ def _is_named(text: str, start: int, end: int) -> bool:
 def _place_numbers(places: Iterator[Place]) -> dict[Place, int]:
     """The same number for all places that overlap."""
     numbers: dict[Place, int] = {}
-    last = -1
+    count, last = -1, 0
     for place in sorted(set(places)):
-        if place[0] >= last:
-            count = len(set(numbers.values()))
-            last = place[1]
+        count += place[0] >= last
         numbers[place] = count
         last = max(last, place[1])
     return numbers
@@ -299,23 +308,21 @@ def _spelled(
     vocabulary: Vocabulary,
     schema: Any,
     member: Any,
-    kind: Kind,
     text: str,
     values: Mapping[Any, Sequence[Place]],
 ) -> dict[Value, list[str]]:
     """The JSON texts of each value that the member allows; first as JSON writes it, then as the text does."""
-    shared = {key: schema[key] for key in ("$schema", "$defs", "definitions") if key in schema}
-    try:
-        _, automaton = compile_cached(constraint.with_schema({**shared, **member}), vocabulary)
-    except ConstrainedError:  # the whole constraint says what is wrong with it
+    automaton = member_automaton(constraint, member, schema, vocabulary)
+    if automaton is None:
         return {}
     found = {}
     for value, places in values.items():
-        plain = (
-            json.dumps(value.isoformat()) if isinstance(value, dt.date) else format(value.normalize(), "f")
-        )
-        written = (text[start:end] for start, end in places)
-        texts = [plain, *(json.dumps(one, ensure_ascii=False) if kind == "date" else one for one in written)]
+        written = [text[start:end] for start, end in places]
+        if isinstance(value, dt.date):
+            plain, written = json_text(value.isoformat()), [json_text(one) for one in written]
+        else:
+            plain = format(value.normalize(), "f")
+        texts = [plain, *written]
         allowed = [one for one in dict.fromkeys(texts) if accepts_text(automaton, one)]
         if allowed[:1] == [plain]:
             found[value] = allowed
@@ -332,9 +339,8 @@ def assignment(scores: NDArray[np.float64]) -> list[int]:
     """
     count, width = scores.shape
     rows, columns = np.zeros(count + 1), np.zeros(width + 1)
-    owner = np.zeros(
-        width + 1, dtype=np.intp
-    )  # of a column: its row, from 1; column 0 is where a path begins
+    # Of a column: its row, from 1. Column 0 is where a path begins.
+    owner = np.zeros(width + 1, dtype=np.intp)
     for row in range(1, count + 1):
         owner[0], at = row, 0
         least = np.full(width + 1, np.inf)
