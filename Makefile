@@ -63,7 +63,7 @@ demo: $(VENV)/.run
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist loadfile
 
 test: $(VENV)/.dev
-	$(PYTEST) -m "not slow and not bench and not ci and not real" --ignore tests/bench
+	$(PYTEST) -m "not slow and not bench and not ci and not real" --ignore tests/bench --ignore tests/engines
 
 test-all: $(VENV)/.dev
 	CONSTRAINED_ALL_EXAMPLES=1 $(PYTEST) -m "not slow and not real" --listed-skips-only

@@ -25,6 +25,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.examples import examples
+from tests.tools.first_cases import mark_cases
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -52,6 +53,12 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()  # the native modules report what is not freed at the end
 
 
+@pytest.hookimpl(tryfirst=True)  # before cases are chosen by their marks
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--all-cases"):
+        mark_cases(items)
+
+
 # ---------------------------------------------------------------- skips
 
 SKIPS = Path(__file__).with_name("skips.toml")
@@ -64,6 +71,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="fail if a test is skipped for a reason that tests/skips.toml does not list",
     )
+    parser.addoption("--all-cases", action="store_true", help="also those of tests/first_cases.json")
 
 
 class Skips:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from constrained.cli import main
 from constrained.constraint import choice
 from constrained.decoding import Generator
 from constrained.errors import ModelError, PromptError, VocabularyError
-from constrained.models import load
+from constrained.models import load, loading
 from tests.support.tiny_models import llama, random_llama
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer
 
@@ -325,20 +324,20 @@ def test_the_bundled_model_has_a_name(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("before", "expected"),
+    ("torch_is_loaded", "said", "expected"),
     [
-        ("", "1000"),
-        ("import torch", "None"),
-        ("os.environ['OMP_WAIT_POLICY'] = 'active'", "None"),
-        ("os.environ['GOMP_SPINCOUNT'] = '7'", "7"),
+        (False, {}, "1000"),
+        (True, {}, None),
+        (False, {"OMP_WAIT_POLICY": "active"}, None),
+        (False, {"GOMP_SPINCOUNT": "7"}, "7"),
     ],
 )
 def test_threads_of_torch_sleep_soon_unless_the_program_has_said_how_they_wait(
-    before: str, expected: str
+    monkeypatch: pytest.MonkeyPatch, torch_is_loaded: bool, said: dict[str, str], expected: str | None
 ) -> None:
-    program = f"import os\n{before}\nimport constrained\nconstrained.load()\nprint(os.environ.get('GOMP_SPINCOUNT'))"
-    environment = {name: value for name, value in os.environ.items() if "OMP_" not in name}
-    made = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
-    assert made.stdout.strip() == expected
+    others = {name: value for name, value in os.environ.items() if "OMP_" not in name}
+    monkeypatch.setattr(os, "environ", others | said)
+    if not torch_is_loaded:
+        monkeypatch.delitem(sys.modules, "torch")
+    loading._sleep_soon()
+    assert os.environ.get("GOMP_SPINCOUNT") == expected

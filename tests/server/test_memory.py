@@ -76,6 +76,7 @@ def test_an_automaton_that_computes_is_not_waited_for(monkeypatch: pytest.Monkey
 
 def test_what_is_left_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     free, resident, shed = [1000], [100], [0]
+    monkeypatch.setattr(memory.gc, "collect", lambda: 0)  # takes seconds beside what other tests keep
     monkeypatch.setattr(memory, "free_bytes", lambda: free[0])
     monkeypatch.setattr(memory, "resident_size", lambda: resident[0])
 
@@ -100,6 +101,7 @@ def test_what_is_left_decides(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_low_memory_empties_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     made = automaton("^e+$")
     monkeypatch.setattr(memory, "free_bytes", lambda: 1 if len(cache._cache) else 1 << 40)
+    monkeypatch.setattr(memory.gc, "collect", lambda: 0)
     watch = MemoryWatch(ServerSettings())
     watch.look()
     assert not watch.low
