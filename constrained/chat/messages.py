@@ -91,6 +91,16 @@ def normalize_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return [_message(message, f"message {index}") for index, message in enumerate(messages)]
 
 
+def asked_text(messages: Sequence[Message]) -> str:
+    """The text of the last message, if it is of a user; "" otherwise.
+
+    Raises:
+        PromptError: the messages have a wrong shape.
+    """
+    last = normalize_messages(messages)[-1]
+    return str(last["content"]) if last["role"] == "user" else ""
+
+
 def _message(message: Any, place: str) -> dict[str, Any]:
     if not isinstance(message, Mapping):
         raise PromptError(f"{place} is a {type(message).__name__}", action="pass {'role', 'content'}")

@@ -243,6 +243,7 @@ def reply_constraint(
     max_digits: int | None = MAX_DIGITS,
     format: ToolFormat = HERMES,
     frame: ReplyFrame = PLAIN,
+    asked: str = "",
 ) -> ReplyConstraint:
     """The constraint of a reply in a chat: free text and then calls, if there are tools; the value is a `Reply`.
 
@@ -261,6 +262,8 @@ def reply_constraint(
         max_digits: as in `Tool`.
         format: how calls are written.
         frame: what stands around reasoning and content.
+        asked: what the user's last message says, if it is the last one: where calls lack numbers or names of it, a greedy reply makes
+            another call rather than none.
 
     Raises:
         InvalidConstraint, InvalidArgument: not tools, not a choice, an empty stop; see `parse_tools`, `parse_tool_choice`.
@@ -289,4 +292,4 @@ def reply_constraint(
         )
     if not able:
         choice = "none"
-    return ReplyConstraint(able, choice, parallel and not named, stops, wanted, format, frame)
+    return ReplyConstraint(able, choice, parallel and not named, stops, wanted, format, frame, asked)

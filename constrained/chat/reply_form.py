@@ -21,6 +21,7 @@ class ReplyForm:
         content: what the text is, if it is not free.
         format: how calls are written.
         frame: what stands around reasoning and content.
+        asked: what the user's last message says, if it is the last one; see `ReplyGuard`. It is no part of the constraint.
     """
 
     tools: tuple[Tool, ...]
@@ -30,6 +31,7 @@ class ReplyForm:
     content: Constraint | None
     format: ToolFormat
     frame: ReplyFrame = PLAIN
+    asked: str = ""
 
     @property
     def callable_tools(self) -> tuple[Tool, ...]:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from constrained.chat.reply_parser import ReplyParser, ToolCall
+from constrained.chat.stated import NOTHING_STATED, StatedValues
 from constrained.chat.tool_format import ID, INDEX
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.repetition import Repair, RepetitionGuard
@@ -48,6 +49,8 @@ class ReplyGuard:
         """
         self.repairs: list[Repair] = []
         self.avoided: Sequence[Sequence[int]] = ()
+        self._lacked = StatedValues(form.asked)  # what the user's message states and no call has
+        self._share = 0  # what the first call had of it
         self._form = form
         self._special_tokens = special_tokens
         self._vocabulary = vocabulary
@@ -84,6 +87,11 @@ class ReplyGuard:
             self.repairs.append(Repair("", f"{last.name}({last.text})", len(tokens)))
         elif self._form.allows_more_calls:
             self.avoided = self._copies(calls)
+            left = self._lacked.without(last.text) if self.avoided else NOTHING_STATED
+            had = len(self._lacked) - len(left)
+            # The call behind one that has less of it than the first would have still less: it is not what the user meant.
+            self._share = self._share or had
+            self._lacked = left if had >= self._share > 0 else NOTHING_STATED
 
     def _read_arguments(self, tokens: Sequence[int], piece: bytes) -> None:
         """Reads a token of a call, of which the arguments may have begun."""
@@ -113,6 +121,10 @@ class ReplyGuard:
                 break
             copies.append(copy)
         return copies
+
+    def wanted(self, text: str) -> str | None:
+        """The rest of the value of the user's message in which a text behind the calls so far ends, if none of them has it."""
+        return self._lacked.rest(text)
 
     def candidates(self, automaton: Automaton, state: int, budget: int) -> AutomatonCandidates:
         """The candidates of a state; behind a repeated call those of the shortest end."""

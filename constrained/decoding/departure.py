@@ -7,6 +7,7 @@ more likely, for one pass.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 _WAYS_OUT = 16
 """Likely tokens that are looked at behind each node."""
+
+_PATIENCE = 4.0
+"""How much likelier an end may be than a text that the guard wants, in nats."""
 
 _SPACE = b" \t\r\n"
 
@@ -48,7 +52,8 @@ def departure(sequence: TokenSequence, tree: AvoidedTree, logits: Logits, begin:
     """The tokens up to the first one that is in no text of a tree; none where the completion may go on as it likes.
 
     A greedy completion whose likeliest tokens leave the tree goes on with them. If they spell one of its texts, the likeliest departure
-    is taken, and none is what says the same: in other white space, case or tokens, or with a member more or less. A drawn
+    is taken, and none is what says the same: in other white space, case or tokens, or with a member more or less. Where that is
+    an end, one that the guard wants comes before it (`Guard.wanted`). A drawn
     completion draws the first departure by its law, given that there is one, from the `_WAYS_OUT` likeliest tokens behind each node.
 
     Args:
@@ -60,7 +65,7 @@ def departure(sequence: TokenSequence, tree: AvoidedTree, logits: Logits, begin:
     automaton, warp, budget = sequence.params.automaton, sequence.params.warp, sequence.remaining_tokens
     states, before = {0: sequence.state}, {0: 0.0}
     ways: list[tuple[float, int, int]] = []  # log-probability, node, token that departs
-    follows: dict[int, int] = {}  # the node of the likeliest token; `len(tree)`: it ends a text
+    follows: dict[int, int] = {}  # the node of the likeliest token; `len(tree)`: it spells a text otherwise
     texts = _Texts(automaton.vocabulary, tree)
     for node in range(len(tree)):
         children = tree.children(node)
@@ -82,7 +87,7 @@ def departure(sequence: TokenSequence, tree: AvoidedTree, logits: Logits, begin:
         ]
         if leading[0] in children:
             follows[node] = children[leading[0]]
-        elif texts.ends(node, leading[0]):
+        elif texts.spells(node, leading[0]):
             follows[node] = len(tree)
         for token, child in children.items():
             state = automaton.next(states[node], token)
@@ -97,12 +102,36 @@ def departure(sequence: TokenSequence, tree: AvoidedTree, logits: Logits, begin:
         if at < len(tree) and tree.children(at):
             return []
         _, node, token = max(ways)
+        if token in automaton.vocabulary.eos_ids:
+            wanted = _wanted_way(sequence, tree, ways)
+            if wanted:
+                return wanted
     else:
         ranks, place = np.arange(len(ways)), sequence.next_position_id
         _, node, token = ways[
             sequence.randomness.pick(np.array([way[0] for way in ways]), ranks, place, CHOICES)
         ]
     return [*tree.tokens(node), token]
+
+
+def _wanted_way(
+    sequence: TokenSequence, tree: AvoidedTree, ways: Sequence[tuple[float, int, int]]
+) -> list[int]:
+    """The tokens of the likeliest departure that the guard wants, if the likeliest of all, an end, is not likelier by far."""
+    assert sequence.guard is not None
+    automaton = sequence.params.automaton
+    least = max(ways)[0] - _PATIENCE
+    for _, node, token in sorted((way for way in ways if way[0] >= least), reverse=True):
+        tokens = [*tree.tokens(node), token]
+        text = automaton.vocabulary.decode(tokens).decode("utf-8", "replace")
+        rest = None if token in automaton.vocabulary.eos_ids else sequence.guard.wanted(text)
+        if rest is not None:
+            whole = [*tokens, *automaton.vocabulary.encode(rest)]
+            state, budget = sequence.state, sequence.remaining_tokens
+            for index, one in enumerate(whole):
+                state = DEAD if state == DEAD else automaton.next_within(state, one, budget - index)
+            return tokens if state == DEAD else whole
+    return []
 
 
 class _Texts:
@@ -131,7 +160,7 @@ class _Texts:
                 return False
         return True
 
-    def ends(self, node: int, token: int) -> bool:
-        """Whether a token behind a node ends one of the texts, and may go on behind it."""
+    def spells(self, node: int, token: int) -> bool:
+        """Whether a token behind a node goes on with one of the texts, or ends it and goes on behind it."""
         plain = self._plain(token)
-        return any(plain.startswith(rest) for rest in self._rests[node])
+        return any(plain.startswith(rest) or rest.startswith(plain) for rest in self._rests[node])

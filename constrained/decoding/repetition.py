@@ -109,6 +109,9 @@ class Guard(Protocol):
     def commit(self, tokens: Sequence[int]) -> None:
         """Reads the last one of the completion's tokens."""
 
+    def wanted(self, text: str) -> str | None:
+        """How a text goes on with which the completion should depart from `avoided` rather than end; None: it should not."""
+
     def candidates(self, automaton: Automaton, state: int, budget: int) -> AutomatonCandidates:
         """The candidates of a state with this budget of tokens."""
 
@@ -165,6 +168,9 @@ class RepetitionGuard:
             self._close(self._reader.open[-1].start, self._reader.last_item, len(tokens))
         if self._closing is None and int(self._runs.max()) >= _FEWEST // 2:
             self._look(tokens)
+
+    def wanted(self, text: str) -> None:
+        """Nothing is: see `Guard`."""
 
     def candidates(self, automaton: Automaton, state: int, budget: int) -> AutomatonCandidates:
         """The candidates of a state, without those that go on with a value that is to be closed."""

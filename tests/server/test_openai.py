@@ -11,10 +11,19 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError, LengthFinishReasonError, OpenAI
 from pydantic import BaseModel
 
+from constrained.chat.tools import HERMES
 from tests.server.serving import MODEL, Served, scripted, served
+from tests.support.mixtures import MixtureModel
 
 CITY = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 WEATHER = {"type": "function", "function": {"name": "weather", "parameters": CITY}}
+CITY_WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+}
 CLOCK = {
     "type": "function",
     "function": {
@@ -409,3 +418,14 @@ def test_the_async_client(server: Served) -> None:
         *[SCRIPT["story"], SCRIPT["colour"], "hello", SCRIPT["naïve"]] * 4,
         SCRIPT["story"],
     ]
+
+
+def test_a_city_of_the_message_that_no_call_has_comes_before_the_end_of_the_reply() -> None:
+    law = {("Rome", "Rome"): 0.6, ("Rome", "Oslo"): 0.02, ("Rome",): 0.3}
+    with served(MixtureModel(HERMES, law)) as server:
+        for text, cities in (("How are Rome and Oslo?", ["Rome", "Oslo"]), ("How is Rome?", ["Rome"])):
+            reply = ask(server.openai(), text, tools=[CITY_WEATHER], tool_choice="required", max_tokens=400)
+            found = [
+                json.loads(one.function.arguments)["city"] for one in reply.choices[0].message.tool_calls
+            ]
+            assert found == cities

@@ -26,7 +26,7 @@ from langchain_core.runnables.config import get_config_list
 from pydantic import ConfigDict, PrivateAttr, SecretStr
 
 from constrained.chat.detect import detect_formats
-from constrained.chat.messages import chat_prompt, with_schema_instruction
+from constrained.chat.messages import asked_text, chat_prompt, with_schema_instruction
 from constrained.chat.plain_names import plain_names, renamed
 from constrained.chat.reply import Reply, ReplyConstraint, reply_constraint
 from constrained.chat.tools import ToolFormat, parse_tool_choice, parse_tools
@@ -364,6 +364,9 @@ class ChatConstrained(BaseChatModel):
         template = {**self.template, **({} if self.thinking is None else {"enable_thinking": True})}
         thinking = bool(template.get("enable_thinking"))
         formats = detect_formats(model, tools=has_calls, thinking=thinking, format=self.format)
+        chat: list[dict[str, Any]] = convert_to_openai_messages(
+            [strip_content_blocks(message) for message in messages], text_format="string"
+        )
         constraint = reply_constraint(
             tools,
             tool_choice=choice,
@@ -374,9 +377,7 @@ class ChatConstrained(BaseChatModel):
             max_digits=self.max_digits,
             format=formats.tools,
             frame=formats.frame,
-        )
-        chat: list[dict[str, Any]] = convert_to_openai_messages(
-            [strip_content_blocks(message) for message in messages], text_format="string"
+            asked=asked_text(chat),
         )
         chat = with_plain_calls(chat, plain)
         if shown is not None and self.describe:
