@@ -40,7 +40,7 @@ LEAST = -7.0
 """Log-probability that a phrase has at least in a member that may be left out, in nats."""
 LEAST_REQUIRED = -5.0
 """The same in a required one, which the model writes otherwise."""
-AGAIN = -1.5
+AGAIN = -0.2
 """The same of a phrase that another member has: one place may be both where something is sent and where the bill goes."""
 CONFIDENT = 0.5
 """Probability of a token that begins no phrase, from which on the model has another value in mind."""

@@ -21,9 +21,9 @@ def five_documents() -> list[ValueItem]:
     return [one for _, group in by_type for one in itertools.islice(group, 1)]
 
 
-# Of 88 fields: what is right today, and below what something has become worse. A change that makes more of them right
+# Of 47 fields: what is right today, and below what something has become worse. A change that makes more of them right
 # raises both numbers.
-TODAY = {"free": (39, 34), "grounded": (51, 46)}
+TODAY = {"free": (32, 29), "grounded": (31, 28)}
 
 
 @pytest.mark.parametrize("way", TODAY)
@@ -41,7 +41,7 @@ def test_documents_are_read_as_well_as_before(model: HuggingFaceModel, way: str)
             for view in found.views
             if view.value is not None and not isinstance(view.value, bool)
         ]
-    print(sums.documents, sums.total, sum(placed), len(placed))
+    assert (sums.documents, sums.total.asked) == (5, 47)
     assert sums.total.right >= TODAY[way][1]
-    # Today 80 of 120, and 124 of 128: enumerated values stand in no text.
+    # Enumerated values stand in no text.
     assert sum(placed) >= (0.95 if grounded else 0.5) * len(placed)
