@@ -23,6 +23,9 @@ FIRST_CASES = ROOT / "tests" / "first_cases.json"
 QUICK, ALL = 0.2, 4.0
 """Seconds of a test in `make test` and in `make test-all`, with all its random examples, on the machine that took the times."""
 
+WHOLE = ("tests/test_api.py::", "tests/test_examples.py::test_every_command_of_the_readme")
+"""What both run, however long it takes: what a user does first."""
+
 
 def mark_cases(items: Sequence[pytest.Item]) -> None:
     """Marks the cases that there is no time for in `make test`, or in neither."""
@@ -64,7 +67,7 @@ def first_cases(times: dict[str, list[float]]) -> dict[str, tuple[int, int]]:
     return {
         name: (_fitting(seconds, QUICK), max(1, _fitting(seconds, ALL)))
         for name, seconds in sorted(times.items())
-        if sum(seconds) > QUICK
+        if sum(seconds) > QUICK and not name.startswith(WHOLE)
     }
 
 
