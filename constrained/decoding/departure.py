@@ -7,7 +7,7 @@ more likely, for one pass.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +21,7 @@ from constrained.sampling.token_tree import TokenTree
 from constrained.spec.scores import log_sum_exp
 
 if TYPE_CHECKING:
+    from constrained.automaton import Automaton
     from constrained.decoding.sequence import TokenSequence
     from constrained.models import LanguageModel, Logits
     from constrained.vocabulary import Vocabulary
@@ -65,7 +66,8 @@ def departure(sequence: TokenSequence, tree: AvoidedTree, logits: Logits, begin:
     automaton, warp, budget = sequence.params.automaton, sequence.params.warp, sequence.remaining_tokens
     states, before = {0: sequence.state}, {0: 0.0}
     ways: list[tuple[float, int, int]] = []  # log-probability, node, token that departs
-    follows: dict[int, int] = {}  # the node of the likeliest token; `len(tree)`: it spells a text otherwise
+    follows: dict[int, int] = {}  # the node of the likeliest token; `len(tree)`: it ends a text
+    ends: dict[int, float] = {}  # log-probability of an end that is the likeliest token
     texts = _Texts(automaton.vocabulary, tree)
     for node in range(len(tree)):
         children = tree.children(node)
@@ -85,9 +87,12 @@ def departure(sequence: TokenSequence, tree: AvoidedTree, logits: Logits, begin:
         ways += [
             (scores[token], node, token) for token in others if not warp.greedy or texts.differ(node, token)
         ]
-        if leading[0] in children:
-            follows[node] = children[leading[0]]
-        elif texts.spells(node, leading[0]):
+        best, spelled = leading[0], _spelled(automaton, states[node], leading[0], children)
+        if best in automaton.vocabulary.eos_ids:
+            ends[node] = scores[best]
+        elif spelled is not None:
+            follows[node] = children[spelled]
+        elif texts.ends(node, best):
             follows[node] = len(tree)
         for token, child in children.items():
             state = automaton.next(states[node], token)
@@ -99,13 +104,14 @@ def departure(sequence: TokenSequence, tree: AvoidedTree, logits: Logits, begin:
         at = 0
         while at in follows:
             at = follows[at]
-        if at < len(tree) and tree.children(at):
-            return []
-        _, node, token = max(ways)
-        if token in automaton.vocabulary.eos_ids:
-            wanted = _wanted_way(sequence, tree, ways)
+        copies = at == len(tree) or not tree.children(at)
+        score, node, token = max(ways)
+        if (copies and token in automaton.vocabulary.eos_ids) or at in ends:
+            wanted = _wanted_way(sequence, tree, ways, ends.get(at, score))
             if wanted:
                 return wanted
+        if not copies:
+            return []
     else:
         ranks, place = np.arange(len(ways)), sequence.next_position_id
         _, node, token = ways[
@@ -115,13 +121,12 @@ def departure(sequence: TokenSequence, tree: AvoidedTree, logits: Logits, begin:
 
 
 def _wanted_way(
-    sequence: TokenSequence, tree: AvoidedTree, ways: Sequence[tuple[float, int, int]]
+    sequence: TokenSequence, tree: AvoidedTree, ways: Sequence[tuple[float, int, int]], end: float
 ) -> list[int]:
-    """The tokens of the likeliest departure that the guard wants, if the likeliest of all, an end, is not likelier by far."""
+    """The tokens of the likeliest departure that the guard wants, if the end, of this log-probability, is not likelier by far."""
     assert sequence.guard is not None
     automaton = sequence.params.automaton
-    least = max(ways)[0] - _PATIENCE
-    for _, node, token in sorted((way for way in ways if way[0] >= least), reverse=True):
+    for _, node, token in sorted((way for way in ways if way[0] >= end - _PATIENCE), reverse=True):
         tokens = [*tree.tokens(node), token]
         text = automaton.vocabulary.decode(tokens).decode("utf-8", "replace")
         rest = None if token in automaton.vocabulary.eos_ids else sequence.guard.wanted(text)
@@ -132,6 +137,17 @@ def _wanted_way(
                 state = DEAD if state == DEAD else automaton.next_within(state, one, budget - index)
             return tokens if state == DEAD else whole
     return []
+
+
+def _spelled(automaton: Automaton, state: int, token: int, children: Mapping[int, int]) -> int | None:
+    """The child that a token is, or spells together with the bytes that have to follow it."""
+    if token in children:
+        return token
+    vocabulary, after = automaton.vocabulary, automaton.next(state, token)
+    text = vocabulary.decode((token,))
+    spelled = b"" if after == DEAD or not text else text + automaton.forced(after)
+    parts = ((child, vocabulary.decode((child,))) for child in children)
+    return next((child for child, part in parts if part.startswith(text) and spelled.startswith(part)), None)
 
 
 class _Texts:
@@ -160,7 +176,7 @@ class _Texts:
                 return False
         return True
 
-    def spells(self, node: int, token: int) -> bool:
-        """Whether a token behind a node goes on with one of the texts, or ends it and goes on behind it."""
+    def ends(self, node: int, token: int) -> bool:
+        """Whether a token behind a node ends one of the texts, and may go on behind it."""
         plain = self._plain(token)
-        return any(plain.startswith(rest) or rest.startswith(plain) for rest in self._rests[node])
+        return any(plain.startswith(rest) for rest in self._rests[node])

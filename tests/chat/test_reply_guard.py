@@ -175,3 +175,10 @@ def test_a_stream_has_no_piece_of_a_copy() -> None:
     generate = generator(MixtureModel(format, law), format)
     text = "".join(chunk.delta for chunk in generate.stream("Hi", max_tokens=900))
     assert text == calls(format, "Rome", "Oslo")
+
+
+def test_where_the_model_ends_by_itself_a_value_of_the_message_comes_first_too() -> None:
+    format = FORMATS["hermes"]
+    law = {("Rome",): 0.8, ("Rome", "Oslo"): 0.2}
+    for asked, expected in (("How are Rome and Oslo?", ("Rome", "Oslo")), ("How is Rome?", ("Rome",))):
+        assert cities(generator(MixtureModel(format, law), format, asked)("Hi", max_tokens=900)) == expected
