@@ -92,13 +92,15 @@ def normalize_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def asked_text(messages: Sequence[Message]) -> str:
-    """The text of the last message, if it is of a user; "" otherwise.
+    """The text of the last message, if there is one, of a user; "" otherwise.
 
     Raises:
-        PromptError: the messages have a wrong shape.
+        PromptError: it is no text.
     """
-    last = normalize_messages(messages)[-1]
-    return str(last["content"]) if last["role"] == "user" else ""
+    last = messages[-1] if messages else {}
+    return (
+        _content(last.get("content"), "the last message", needed=True) if last.get("role") == "user" else ""
+    )
 
 
 def _message(message: Any, place: str) -> dict[str, Any]:

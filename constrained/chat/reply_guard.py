@@ -2,7 +2,8 @@
 
 A small model repeats its call until the token limit: 18 of 31 replies of SmolLM2-135M on BFCL had the same call twice. Nobody means
 that, and an agent would act twice. Behind each call the model is asked how it departs from a copy of those that were made
-(`constrained.decoding.departure`): by another call, or by the end of the reply. Where it cannot be asked, or spells a copy in another way,
+(`constrained.decoding.departure`): by another call, or by the end of the reply; before the end comes a call with a number or name of the user's
+message that none has (`constrained.chat.stated`). Where it cannot be asked, or spells a copy in another way,
 the reply ends behind the copy, which is left out of the `Reply`, and of which `ReplyParser` has no deltas. Each call's arguments have a
 `RepetitionGuard`, if they are written as JSON.
 """

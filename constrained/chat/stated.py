@@ -18,7 +18,6 @@ _BEGIN = re.compile(r"(?:^|[.!?\n])[\s\"'“„«(]*\Z")
 _LAST_NUMBER = re.compile(r"[:\[,]\s*(-?[0-9][0-9.]*)$")
 _LAST_NAME = re.compile(r"\"([^\W\d_]+)$")
 
-
 MOST_CHARACTERS = 4096
 """Of a message; a longer one holds a document, and not all that it states is asked for."""
 
@@ -41,8 +40,15 @@ class StatedValues:
 
     def without(self, arguments: str) -> StatedValues:
         """What the arguments of a call, a JSON text, have nothing of."""
+        try:
+            leaves = list(_leaves(json.loads(arguments)))
+        except (
+            ValueError,
+            RecursionError,
+        ):  # a number of thousands of digits, or a deep nest: what nobody asked for
+            return NOTHING_STATED
         numbers, words = set[Decimal](), set[str]()
-        for leaf in _leaves(json.loads(arguments)):
+        for leaf in leaves:
             if isinstance(leaf, str):
                 numbers |= find_quantities(leaf).numbers.keys()
                 words |= set(_NAME.findall(leaf.lower()))

@@ -2,7 +2,7 @@
 
 A guard names texts (`Guard.avoided`), a forward pass reads them as a tree behind the completion, and the completion goes on with
 the likeliest way out of that tree. So a model that would make a call twice makes the next one that it has in mind, or ends, whichever is
-more likely, for one pass.
+more likely, for one pass; where it would end, what the guard wants comes first.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def departure(sequence: TokenSequence, tree: AvoidedTree, logits: Logits, begin:
     """The tokens up to the first one that is in no text of a tree; none where the completion may go on as it likes.
 
     A greedy completion whose likeliest tokens leave the tree goes on with them. If they spell one of its texts, the likeliest departure
-    is taken, and none is what says the same: in other white space, case or tokens, or with a member more or less. Where that is
-    an end, one that the guard wants comes before it (`Guard.wanted`). A drawn
+    is taken, and none is what says the same: in other white space, case or tokens, or with a member more or less. Where the completion
+    would end, a departure that the guard wants comes before that. A drawn
     completion draws the first departure by its law, given that there is one, from the `_WAYS_OUT` likeliest tokens behind each node.
 
     Args:

@@ -164,8 +164,8 @@ def prepare_request(
         warp = _warp(request, automaton.vocabulary.size)
         budget = reasoning_budget(request, formats.frame)
         asking = constraint
-        # Of a large request the prompts have been encoded elsewhere, and its messages are not here.
-        if isinstance(constraint, ReplyConstraint) and isinstance(request, ChatRequest) and request.messages:
+        if isinstance(constraint, ReplyConstraint) and isinstance(request, ChatRequest):
+            # Of a large request the prompts have been encoded elsewhere, and its messages are not here.
             asking = replace(constraint, asked=asked_text(as_dicts(request.messages)))
         guard = None if settings.on_repeat is None else repetition_guard(asking, automaton.vocabulary)
         rules = DecodingParams(

@@ -292,9 +292,7 @@ def test_a_city_of_the_message_that_no_call_has_comes_before_the_end_of_the_repl
     for messages, cities in (
         (asked[:1], ["Rome", "Oslo"]),
         ("How is Rome?", ["Rome"]),
-        (
-            [*asked, ToolMessage("12 degrees in Oslo", tool_call_id="1")],
-            ["Rome"],
-        ),  # the user's message is not the last
+        # The user's message is not the last one.
+        ([*asked, ToolMessage("12 degrees in Oslo", tool_call_id="1")], ["Rome"]),
     ):
         assert [one["args"]["city"] for one in chat.invoke(messages).tool_calls] == cities

@@ -28,7 +28,7 @@ WHOLE = ("tests/test_api.py::", "tests/test_examples.py::test_every_command_of_t
 
 
 def mark_cases(items: Sequence[pytest.Item]) -> None:
-    """Marks the cases that there is no time for in `make test`, or in neither."""
+    """Marks the cases that there is no time for in `make test`, or not in `make test-all` either."""
     shares = json.loads(FIRST_CASES.read_text())
     seen: Counter[str] = Counter()
     for item in items:
