@@ -15,7 +15,7 @@ constexpr size_t kFewStates = 256;  // of a language that is explored exhaustive
 constexpr size_t kFewFactors = 4;   // of one character
 constexpr uint32_t kNested = 8;     // explorations, one inside of another
 constexpr size_t kFoundInStep = 16;  // of the states that were seen, compared with one, in a step of work
-constexpr uint64_t kManyParts = 1 << 25;  // of the expressions whose derivatives one exploration takes, all together
+constexpr uint64_t kExploredParts = 1 << 25;  // of the expressions whose derivatives one exploration takes, all together
 
 /// Counts one of them while it runs.
 class Nested {
@@ -169,7 +169,7 @@ bool RegexStore::prefix_free(RegexId part) {
         if (seen.size() > kFewStates || needs_search(seen[i]) || (nullable(seen[i]) && seen[i] != kEpsilon)) return false;
         const ByteSet possible = first(seen[i]);
         read += possible.count() * parts(seen[i]);
-        if (read > kManyParts) return false;
+        if (read > kExploredParts) return false;
         for (const uint8_t byte : one_of_each_class(possible, partition_id(seen[i]))) {
             const RegexId next = step(seen[i], byte);
             if (std::find(seen.begin(), seen.end(), next) == seen.end()) seen.push_back(next);
@@ -276,7 +276,7 @@ bool RegexStore::literal_in_star(RegexId id, RegexId part) {
         if (seen.size() > kFewStates || needs_search(mine) || needs_search(theirs) || (nullable(mine) && theirs != loop)) return false;
         const ByteSet possible = first(mine);
         read += possible.count() * (uint64_t{parts(mine)} + parts(theirs));
-        if (read > kManyParts) return false;
+        if (read > kExploredParts) return false;
         for (const uint8_t byte : one_of_each_class(possible, refine(partition_id(mine), partition_id(theirs)))) {
             const RegexId other = step(theirs, byte);
             if (other == kEmptyLanguage) return false;

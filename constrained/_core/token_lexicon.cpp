@@ -10,7 +10,7 @@ constexpr size_t kFewBytes = 4;      // looked up one by one
 constexpr size_t kEntriesInStep = 64;  // of tables that grow or are emptied, in a step of work
 constexpr size_t kBoundaryBytesInStep = 32;  // of a boundary trie that is made, in a step of work
 constexpr size_t kManyExits = 4096;  // out of C*: too many to check one by one
-constexpr uint32_t kManyParts = 2048;  // of an expression that is not written again without its bounds
+constexpr uint32_t kUnrolledParts = 2048;  // of an expression that is not written again without its bounds
 constexpr uint32_t kHighBound = 16;  // bytes of the copies of a counter: relaxed so that more residuals share an entry
 }
 
@@ -364,7 +364,7 @@ std::unique_ptr<LexiconEntry> TokenLexicon::from_walked(RegexId residual) {
 /// w bytes is a token of R if it has at most n - w bytes; w is at most the entry's `max_remaining`. The same holds of what is
 /// left of a token where the derivatives of R and S are again such a pair.
 std::unique_ptr<LexiconEntry> TokenLexicon::from_relaxed(RegexId residual) {
-    if (regexes_.parts(residual) > kManyParts) return nullptr;
+    if (regexes_.parts(residual) > kUnrolledParts) return nullptr;
     const auto [relaxed, least] = regexes_.relax(residual, kHighBound);
     if (relaxed == residual) return nullptr;
     const Lookup plain = at(relaxed);

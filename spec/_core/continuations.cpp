@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kProbes = "aeT1 \xc3", kClosing = ",}]", kNumber = "0123456789.eE+-";
 constexpr uint32_t kCopied = 1 << 14;  // kinds of ends of values that are copied from a document
-constexpr size_t kFew = 12, kBranches = 24, kLongest = 48, kMemo = 1 << 16;
+constexpr size_t kFew = 12, kBranches = 24, kLongestText = 48, kMemo = 1 << 16;
 constexpr uint32_t kChoices = 2;  // with several outcomes, in one continuation
 
 bool contains(std::string_view set, char byte) { return set.find(byte) != std::string_view::npos; }
@@ -132,7 +132,7 @@ bool AutomatonView::append(Walk& walk, char byte) const {
 }
 
 bool AutomatonView::append_forced(Walk& walk) const {
-    std::string text(kLongest - walk.text.size(), '\0');
+    std::string text(kLongestText - walk.text.size(), '\0');
     text.resize(table_.forced(table_.automaton, walk.state, text.data(), text.size()));
     for (const char byte : text) {
         if (!append(walk, byte)) return false;
@@ -145,7 +145,7 @@ void AutomatonView::walk(Walk walk, const Layout& layout, bool is_json, std::vec
         if (walk.text.empty() || out.size() >= kBranches) return;
         out.push_back({walk.text, std::min(walk.forced, walk.text.size()), walk.choice});
     };
-    while (walk.text.size() < kLongest) {
+    while (walk.text.size() < kLongestText) {
         if (append_forced(walk)) continue;
         const FirstBytes& first = first_bytes(walk.state);
         const LayoutReader& reader = walk.reader;

@@ -6,10 +6,6 @@ namespace spec {
 
 namespace {
 
-constexpr size_t kAhead = 40, kDocument = 1 << 18;
-
-bool digit(char c) { return c >= '0' && c <= '9'; }
-bool letter(char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || static_cast<unsigned char>(c) >= 0x80; }
 bool stops(char c) { return c == ' ' || (c >= '\t' && c <= '\r') || std::string_view(",;:!?\"()").find(c) != std::string_view::npos; }
 
 /// The end of the span that begins at `at`; `at` if none does.
@@ -30,7 +26,7 @@ size_t span_end(std::string_view text, size_t at) {
 
 uint32_t shape_of(std::string_view span) {
     const auto has = [&](std::string_view set) { return span.find_first_of(set) != std::string_view::npos; };
-    if (digit(span[0])) return std::all_of(span.begin(), span.end(), digit) ? 0 : has("-:/") ? 1 : 2;
+    if (digit(span[0])) return span.find_first_not_of("0123456789") == std::string_view::npos ? 0 : has("-:/") ? 1 : 2;
     if (has("@/")) return 3;
     if (has("0123456789_")) return 4;
     return span[0] >= 'A' && span[0] <= 'Z' ? 5 : 6;

@@ -13,6 +13,9 @@
 
 namespace spec {
 
+/// Bytes of a document that are kept, its last ones, and of those how many a draft reads ahead.
+inline constexpr size_t kDocument = 1 << 18, kAhead = 40;
+
 /// The last N bytes of a text.
 template <size_t N>
 class TailBuffer {

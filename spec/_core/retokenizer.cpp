@@ -9,11 +9,9 @@ namespace spec {
 
 namespace {
 
-constexpr size_t kBefore = 24, kAfter = 40, kLongest = 64, kWords = 1 << 16, kMaxCached = 1 << 12, kWindow = kBefore + kAfter;
+constexpr size_t kBefore = 24, kAfter = 40, kLongestPiece = 64, kWords = 1 << 16, kMaxCached = 1 << 12, kWindow = kBefore + kAfter;
 static_assert(kWindow == 64);
 
-bool letter(unsigned char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c >= 0x80; }
-bool digit(unsigned char c) { return c >= '0' && c <= '9'; }
 bool space(unsigned char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool line(unsigned char c) { return c == '\r' || c == '\n'; }
 bool sign(unsigned char c) { return !letter(c) && !digit(c) && !space(c); }
@@ -151,7 +149,7 @@ std::vector<uint32_t> Retokenizer::word(std::string_view text) const {
 
 /// Byte-pair merging: the pair with the lowest id first.
 std::vector<uint32_t> Retokenizer::merged(std::string_view text) const {
-    if (text.size() > kLongest) text = text.substr(0, kLongest);
+    if (text.size() > kLongestPiece) text = text.substr(0, kLongestPiece);
     std::vector<size_t> cuts;
     for (size_t i = 0; i < text.size(); ++i) {
         if (!id(text.substr(i, 1))) return {};

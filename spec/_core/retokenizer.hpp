@@ -18,6 +18,10 @@
 
 namespace spec {
 
+/// Letters and digits as pre-tokenizers split them: each byte from 0x80 is a letter.
+inline bool letter(unsigned char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c >= 0x80; }
+inline bool digit(unsigned char c) { return c >= '0' && c <= '9'; }
+
 /// The end of each word of a text: a token does not cross it.
 std::vector<size_t> word_ends(std::string_view text);
 

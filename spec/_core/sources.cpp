@@ -9,7 +9,7 @@ namespace spec {
 namespace {
 
 constexpr size_t kLengths[] = {24, 16, 12, 8, 6, 5, 4, 3, 2, 1};
-constexpr size_t kAhead = 40, kOccurrences = 3, kCompared = 64, kDocument = 1 << 18;
+constexpr size_t kOccurrences = 3, kCompared = 64;
 constexpr std::ptrdiff_t kScanned = 256;  // occurrences that are gone through: from more on it is faster to look for the first ones
 
 bool word_byte(char byte) {
