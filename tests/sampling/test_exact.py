@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import constrained
@@ -20,6 +20,7 @@ from constrained.decoding.tree_scores import score_tree
 from constrained.sampling.token_tree import TokenTree
 from constrained.spec.scores import log_sum_exp
 from constrained.testing.models import FunctionModel
+from tests.support.examples import examples
 from tests.support.tiny_models import llama
 
 LABELS = st.lists(st.text("abcé 12", min_size=1, max_size=7), min_size=2, max_size=12, unique=True)
@@ -43,6 +44,7 @@ def enumerated(model: Any, prompt: str, automaton: Any) -> dict[str, float]:
 
 
 @given(LABELS, st.integers(0, 100))
+@settings(max_examples=examples(30), deadline=None)
 def test_greedy_is_the_most_likely_text(labels: list[str], number: int) -> None:
     model, prompt = llama(), f"number {number}:"
     generator = Generator(model, choice(labels))

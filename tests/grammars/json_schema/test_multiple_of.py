@@ -176,7 +176,7 @@ def test_numbers_with_further_places(
 
 
 @given(_steps, _bounds, st.booleans(), _places, _excluded)
-@settings(max_examples=examples(80), deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_every_prefix_has_a_completion(
     step: Decimal, bounds: Bounds, whole: bool, places: int | None, excluded: list[Decimal]
 ) -> None:
