@@ -1,6 +1,7 @@
 """The thread that owns the model: requests join the batch between two steps, and leave it when they end.
 
-Where the batch is full, requests wait; clients are admitted in turn (round robin).
+Where the batch is full, requests wait; clients are admitted in turn (round robin). One eighth of the batch is kept for clients that
+have nothing in it: long texts of one client would hold up all others.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Scheduler:
         self._drafted = speculation_max_batch
         self._drafting = speculation
         self._rows = max_sequences
+        self._kept = max(1, max_sequences // 8) if max_sequences > 1 else 0
         self._changed = threading.Condition()  # guards what follows
         self._waiting: RoundRobin[Job] = RoundRobin()
         self._running: list[Job] = []
@@ -123,7 +125,14 @@ class Scheduler:
     @property
     def running(self) -> int:
         """Sequences in the batch."""
-        return sum(not text.finished for job in list(self._running) for text in job.sequences)
+        return self._sizes().total()
+
+    def _sizes(self) -> Counter[str]:
+        """Sequences in the batch, of each client."""
+        sizes: Counter[str] = Counter()
+        for job in list(self._running):
+            sizes[job.client] += sum(not text.finished for text in job.sequences)
+        return sizes
 
     def _run(self) -> None:
         try:
@@ -175,9 +184,7 @@ class Scheduler:
 
     def _end_one(self) -> None:
         self._shedding = False
-        sizes: Counter[str] = Counter()
-        for job in self._running:
-            sizes[job.client] += sum(not text.finished for text in job.sequences)
+        sizes = self._sizes()
         if sizes:
             ((client, _),) = sizes.most_common(1)
             last = next(job for job in reversed(self._running) if job.client == client)
@@ -215,18 +222,24 @@ class Scheduler:
     def _next(self, longest: int | None) -> Job | None:
         """Takes the next job out of the queue, in turns of clients; None if nobody waits, or it does not fit yet.
 
-        Clients whose job has more than `longest` tokens to read are passed over.
+        Clients whose job has more than `longest` tokens to read are passed over, and those that have all of the batch that is not kept
+        for others.
 
         No smaller job is taken in its place: a large one would wait forever.
         """
         with self._changed:
             self._waiting.drop(lambda job: job.cancelled)
-            client = self._waiting.next(
-                lambda one: longest is None or self._waiting.first(one).unread <= longest
-            )
+            sizes = self._sizes()
+
+            def ready(client: str) -> bool:
+                job, own = self._waiting.first(client), sizes[client]
+                short = longest is None or job.unread <= longest
+                return short and (not own or own + len(job.sequences) <= self._rows - self._kept)
+
+            client = self._waiting.next(ready)
             if client is None:
                 return None
-            running = self.running
+            running = sizes.total()
             if running and running + len(self._waiting.first(client).sequences) > self._rows:
                 return None
             return self._waiting.pop(client)

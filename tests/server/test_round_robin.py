@@ -149,18 +149,19 @@ def chat(server: Served, key: str, text: str, max_tokens: int, n: int = 1) -> ht
 
 
 def test_a_request_waits_for_no_queue_of_another_client() -> None:
-    """A batch of two and a queue, both filled by one client: the request of another one has the next free row."""
-    model = GatedModel({"long": "x" * 60, "short": "yes"})
+    """A row of the batch is kept for clients that have none, however many texts another one asks for."""
+    model = GatedModel({"long": "x" * 600, "short": "yes"})
     with served(model, max_batch=2, api_key=("many", "few")) as server, ThreadPoolExecutor(7) as pool:
-        long = [pool.submit(chat, server, "many", "long", 80) for _ in range(6)]
+        long = [pool.submit(chat, server, "many", "long", 900) for _ in range(6)]
         assert model.reached.wait(60)
-        wait_until(lambda: server.scheduler.waiting >= 4)
-        short = pool.submit(chat, server, "few", "short", 80)
         wait_until(lambda: server.scheduler.waiting >= 5)
+        assert server.scheduler.running == 1
+        short = pool.submit(chat, server, "few", "short", 80)
+        wait_until(lambda: server.scheduler.waiting >= 6)
         model.gate.set()
         assert short.result().json()["choices"][0]["message"]["content"] == "yes"
-        assert sum(one.done() for one in long) <= 4
-        assert {one.result().json()["choices"][0]["message"]["content"] for one in long} == {"x" * 60}
+        assert sum(one.done() for one in long) <= 1, "it waits for the end of none"
+        assert {one.result().json()["choices"][0]["message"]["content"] for one in long} == {"x" * 600}
 
 
 def test_a_large_request_is_not_overtaken_forever() -> None:
