@@ -8,7 +8,7 @@ out where the document speaks for none of its values. The decided members are co
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +78,7 @@ class ClosedMembers:
         self._open = None if whole is None else open_question(self._model, whole, parts)
         self._said = f"{parts.instructions or ''} {parts.context or ''}"
         self._weighings: list[Weighing] | None = None
+        self._habits: dict[tuple[int, ...], Mapping[str, int]] = {}  # of one tree of leads
         self._lock = threading.Lock()
 
     def stated(self, text: str) -> tuple[QuantityQuestions | None, PhraseQuestions | None]:
@@ -88,6 +89,15 @@ class ClosedMembers:
         shown = shown_text(text, constraint)
         quantities = quantity_questions(constraint, model.vocabulary, shown, self._said)
         return quantities, phrase_questions(constraint, model.vocabulary, text)
+
+    def habits(self, prompt: Callable[[str], Prompt], phrases: PhraseQuestions) -> Mapping[str, int]:
+        """The likeliest first token of each string behind a prompt for a text that says nothing, by pointer; reads it once."""
+        key = tuple(phrases.leads.tokens)
+        with self._lock:
+            if key not in self._habits:
+                ids = self._model.encode(prompt(NEUTRAL_TEXTS[0]))
+                self._habits = {key: phrases.first_tokens(self._model, ids)}
+            return self._habits[key]
 
     def weighings(self, prompt: Callable[[str], Prompt]) -> list[Weighing]:
         """How answers are weighed; reads the prompts for `NEUTRAL_TEXTS` when it is first called."""
@@ -119,6 +129,7 @@ class MemberQuestions:
         weighings: Sequence[Weighing],
         quantities: QuantityQuestions | None = None,
         phrases: PhraseQuestions | None = None,
+        habits: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         """Nothing is asked yet.
 
@@ -127,9 +138,11 @@ class MemberQuestions:
             weighings: how answers are weighed.
             quantities: questions about its numbers and dates; None: they are written.
             phrases: questions about its phrases; None: strings are written.
+            habits: see `PhraseQuestions.decide`.
         """
         self._generator = generator
         self._weighings, self._quantities, self._phrases = weighings, quantities, phrases
+        self._habits = habits
         self.leads = None if phrases is None else phrases.leads
         self._questions: list[Question] = []
         self.decisions: dict[str, Decision] = {}
@@ -163,7 +176,9 @@ class MemberQuestions:
             self.decisions |= quantities
             known += self._quantities.written(quantities)
         if self._phrases is not None:
-            self.decisions |= self._phrases.decide(list(evidence), known, temperature, randomness)
+            self.decisions |= self._phrases.decide(
+                list(evidence), known, self._habits, temperature, randomness
+            )
         automaton = self._narrowed_automaton()
         if automaton is None or not 0 <= automaton.shortest_completion(automaton.start) <= limit:
             self.decisions = {}

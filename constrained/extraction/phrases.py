@@ -5,6 +5,7 @@ one phrase into one member after another, or makes values up. Here each string i
 with the others, and its options are phrases of the text: those that begin at the words with which the model would begin most likely, which
 a short pass finds out before. A phrase goes to the member in which it is most likely, and is then lost to the others. A member that wants no
 phrase is left to the model, and so is one for which the model would begin with something else, as a large one may with the country of a city.
+But one that may be left out is left out where the model has no beginning in mind, or the one that it has for a text that says nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,10 +30,13 @@ from constrained.decisions.questions import (
     member_text,
     without_null,
 )
-from constrained.sampling.token_tree import TokenTree
+from constrained.decoding.tree_scores import score_tree
+from constrained.sampling.token_tree import ROOT, TokenTree
+from constrained.spec.scores import log_sum_exp
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
+    from constrained.models import LanguageModel
     from constrained.sampling import Randomness
     from constrained.vocabulary import Vocabulary
 
@@ -43,7 +47,7 @@ LEAST_REQUIRED = -5.0
 AGAIN = -0.2
 """The same of a phrase that another member has: one place may be both where something is sent and where the bill goes."""
 CONFIDENT = 0.5
-"""Probability of a token that begins no phrase, from which on the model has another value in mind."""
+"""Probability of a token from which on the model has a value in mind that begins with it."""
 MOST_WORDS = 4096
 """Words of a text whose phrases are asked about."""
 MOST_NODES = 1024
@@ -93,6 +97,7 @@ class PhraseQuestions:
         self.questions: list[Question] = []
         self._optional = {member_pointer(path) for path, may_miss in members.items() if may_miss}
         self._known_places: dict[str, list[frozenset[int]]] = {}
+        self._begun: dict[str, float] = {}  # probability that a string begins with a word of the text
 
     def _spelled(self, path: tuple[str, ...], first: int) -> Sequence[int]:
         """The tokens of a string that begins with a word of the text."""
@@ -107,6 +112,11 @@ class PhraseQuestions:
         Args:
             rows: logits [V] behind each lead.
         """
+        heads = sorted(set(self._heads))
+        self._begun = {
+            member_pointer(path): float(np.exp(log_sum_exp(row[heads]) - log_sum_exp(row)))
+            for path, row in zip(self._members, rows, strict=True)
+        }
         for beginnings in _BEGINNINGS:
             self.questions = self._asked(rows, beginnings)
             if len(option_tree(self.questions).tokens) <= MOST_NODES:
@@ -142,10 +152,21 @@ class PhraseQuestions:
                 found |= dict.fromkeys(one for one in (whole.rstrip(_STOPS), whole.strip(_EDGES)) if one)
         return list(found)
 
+    def first_tokens(self, model: LanguageModel, prompt: Sequence[int]) -> dict[str, int]:
+        """The likeliest first token of each string behind another prompt, by pointer; reads it."""
+        ends = [np.array(sorted(self._vocabulary.eos_ids), dtype=np.intp)] * len(self.leads.paths)
+        likeliest = score_tree(model, prompt, self.leads, ends).likeliest
+        nodes = [path[-1] if path else ROOT for path in self.leads.paths]
+        return {
+            member_pointer(path): int(likeliest[node])
+            for path, node in zip(self._members, nodes, strict=True)
+        }
+
     def decide(
         self,
         evidence: Sequence[Evidence],
         known: Iterable[Any],
+        habits: Callable[[], Mapping[str, int]],
         temperature: float,
         randomness: Randomness,
     ) -> dict[str, Decision]:
@@ -154,6 +175,7 @@ class PhraseQuestions:
         Args:
             evidence: for each question.
             known: values of other members; phrases among them are used.
+            habits: the likeliest first token of each string where a text says nothing, by pointer.
             temperature: of draws; 0: greedy.
             randomness: for draws.
         """
@@ -163,11 +185,13 @@ class PhraseQuestions:
         scores = [one.totals for one in evidence]
         for row, question in zip(scores, self.questions, strict=True):
             row[-1] = LEAST if question.pointer in self._optional else LEAST_REQUIRED
-        left = [
-            index
-            for index, row in enumerate(scores)
-            if row[:-1].max() > row[-1] and evidence[index].elsewhere < CONFIDENT
-        ]
+        left = []
+        for index, row in enumerate(scores):
+            if row[:-1].max() > row[-1] and evidence[index].elsewhere < CONFIDENT:
+                left.append(index)
+            elif self._is_unstated(self.questions[index].pointer, evidence[index], habits):
+                row[:-1] = -math.inf
+                left.append(index)
         found = {}
         while left:
             for index in left:
@@ -180,6 +204,12 @@ class PhraseQuestions:
                 found[question.pointer] = decision
             used |= self._free(decision.value, used) or frozenset()
         return found
+
+    def _is_unstated(self, pointer: str, evidence: Evidence, habits: Callable[[], Mapping[str, int]]) -> bool:
+        """Whether a string that may be left out has no beginning that the text speaks for."""
+        if pointer not in self._optional or self._begun[pointer] >= CONFIDENT:
+            return False
+        return evidence.elsewhere < CONFIDENT or evidence.likeliest == habits().get(pointer)
 
     def _free(self, phrase: Any, used: frozenset[int]) -> frozenset[int] | None:
         """The words of a phrase in the first place where none of them is used."""

@@ -238,9 +238,11 @@ class ExtractionPlan(Generic[ValueT]):
         if quantities is None and phrases is None and not members.questions:
             return None
         weighings = members.weighings(self.prompt) if members.questions else []
-        return MemberQuestions(
-            generator, [weighing.about(text) for weighing in weighings], quantities, phrases
-        )
+        weighed = [weighing.about(text) for weighing in weighings]
+        if phrases is None:
+            return MemberQuestions(generator, weighed, quantities)
+        habits = functools.partial(members.habits, self.prompt, phrases)
+        return MemberQuestions(generator, weighed, quantities, phrases, habits)
 
     @property
     def part_generator(self) -> Generator[Any]:

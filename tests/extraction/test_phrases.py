@@ -76,15 +76,48 @@ def test_a_member_that_wants_no_phrase_of_the_text_is_written() -> None:
     model = Wishing({"name": {"Ada Lim": 6.0}, "summary": {"She heals": 9.0}})
     found = Extractor(model, strings("name", "summary", required=("summary",)))(TEXT)
     assert found.value == {"name": "Ada Lim", "summary": "She heals"}
-    assert set(Extractor(model, strings("name", "summary"))(TEXT).decisions) == {"/name"}
+    assert set(found.decisions) == {"/name"}
+
+
+class Knowing(Wishing):
+    """It says what it wishes to say about a text in which Oslo stands."""
+
+    def logits(self, prompt: list[int], completion: list[int]) -> Any:
+        row = super().logits(prompt, completion)
+        return row if b"Oslo" in bytes(prompt) or completion[-1:] == [ord(" ")] else np.zeros_like(row)
 
 
 def test_a_member_that_the_model_would_begin_with_something_else_is_written() -> None:
     """A model that knows the country of a city is not made to write the city."""
-    model = Wishing({"name": {"Ada Lim": 6.0}, "country": {"Norge": 9.0, "Oslo": 5.0}})
+    model = Knowing({"name": {"Ada Lim": 6.0}, "country": {"Norge": 9.0, "Oslo": 5.0}})
     found = Extractor(model, strings("country", "name", required=("name",)))(TEXT)
     assert found.value == {"country": "Norge", "name": "Ada Lim"}
     assert "/country" not in found.decisions
+
+
+def test_what_the_model_says_of_any_text_is_left_out_of_a_member_that_may_be() -> None:
+    model = Wishing({"name": {"Ada Lim": 6.0}, "country": {"USA": 9.0, "Oslo": 5.0}})
+    found = Extractor(model, strings("country", "name", required=("name",)))(TEXT)
+    assert found.value == {"name": "Ada Lim"}
+    assert found.decisions["/country"].value is None
+    found = Extractor(model, strings("country", required=("country",)))(TEXT)
+    assert found.value == {"country": "USA"}
+
+
+def test_a_member_without_a_likely_beginning_is_left_out_if_it_may_be() -> None:
+    model = Wishing(
+        {"name": {"Ada Lim": 6.0}, "state": dict.fromkeys(("Ohio", "Iowa", "Utah", "Texas"), 4.5)}
+    )
+    found = Extractor(model, strings("name", "state"))(TEXT)
+    assert found.value == {"name": "Ada Lim"}
+    assert found.decisions["/state"].value is None
+
+
+def test_a_long_value_that_begins_with_a_word_of_the_text_is_written() -> None:
+    wish = "who lives in Oslo and is the vet of all the cats there"
+    found = Extractor(Wishing({"summary": {wish: 9.0}}), strings("summary"))(TEXT)
+    assert found.value == {"summary": wish}
+    assert not found.decisions
 
 
 def test_members_of_required_objects_are_asked_and_values_that_are_decided_use_their_phrase() -> None:
