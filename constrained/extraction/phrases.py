@@ -48,6 +48,8 @@ AGAIN = -0.2
 """The same of a phrase that another member has: one place may be both where something is sent and where the bill goes."""
 CONFIDENT = 0.5
 """Probability of a token from which on the model has a value in mind that begins with it."""
+BEGUN = 0.2
+"""Probability of all tokens that begin words of the text, from which on a string is written that wants no phrase."""
 MOST_WORDS = 4096
 """Words of a text whose phrases are asked about."""
 MOST_NODES = 1024
@@ -207,7 +209,7 @@ class PhraseQuestions:
 
     def _is_unstated(self, pointer: str, evidence: Evidence, habits: Callable[[], Mapping[str, int]]) -> bool:
         """Whether a string that may be left out has no beginning that the text speaks for."""
-        if pointer not in self._optional or self._begun[pointer] >= CONFIDENT:
+        if pointer not in self._optional or self._begun[pointer] >= BEGUN:
             return False
         return evidence.elsewhere < CONFIDENT or evidence.likeliest == habits().get(pointer)
 
