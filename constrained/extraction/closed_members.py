@@ -26,6 +26,7 @@ from constrained.extraction.open_question import open_question, with_share
 from constrained.extraction.phrases import PhraseQuestions, phrase_questions
 from constrained.extraction.prompt import shown_text
 from constrained.extraction.quantities import QuantityQuestions, quantity_questions
+from constrained.lru_cache import LRUCache
 from constrained.models import LanguageModel
 from constrained.sampling import Exact
 
@@ -42,6 +43,8 @@ MOST_OPTIONS = 64
 """Options of a member that is decided; others are written."""
 MOST_NODES = 256
 """Tokens of all options in the pass over a prompt."""
+_LEADS = 16
+"""Trees of leads, of which nearly all texts have the same, whose habits are kept."""
 MOST_NUMBERS = 11
 """Numbers among the options: of more numbers a document mostly states the right one, which the model copies."""
 
@@ -78,7 +81,7 @@ class ClosedMembers:
         self._open = None if whole is None else open_question(self._model, whole, parts)
         self._said = f"{parts.instructions or ''} {parts.context or ''}"
         self._weighings: list[Weighing] | None = None
-        self._habits: dict[tuple[int, ...], Mapping[str, int]] = {}  # of one tree of leads
+        self._habits: LRUCache[tuple[int, ...], Mapping[str, int]] = LRUCache(_LEADS)
         self._lock = threading.Lock()
 
     def stated(self, text: str) -> tuple[QuantityQuestions | None, PhraseQuestions | None]:
@@ -94,10 +97,11 @@ class ClosedMembers:
         """The likeliest first token of each string behind a prompt for a text that says nothing, by pointer; reads it once."""
         key = tuple(phrases.leads.tokens)
         with self._lock:
-            if key not in self._habits:
-                ids = self._model.encode(prompt(NEUTRAL_TEXTS[0]))
-                self._habits = {key: phrases.first_tokens(self._model, ids)}
-            return self._habits[key]
+            known = self._habits.get(key)
+            if known is None:
+                known = phrases.first_tokens(self._model, self._model.encode(prompt(NEUTRAL_TEXTS[0])))
+                self._habits.put(key, known)
+            return known
 
     def weighings(self, prompt: Callable[[str], Prompt]) -> list[Weighing]:
         """How answers are weighed; reads the prompts for `NEUTRAL_TEXTS` when it is first called."""
