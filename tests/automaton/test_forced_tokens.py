@@ -123,3 +123,19 @@ def test_other_samplers_and_sets_have_all_spellings() -> None:
 def test_another_spelling_is_refused() -> None:
     with pytest.raises(constrained.InvalidArgument, match="spelling is 'exact'"):
         Local(spelling="exact")  # type: ignore[arg-type]
+
+
+def test_the_name_of_a_special_token_in_a_tag_is_that_token() -> None:
+    """The text of a tag is forced; the tokens that spell its characters are not those that a model was trained to write."""
+    vocabulary = bundled().vocabulary
+    name = next(name for name, token in vocabulary.special.items() if token not in vocabulary.eos_ids)
+    content = {"type": "json_schema", "json_schema": {"type": "integer"}}
+    tag = {"type": "tag", "begin": name, "content": content, "end": "\n"}
+    sequence = {"type": "sequence", "elements": [{"type": "const_string", "value": "so "}, tag]}
+    constraint = constrained.structural_tag({"type": "structural_tag", "format": sequence})
+    automaton = compile(constraint, vocabulary)
+    written, state = list[int](), automaton.start
+    while (token := forced_token(automaton, state)) is not None:
+        written.append(token)
+        state = automaton.next(state, token)
+    assert written == [*vocabulary.encode("so "), vocabulary.special[name]]

@@ -181,7 +181,7 @@ runs: dict[str, Run] = {}
 @pytest.fixture(scope="module")
 def expected() -> list[str]:
     """What the bundled model writes under our own decoding."""
-    generate = Generator(model, constrained.json_schema(PERSON))
+    generate = Generator(model, request_constraint({"json": PERSON}))
     return [one.text for one in generate.batch(MANY, max_tokens=119)]
 
 

@@ -62,8 +62,8 @@ FLOWS = {
     "later invalid": Flow((":", "z", ' "', "b"), "CCUUU", 1, prefix='{"a"'),
     "first ends": Flow((EOS, " ", " "), "CUUU", 1, ends=True, prefix='{"a": "b"}'),
     "later ends": Flow((":", ' "', "b", '"}', EOS, " "), "CCCCCUU", 5, ends=True, prefix='{"a"'),
-    "begins at first": Flow((THINK_END, "{", ' "', "b"), "UCCCC", 4, True),
-    "begins in the middle": Flow((" ", THINK_END, "{", ' "'), "UUCCC", 4, True),
+    "begins at first": Flow((THINK_END, "{", '"', "b"), "UCCCC", 4, True),
+    "begins in the middle": Flow((" ", THINK_END, "{", '"'), "UUCCC", 4, True),
     "begins at last": Flow((" ", " ", THINK_END), "UUUC", 3, True),
     "begins, first invalid": Flow((" ", THINK_END, "z", "{"), "UUCUU", 2, True),
     "begins, later invalid": Flow((" ", THINK_END, "{", "z"), "UUCCU", 3, True),
@@ -277,12 +277,12 @@ def test_choices_are_literal(harness: Harness, backend: Any, choice: str, other:
 
 
 @pytest.mark.parametrize("compact", [False, True])
-def test_white_space_is_bounded_or_none(harness: Harness, *, compact: bool) -> None:
+def test_white_space_is_that_of_one_line_or_none(harness: Harness, *, compact: bool) -> None:
     backend = harness.backend(disable_any_whitespace=compact)
     texts = {
-        '{"no_space":"yes","b":1}': True,
+        '{"no_space":"yes","b":1}': compact,
         '{"a": true}': not compact,
-        '{"a":42, "b":4242}': not compact,
+        '{"a": 42, "b": 4242}': not compact,
         '{"a":' + " " * 60 + "1}": False,
         '{"a":"' + " " * 60 + '"}': True,
     }

@@ -83,7 +83,7 @@ class Thinking:
     def completion(self, messages: list[dict[str, str]], wanted: dict[str, Any], limit: int) -> Completion:
         """The whole answer; a token is kept for the end of sequence."""
         thought = self.reasoning(messages)
-        generate = Generator(self.model, request_constraint(wanted))
+        generate = Generator(self.model, request_constraint(wanted), sampler="local")
         (done,) = generate.batch([self.prompt(messages) + thought], max_tokens=limit - len(thought) - 1)
         return Completion(self.model.tokenizer.decode(thought[:-1]), done.text, "stop")
 
@@ -165,7 +165,7 @@ def test_the_end_of_reasoning_inside_of_a_draft(client: OpenAI, thinking: Thinki
 
 def test_completions_are_complete_within_max_tokens(client: OpenAI, thinking: Thinking) -> None:
     """From the least limit on; reasoning that leaves less room is an answer that vLLM cuts."""
-    automaton = constrained.compile(constrained.json_schema(PERSON), thinking.model.vocabulary)
+    automaton = constrained.compile(request_constraint({"json": PERSON}), thinking.model.vocabulary)
     needed = automaton.shortest_completion(automaton.start)
     thought = len(thinking.reasoning(ask(ASKS[0])))
     for room in range(needed + 1, needed + 8):

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 import constrained
-from constrained.automaton.bitmask import unpack_ids
+from constrained.automaton.bitmask import allow_only, unpack_ids
+from constrained.automaton.forced_tokens import forced_within
 from constrained.integrations.engines.request_constraint import request_constraint
 from constrained.integrations.vllm.request_fields import request_fields
 
@@ -159,7 +160,12 @@ def run(manager: Any, requests: dict[str, Any], rng: random.Random) -> None:
                 if state is None:
                     expected[:] = -1
                 else:
-                    automaton.fill_mask_within(state, expected, one.max_tokens - 1 - len(prefix))
+                    budget = one.max_tokens - 1 - len(prefix)
+                    forced = forced_within(automaton, state, budget)
+                    if forced is None:
+                        automaton.fill_mask_within(state, expected, budget)
+                    else:
+                        allow_only(expected, forced)
                 assert (masks[row + count] == expected).all(), (name, count, prefix)
             ids = unpack_ids(masks[row + len(drafts[name])]).tolist()
             if _state(automaton, [*written, *drafts[name]], reasons=reasons) is None:
