@@ -284,7 +284,8 @@ def test_white_space_is_that_of_one_line_or_none(harness: Harness, *, compact: b
         '{"a": true}': not compact,
         '{"a": 42, "b": 4242}': not compact,
         '{"a":' + " " * 60 + "1}": False,
-        '{"a":"' + " " * 60 + '"}': True,
+        '{"a":"' + " " * 60 + '"}': compact,
+        '{"a": "' + " " * 60 + '"}': not compact,
     }
     for text, good in texts.items():
         assert takes(harness, compiled(backend, "JSON_OBJECT", ""), text) is good, text
