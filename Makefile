@@ -80,7 +80,8 @@ OLDEST := 5.14.0
 
 test-transformers: $(VENV)/.dev
 	for release in transformers==$(OLDEST) transformers; do \
-	  if ! $(BIN)/python -m pip install --dry-run --no-deps --upgrade $$release | grep 'Would install'; then \
+	  missing=$$($(BIN)/python -m pip install --dry-run --no-deps --upgrade $$release) || exit 1; \
+	  if ! echo "$$missing" | grep 'Would install'; then \
 	    echo "==> $$release is what the environment has: make test-all runs its tests"; continue; \
 	  fi; \
 	  rm -rf $(OTHER) && \

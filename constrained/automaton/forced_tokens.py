@@ -76,22 +76,18 @@ def forced_within(automaton: Automaton, state: int, budget: int = NO_LIMIT) -> i
 def _first_token(automaton: Automaton, state: int) -> int | None:
     text = automaton.forced(state)[:_LONGEST]
     vocabulary = automaton.vocabulary
-    parted = False
-    # The tokenizer writes the name of a special token as that token, where it may stand, and no token across its edges.
-    for name in sorted(vocabulary.special_texts, key=len, reverse=True):
-        at = text.find(name.encode())
-        if at == 0 and automaton.next(state, vocabulary.special[name]) != DEAD:
-            return vocabulary.special[name]
-        if at > 0:
-            text, parted = text[:at], True
     try:
-        first = vocabulary.encode(text)[0] if text else None
+        tokens = vocabulary.encode(text)
+        # The tokenizer writes the name of a special token as that token, where it may stand, and no token across its edges.
+        for at, _, name in sorted((text.find(n.encode()), -len(n), n) for n in vocabulary.special_texts):
+            spelled = vocabulary.encode(text[: max(at, 0)])
+            behind = [state, *automaton.walk(state, spelled)][-1]
+            if at >= 0 and automaton.next(behind, vocabulary.special[name]) != DEAD:
+                return spelled[0] if spelled else vocabulary.special[name]
     except VocabularyError:
         return None
-    if first is None:
+    if not tokens:
         return None
     # Where a token may reach from here beyond the forced text, the tokenizer may join what is forced with what follows.
-    joined = not parted and any(
-        vocabulary.begins_token(text[at:]) for at in range(len(vocabulary.tokens[first]))
-    )
-    return None if joined else first
+    joined = any(vocabulary.begins_token(text[at:]) for at in range(len(vocabulary.tokens[tokens[0]])))
+    return None if joined else tokens[0]

@@ -139,3 +139,19 @@ def test_the_name_of_a_special_token_in_a_tag_is_that_token() -> None:
         written.append(token)
         state = automaton.next(state, token)
     assert written == [*vocabulary.encode("so "), vocabulary.special[name]]
+
+
+def test_each_name_of_several_is_its_token_and_text_that_may_be_no_token_is_spelled() -> None:
+    vocabulary = bundled().vocabulary
+    first, second = [name for name, token in vocabulary.special.items() if token not in vocabulary.eos_ids][
+        :2
+    ]
+    content = {"type": "json_schema", "json_schema": {"const": first}}
+    inner = {"type": "tag", "begin": second, "content": content, "end": "\n"}
+    tag = {"type": "tag", "begin": first, "content": inner, "end": "\n"}
+    automaton = compile(constrained.structural_tag({"type": "structural_tag", "format": tag}), vocabulary)
+    state = automaton.start
+    for name in (first, second):
+        assert forced_token(automaton, state) == vocabulary.special[name]
+        state = automaton.next(state, vocabulary.special[name])
+    assert forced_token(automaton, state) != vocabulary.special[first], "a string has no special tokens"
