@@ -72,7 +72,7 @@ test-slow: $(VENV)/.dev
 	$(BIN)/pytest -m slow
 
 test-real: $(VENV)/.dev
-	$(PYTEST) --dist worksteal -m real --listed-skips-only
+	$(PYTEST) --dist worksteal --listed-skips-only tests/real
 
 # Other releases of transformers lie beside the environment, with what they need; the rest of it stays.
 OTHER := $(abspath $(VENV))/transformers

@@ -105,6 +105,7 @@ def test_a_value_of_the_message_that_no_call_has_comes_before_an_end(
     assert out.text == calls(format, *expected)
 
 
+@pytest.mark.slow
 def test_drawn_replies_follow_the_law_of_replies_without_copies() -> None:
     format = FORMATS["hermes"]
     law = {("Rome", "Rome"): 0.5, ("Rome", "Oslo"): 0.2, ("Rome", "Riga"): 0.1, ("Rome",): 0.2}
