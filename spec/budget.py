@@ -22,7 +22,7 @@ import threading
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
-from itertools import zip_longest
+from itertools import compress, repeat, zip_longest
 from statistics import median
 
 PLAIN_CREDIT = 0.03  # plain passes; credited for each plain pass: pays for trials
@@ -37,7 +37,7 @@ OUTLIER_FACTOR = 2.0  # times the usual time: a longer pass was interrupted by a
 PASSES_PER_SLOT = (
     0.08  # plain passes that knowing the beginning of a value ahead saves; measured: 0.03 to 0.1
 )
-INITIAL_NODES = 4  # of the first draft trees
+INITIAL_NODES = 8  # of the first draft trees
 
 
 class PassCosts:
@@ -76,6 +76,11 @@ class PassCosts:
     def sample_count(self, width: int) -> int:
         """Number of samples of this width."""
         return len(self._seconds.get(_rounded(width), ()))
+
+    @property
+    def widths(self) -> int:
+        """Number of measured widths."""
+        return len(self._seconds)
 
     @property
     def max_width(self) -> int:
@@ -127,6 +132,7 @@ class DraftBudget:
         self._promising_nodes = float(INITIAL_NODES)  # nodes that may be worth drafting
         self._requested_nodes = 1  # nodes of the last draft request
         self._drafting: deque[float] = deque(maxlen=SAMPLES_PER_WIDTH)  # seconds per node
+        self._plain_passes = 0  # measured
         self._since_plain = 0  # passes with draft tokens since the last plain one
         self._last_had_draft = False  # the last pass had draft tokens
         self._seen: set[int] = set()  # widths of passes with draft tokens
@@ -138,7 +144,7 @@ class DraftBudget:
             return self.max_nodes
         with self._lock:
             if (
-                self.costs.sample_count(1) < MIN_PLAIN_SAMPLES
+                self._plain_passes < MIN_PLAIN_SAMPLES
                 or self._since_plain >= REMEASURE_AFTER
                 or self.balance <= 0
             ):
@@ -149,7 +155,14 @@ class DraftBudget:
             self._requested_nodes = min(self.max_nodes, int(self._promising_nodes))
             return self._requested_nodes
 
-    def verify_sizes(self, path_probabilities: Sequence[Sequence[float]], drafting: float = 0.0) -> list[int]:
+    def verify_sizes(
+        self,
+        path_probabilities: Sequence[Sequence[float]],
+        drafting: float = 0.0,
+        *,
+        unread: int = 1,
+        jumps: Sequence[Sequence[bool]] = (),
+    ) -> list[int]:
         """How many nodes of each tree to verify.
 
         A pass is padded to its longest sequence, so all trees that are large enough get one number.
@@ -157,12 +170,15 @@ class DraftBudget:
         Args:
             path_probabilities: of the nodes of each sequence's tree, without the root; descending.
             drafting: seconds that drafting took.
+            unread: tokens that the pass reads before the trees, at most.
+            jumps: of the same nodes, whether the next token is written without their logits: then they save no pass, but a later one
+                need not read them.
         """
         sizes = [len(probabilities) for probabilities in path_probabilities]
         if not self.adapts:
             return sizes
         with self._lock:
-            best = self._best(path_probabilities, drafting)
+            best = self._best(path_probabilities, jumps, drafting, unread)
         return [min(best, size) for size in sizes]
 
     def affords_probe(self, nodes: int, probed: int, slots: int) -> bool:
@@ -177,13 +193,20 @@ class DraftBudget:
             return True
         with self._lock:
             costs = self.costs
-            if costs.max_width <= 1 or 1 + nodes + probed > MAX_EXTRAPOLATION * costs.max_width:
+            if costs.widths < 2 or 1 + nodes + probed > MAX_EXTRAPOLATION * costs.max_width:
                 return False
             added = costs.predict_seconds(1 + nodes + probed) - costs.predict_seconds(1 + nodes)
             return added <= PASSES_PER_SLOT * slots * costs.predict_seconds(1)
 
     def record_pass(
-        self, sequences: int, nodes: int, seconds: float, drafting: float = 0.0, *, plain: bool = True
+        self,
+        sequences: int,
+        nodes: int,
+        seconds: float,
+        drafting: float = 0.0,
+        *,
+        unread: int = 1,
+        prompts: bool = False,
     ) -> None:
         """Records a forward pass.
 
@@ -192,27 +215,30 @@ class DraftBudget:
             nodes: of the largest tree.
             seconds: of the pass.
             drafting: seconds of drafting, whether the drafts were verified or not.
-            plain: it read one token of each sequence besides the trees; a pass that reads a prompt is not comparable.
+            unread: tokens that it read before the trees, at most.
+            prompts: it read a prompt, or texts that are no drafts: such a pass is not comparable.
         """
         if not self.adapts:
             return
         with self._lock:
             costs = self.costs
             clears, self._last_had_draft = self._last_had_draft and not nodes, nodes > 0
-            if plain and not (drafting or nodes or clears):
-                costs.record(1, seconds / sequences)
+            if not (prompts or drafting or nodes or clears):
+                costs.record(unread, seconds / sequences)
+                self._plain_passes += 1
                 self._since_plain = 0
                 self._credit(PLAIN_CREDIT)
                 return
-            if not costs.max_width:
+            if not costs.widths:
                 return
-            usual = costs.predict_seconds(1 + nodes)
-            first = nodes > 0 and _rounded(1 + nodes) not in self._seen
-            self._seen.add(_rounded(1 + nodes))
+            width = unread + nodes
+            usual, alone = costs.predict_seconds(width), costs.predict_seconds(unread)
+            first = nodes > 0 and _rounded(width) not in self._seen
+            self._seen.add(_rounded(width))
             prepares = first and seconds / sequences > OUTLIER_FACTOR * usual
             # The first plain pass after a tree also removes rejected nodes from the cache: charged for, but not measured.
-            if plain and not clears and not prepares:
-                costs.record(1 + nodes, seconds / sequences)
+            if not (prompts or clears or prepares):
+                costs.record(width, seconds / sequences)
             plain_seconds, loss = costs.predict_seconds(1), 0.0
             if drafting:
                 self._drafting.append(drafting / sequences / self._requested_nodes)
@@ -222,12 +248,12 @@ class DraftBudget:
                 )
             if nodes:
                 self._since_plain += 1
-                loss += (
-                    min(seconds / sequences, OUTLIER_FACTOR * usual) if plain and not prepares else usual
-                ) / plain_seconds - 1
-            elif clears and plain:
-                loss += max(0.0, min(seconds / sequences / plain_seconds, OUTLIER_FACTOR) - 1) - PLAIN_CREDIT
-            elif plain:
+                took = usual if prompts or prepares else min(seconds / sequences, OUTLIER_FACTOR * usual)
+                loss += (took - alone) / plain_seconds
+            elif clears and not prompts:
+                took = min(seconds / sequences, OUTLIER_FACTOR * alone)
+                loss += max(0.0, took - alone) / plain_seconds - PLAIN_CREDIT
+            elif not prompts:
                 self._since_plain = 0
                 loss -= PLAIN_CREDIT
             self._credit(-loss)
@@ -246,22 +272,33 @@ class DraftBudget:
     def _credit(self, passes: float) -> None:
         self.balance = min(MAX_BALANCE, self.balance + passes)
 
-    def _best(self, path_probabilities: Sequence[Sequence[float]], drafting: float) -> int:
+    def _best(
+        self,
+        path_probabilities: Sequence[Sequence[float]],
+        jumps: Sequence[Sequence[bool]],
+        drafting: float,
+        unread: int,
+    ) -> int:
         sequences, costs = len(path_probabilities), self.costs
-        if costs.max_width <= 1:
-            return costs.max_width  # the first draft token that is verified shows what one costs
-        unit = costs.predict_seconds(1)
+        if costs.widths < 2:
+            return costs.widths  # the first draft token that is verified shows what one costs
+        alone = before = costs.predict_seconds(unread)
         drafting /= sequences
-        stake = unit * (1 + self._stake)
+        stake = alone + costs.predict_seconds(1) * self._stake
         furthest = MAX_EXTRAPOLATION * costs.max_width
-        best, most, gained = 0, 1 / (drafting + unit), 1.0
-        for count, level in enumerate(zip_longest(*path_probabilities, fillvalue=0.0), 1):
-            cost = costs.predict_seconds(1 + count)
-            if cost > stake or 1 + count > furthest:
+        best, most, gained, later = 0, 1 / (drafting + alone), 1.0, 0.0
+        levels = zip_longest(*path_probabilities, fillvalue=0.0)
+        kinds = zip_longest(*jumps, fillvalue=False) if jumps else repeat((False,) * sequences)
+        for count, (level, kind) in enumerate(zip(levels, kinds, strict=False), 1):
+            cost = costs.predict_seconds(unread + count)
+            if cost > stake or unread + count > furthest:
                 break
-            gained += sum(level) / sequences
-            if gained / (drafting + cost) > most:
-                best, most = count, gained / (drafting + cost)
+            saved = sum(compress(level, kind)) / sequences
+            gained += sum(level) / sequences - saved
+            later += saved * (cost - before)
+            before = cost
+            if gained / (drafting + cost - later) > most:
+                best, most = count, gained / (drafting + cost - later)
         self._promising_nodes = max(float(INITIAL_NODES), 1.5 * best + 1, 0.8 * self._promising_nodes)
         return best
 

@@ -90,4 +90,6 @@ def _first_token(automaton: Automaton, state: int) -> int | None:
         return None
     # Where a token may reach from here beyond the forced text, the tokenizer may join what is forced with what follows.
     joined = any(vocabulary.begins_token(text[at:]) for at in range(len(vocabulary.tokens[tokens[0]])))
-    return None if joined else tokens[0]
+    if joined and not automaton.only_eos([state, *automaton.walk(state, tokens)][-1], NO_LIMIT):
+        return None
+    return tokens[0]

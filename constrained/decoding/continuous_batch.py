@@ -111,7 +111,8 @@ class ContinuousBatch(Generic[MemberT]):
         prefill = DecodingStep(self._model, cache=cache)
         prefill.forward([[member.sequence for member in fresh]], [fresh[0].top_count])
         for member in fresh:
-            member.advance(prefill.distribution(member.sequence))
+            while not member.finished and prefill.follow([member.sequence]):
+                member.advance(prefill.distribution(member.sequence))
         unfinished = [member for member in fresh if not member.finished]
         if not unfinished:
             return
@@ -137,7 +138,6 @@ class ContinuousBatch(Generic[MemberT]):
             speculate=small,
         )
         for member in self.sequences:
-            member.advance(self._step.distribution(member.sequence))
             while not member.finished and self._step.follow([member.sequence]):
                 member.advance(self._step.distribution(member.sequence))
         self._settle()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from constrained.automaton.forced_tokens import forced_token
 from constrained.decoding.avoided_tree import AvoidedTree
 from constrained.decoding.departure import avoided_tree
 from constrained.decoding.planned_draws import plan_draws
@@ -52,6 +53,8 @@ def forward_pass(
     probes: list[_core.Tree | None] = [None] * count
     draft_seconds = 0.0
     longest = max(map(len, unread))
+    reads_prompts = not all(sequence.stats.forwards for sequence in sequences)
+    width = 1 if reads_prompts else longest
     draft_size = budget.draft_size() if budget is not None and longest <= LONGEST_PROMPT else 0
     drafting = [row for row, size in enumerate(sizes) if draft_size and not size]
     for row, sequence in enumerate(sequences):
@@ -61,16 +64,18 @@ def forward_pass(
     draft_cost = 0.0
     if budget is not None and drafting:
         began, clock_began = time.perf_counter(), clock()
-        predicted = []
+        predicted, jumps = [], []
         for row in drafting:
             drafter = sequences[row].drafter
             assert drafter is not None
-            trees[row] = drafter.draft(draft_size, sequences[row].remaining_tokens)
+            trees[row] = drafted = drafter.draft(draft_size, sequences[row].remaining_tokens)
             predicted.append(drafter.predicted_acceptance())
+            jumps.append(_jumps(sequences[row], drafted))
         draft_seconds, draft_cost = time.perf_counter() - began, clock() - clock_began
         for sequence in sequences:
             sequence.stats.draft_seconds += draft_seconds
-        for row, size in zip(drafting, budget.verify_sizes(predicted, draft_cost), strict=True):
+        verified = budget.verify_sizes(predicted, draft_cost, unread=width, jumps=jumps)
+        for row, size in zip(drafting, verified, strict=True):
             drafter = sequences[row].drafter
             assert drafter is not None
             drafter.mark_verified(size)
@@ -107,7 +112,8 @@ def forward_pass(
             sequence.stats.forward_seconds += forward_seconds
         if budget is not None:
             # Without the probe, which `affords_probe` has weighed: it pays in later passes.
-            budget.record_pass(count, max(sizes), cost, draft_cost, plain=longest == 1)
+            nodes = 0 if avoids else max(sizes)  # texts to be avoided are no drafts
+            budget.record_pass(count, nodes, cost, draft_cost, unread=width, prompts=reads_prompts or avoids)
 
     logits.when_read(record)  # on a device the pass may only have been launched
     for one in rows:
@@ -159,9 +165,17 @@ def _read_tree(model: LanguageModel, cache: Cache, unread: Sequence[int], tree: 
     return model.forward_logits([tokens], ([parents], [max(last, 0)]), cache)
 
 
+def _jumps(sequence: TokenSequence, tree: _core.Tree) -> list[bool]:
+    """Of each node of a tree but the root, whether the next token is written without its logits."""
+    automaton = sequence.params.automaton
+    if not sequence.params.jumps or automaton.relaxed_automaton is not automaton:
+        return [False] * (len(tree) - 1)
+    return [forced_token(automaton, state) is not None for state in tree.state[1:]]
+
+
 def _probe(sequence: TokenSequence, budget: DraftBudget | None, nodes: int) -> _core.Tree | None:
-    """An optional probe tree at the start of a completion: it peeks at the logits of its fields, if their gain exceeds its cost."""
-    if sequence.tokens or sequence.drafter is None or budget is None:
+    """An optional probe tree with the first draft: it peeks at the logits of the fields, if their gain exceeds its cost."""
+    if sequence.drafter is None or budget is None:
         return None
     probe = sequence.drafter.probe(_PROBE_NODES)
     affordable = probe is not None and budget.affords_probe(nodes, len(probe) - 1, len(probe.asked))

@@ -464,6 +464,10 @@ class Generator(Generic[ValueT]):
             self._reasoning,
             repetition_guard(self.constraint, self.automaton.vocabulary) if guarded else None,
             canonical=sampler.canonical,
+            jumps=isinstance(self.model, LanguageModel)
+            and self.model.reads_prompts_in_parts
+            and isinstance(sampler, Local)
+            and not sampler.weights,
         )
         if isinstance(prompts, str | bytes) or not isinstance(prompts, Sequence):
             raise InvalidArgument(

@@ -36,6 +36,7 @@ class Output(Generic[ValueT]):
         logprob: log-probability of the completion under the model after temperature (greedy: temperature 1), in nats:
             of its tokens and of its end, all EOS tokens together. With certain ends (`constrained.sampling.ends`;
             `Local(weights=False)`, `extract`, `generate`) the end counts only where something else could have followed.
+            Without weights text that is forced counts 0, too: no logits are computed for it.
         log_weight: importance weight of the completion under the model's conditional distribution, see
             `constrained.sampling`: the mean of exp(log_weight) h(text) estimates the model's mean of h over valid
             completions, times P(L). For ``local`` it is log P(text) / Q(text), or (`AWRS`) the log of an unbiased estimate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -28,9 +29,13 @@ from constrained.sampling import (
     TokenSampler,
 )
 from constrained.spec.drafts import LazyDrafter
+from constrained.spec.sources import source_bits
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
+
+FORCED = source_bits(["forced"])
+"""Where tokens come from that are written without logits, as bits of `TokenSequence.draft_origins`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ class DecodingParams:
         guard: makes what ends a completion that repeats itself, for a prompt; None: nothing does.
         questions: are asked when the prompt is read, and narrow the automaton; None: nothing is asked.
         canonical: forced text has the tokens that the tokenizer writes, see `constrained.automaton.forced_tokens`.
+        jumps: these tokens are written without their logits: with the token before them, so that the next pass reads all of them.
         begin: text of the prompt that the tokens begin with, and that is no part of the completion: see `constrained.decoding.healing`.
     """
 
@@ -56,6 +62,7 @@ class DecodingParams:
     guard: Callable[[Sequence[int]], Guard] | None = None
     questions: PromptQuestions | None = None
     canonical: bool = False
+    jumps: bool = False
     begin: bytes = b""
 
 
@@ -144,7 +151,10 @@ class TokenSequence:
         self.guard = None if params.guard is None else params.guard(prompt)
         self._planned: list[int] = []  # tokens that come next
         self._thought: bytes | None = None if params.reasoning is None else b""
+        self._jump: int | None = None  # the forced token that comes next
         self._look()
+        if params.questions is None:
+            self._write_forced()
 
     @property
     def logprob(self) -> float:
@@ -174,7 +184,20 @@ class TokenSequence:
         self.commit(sampler.draw_token(self.position(distribution)))
 
     def commit(self, draw: Draw) -> None:
-        """Appends a drawn token, or ends the completion."""
+        """Appends a drawn token, or ends the completion; and the forced tokens behind it, see `DecodingParams.jumps`."""
+        origin = (
+            0
+            if self.tree_logits is None or draw.token is None
+            else self.tree_logits.origin(self.node, draw.token)
+        )
+        self._append(draw, origin)
+        self._write_forced()
+
+    def _write_forced(self) -> None:
+        while self._jump is not None and not self.finish and not self.avoids:
+            self._append(Draw(self._jump, 0.0, math.nan, checks=0), FORCED)
+
+    def _append(self, draw: Draw, origin: int) -> None:
         self.draws.append(draw)
         self.log_weight += draw.log_weight
         self.stats.checks += draw.checks
@@ -190,7 +213,6 @@ class TokenSequence:
         else:
             if self.drafter is not None:
                 self.drafter.commit(draw.token)
-            origin = 0 if self.tree_logits is None else self.tree_logits.origin(self.node, draw.token)
             self.draft_origins.append((origin, self.stats.forwards))
             self.tokens.append(draw.token)
             self.unread.append(draw.token)
@@ -214,6 +236,7 @@ class TokenSequence:
         self.drafter = questions.drafter(self.prompt, automaton, drawn=temperature > 0)
         self.state = automaton.start
         self._look()
+        self._write_forced()
 
     @property
     def avoids(self) -> bool:
@@ -276,6 +299,7 @@ class TokenSequence:
 
     def _look(self) -> None:
         """Prepares the next position; sets `finish` if only EOS tokens are allowed and their probability is 1."""
+        self._jump = None
         if (forced := self._forced()) is not None:
             self.candidates = CandidateList([forced])
             return
@@ -289,6 +313,7 @@ class TokenSequence:
             token = forced_token(automaton, self.state)
             if token is not None and self.candidates.permits(token):
                 self.candidates = CandidateList([token])
+                self._jump = token if self.params.jumps else None
         if self.params.certain_ends and self.candidates.only_ends:
             if self.cut is None and self.candidates.limit_excludes:
                 self.cut = len(self.tokens), None

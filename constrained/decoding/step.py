@@ -61,6 +61,8 @@ class DecodingStep:
             self._rows = [self._ask(rows[0])]
         else:
             self._rows = forward_pass(self._model, self.cache, firsts, speculation, top_counts)
+            for sequence in (one for sequences in rows for one in sequences):
+                sequence.unread.clear()
         for row, (sequences, logits) in enumerate(zip(rows, self._rows, strict=True)):
             for sequence in sequences:
                 sequence.cache_row, sequence.node, sequence.tree_logits = row, 0, logits
@@ -75,6 +77,7 @@ class DecodingStep:
         assert questions is not None
         row, scores = ask_forward(self._model, self.cache, sequences[0], questions)
         for sequence in sequences:
+            sequence.unread.clear()
             sequence.answer(scores)
         return row
 
@@ -86,21 +89,24 @@ class DecodingStep:
         return logits.distribution(sequence.node, sequence.params.warp)
 
     def follow(self, sequences: Sequence[TokenSequence]) -> bool:
-        """Moves each sequence to the node of its last token. If one of these tokens was not read, none is moved.
+        """Moves each sequence to the node of its last token; where that of one was not read, each to a node before its last token.
 
         Returns:
-            Whether the sequences were moved: then the next tokens need no forward pass.
+            Whether all tokens were read: then the next ones need no forward pass.
         """
-        nodes = [self._rows[one.cache_row].child(one.node, one.tokens[-1]) for one in sequences]
-        if min(nodes) < 0 or any(one.avoids for one in sequences):
-            return False
-        for sequence, node in zip(sequences, nodes, strict=True):
-            sequence.node = node
+        paths = [self._rows[one.cache_row].read_nodes(one.node, one.unread) for one in sequences]
+        read = not any(
+            one.avoids or len(path) < len(one.unread) for one, path in zip(sequences, paths, strict=True)
+        )
+        accepted = {one.cache_row for one, path in zip(sequences, paths, strict=True) if path}
+        for sequence, path in zip(sequences, paths, strict=True):
+            nodes = path if read else path[: len(sequence.unread) - 1]
+            sequence.node = [sequence.node, *nodes][-1]
+            del sequence.unread[: len(nodes)]
         drafter = sequences[0].drafter
-        if self._speculation is not None and drafter is not None and drafter.active:
-            accepted = len({sequence.cache_row for sequence in sequences})
-            self._speculation.record_accepted(self._model, len(self._rows), accepted)
-        return True
+        if read and accepted and self._speculation is not None and drafter is not None and drafter.active:
+            self._speculation.record_accepted(self._model, len(self._rows), len(accepted))
+        return read
 
     def settle(self, sequences: Sequence[TokenSequence]) -> None:
         """Keeps in the cache what these sequences have read, a row for each of them, in this order."""
@@ -135,9 +141,9 @@ def decode_sequences(
         speculation: None to draft nothing; otherwise all sequences have drafters.
 
     Yields:
-        A sequence, each time it got a token or ended; first the sequences that are finished without a token.
+        A sequence, each time it got tokens or ended; first the sequences that have some, or are finished, without a forward pass.
     """
-    yield from (sequence for sequence in sequences if sequence.finish)
+    yield from (sequence for sequence in sequences if sequence.tokens or sequence.finish)
     unfinished = [sequence for sequence in sequences if not sequence.finish]
     if not unfinished:
         return
@@ -148,11 +154,11 @@ def decode_sequences(
             [sampler.top_count(sequence.params.warp) for sequence in unfinished],
         )
         for sequence in unfinished:
-            while True:
+            if sequence.unread:  # what the answers to questions leave no choice of
+                yield sequence
+            while not sequence.finish and step.follow([sequence]):
                 sequence.step(step.distribution(sequence), sampler)
                 yield sequence
-                if sequence.finish or not step.follow([sequence]):
-                    break
         unfinished = [sequence for sequence in unfinished if not sequence.finish]
         if not unfinished:
             return

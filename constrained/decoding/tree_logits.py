@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from constrained.decoding.avoided_tree import AvoidedTree
@@ -71,6 +72,16 @@ class TreeLogits:
             return -1
         child = self.tree.child(node, token)
         return child if child <= self.nodes else -1
+
+    def read_nodes(self, node: int, tokens: Sequence[int]) -> list[int]:
+        """The nodes of some tokens after another node, as far as the pass verified them."""
+        found: list[int] = []
+        for token in tokens:
+            node = self.child(node, token)
+            if node < 0:
+                break
+            found.append(node)
+        return found
 
     def origin(self, node: int, token: int) -> int:
         """The sources that drafted a token after a node, as bits (`constrained.spec.drafts.proposing_sources`); 0 if none did."""

@@ -129,7 +129,9 @@ class PhraseQuestions:
         """The questions whose phrases begin at the words that are likeliest in each string."""
         asked = []
         for path, row in zip(self._members, rows, strict=True):
-            phrases = [json_text(one) for one in self._phrases(self._likeliest(row, beginnings))]
+            least = log_sum_exp(row) + (LEAST if member_pointer(path) in self._optional else LEAST_REQUIRED)
+            firsts = self._likeliest(row, beginnings)
+            phrases = [json_text(one) for one in self._phrases(firsts, row[self._heads] >= least)]
             question = member_question(self._constraint, phrases, self._vocabulary, path, True)
             if question is not None:
                 asked.append(question)
@@ -143,11 +145,17 @@ class PhraseQuestions:
         likely = sorted(alike, key=lambda head: -row[head])
         return sorted([first for head in likely[:count] for first in alike[head][:2]][:count])
 
-    def _phrases(self, firsts: Sequence[int]) -> list[str]:
-        """The runs of words that begin at some words, with and without the punctuation around them."""
+    def _phrases(self, firsts: Sequence[int], likely: NDArray[np.bool_]) -> list[str]:
+        """The runs of words that begin at some words, with and without the punctuation around them.
+
+        Args:
+            firsts: these words.
+            likely: of each word of the text, whether a phrase that begins there may be chosen; else the word alone is asked about.
+        """
         found: dict[str, None] = {}
         for first in firsts:
-            for last in range(first, min(first + _LONGEST, len(self._words))):
+            longest = _LONGEST if likely[first] else 1
+            for last in range(first, min(first + longest, len(self._words))):
                 whole = self._text[self._words[first][0] : self._words[last][1]]
                 if last > first and _ENDS.search(whole[: -len(self._text[slice(*self._words[last])])]):
                     break

@@ -78,7 +78,7 @@ class LanguageModel(ABC):
 
     reads_prompts_in_parts: bool = False
     """Whether `forward` may read a prompt in several passes, into a cache that can be forked between them; prompts of a batch
-    that begin alike are then read once up to there."""
+    that begin alike are then read once up to there, and text that is forced is read with what stands before it."""
 
     cache_bytes_per_token: int | None = None
     """Bytes of main memory that a position of a cache takes; None: unknown, or in another memory."""

@@ -41,9 +41,9 @@ class Local(TokenSampler):
     """The sampler ``"local"``.
 
     Attributes:
-        weights: report Z. Without it `log_weight` is NaN, tokens and `logprob` do not change, and masks are computed
-            only where a truncation needs them or none of the tokens with the largest keys is allowed. A set of
-            sequences (`draw`) always has weights.
+        weights: report Z. Without it `log_weight` is NaN, tokens do not change, and masks are computed
+            only where a truncation needs them or none of the tokens with the largest keys is allowed; text that is forced
+            (see `spelling`) costs no forward pass of its own, and counts 0 in `logprob`. A set of sequences (`draw`) always has weights.
         ends: see `constrained.sampling.ends`; by default ``"model"`` with weights, and ``"certain"`` without, so that no
             forward pass is spent on an end that nothing competes with.
         spelling: ``"canonical"``: text that is forced (names of members, the rest of an enumerated value, tags) has the tokens

@@ -169,7 +169,13 @@ def prepare_request(
             asking = replace(constraint, asked=asked_text(as_dicts(request.messages)))
         guard = None if settings.on_repeat is None else repetition_guard(asking, automaton.vocabulary)
         rules = DecodingParams(
-            automaton, warp, sampler.certain_ends, budget, guard, canonical=sampler.canonical
+            automaton,
+            warp,
+            sampler.certain_ends,
+            budget,
+            guard,
+            canonical=sampler.canonical,
+            jumps=model.reads_prompts_in_parts and _top(request) is None,
         )
         seed = None if request.seed is None else request.seed % 2**64
         seed = limits.make_noise(seed, 0, greedy=rules.warp.greedy).seed

@@ -256,9 +256,13 @@ std::shared_ptr<Tree> Drafter::draft(size_t max_nodes, size_t depth) {
 std::shared_ptr<Tree> Drafter::probe(size_t max_nodes) {
     auto tree = std::make_shared<Tree>(context_.state);
     probed_slots_.assign(1, 0);
-    if (begun_ || chain_drafts_ || !is_json_ || !has(kSlotFavourites)) return tree;
+    if (probed_ || chain_drafts_ || !is_json_ || !has(kSlotFavourites)) return tree;
+    probed_ = true;
+    const std::vector<uint32_t> written = std::move(written_);
     const std::lock_guard<std::mutex> held(memory_->lock);
-    for (const std::vector<uint32_t>& opening : constraint_memory_->openings) {
+    for (const std::vector<uint32_t>& whole : constraint_memory_->openings) {
+        if (whole.size() <= written.size() || !std::equal(written.begin(), written.end(), whole.begin())) continue;
+        const std::vector<uint32_t> opening(whole.begin() + static_cast<std::ptrdiff_t>(written.size()), whole.end());
         int32_t node = 0;
         size_t shared = 0;
         for (int32_t child = 0; shared < opening.size() && (child = tree->child(node, opening[shared])) >= 0; ++shared) node = child;
@@ -299,7 +303,7 @@ void Drafter::mark_verified(size_t nodes) {
 
 void Drafter::commit(uint32_t token) {
     const std::lock_guard<std::mutex> held(memory_->lock);
-    begun_ = true;
+    if (!probed_) written_.push_back(token);
     update_calibration(token);
     learn(context_, token);
     context_ = after(context_, token, automaton_->next(context_.state, token));

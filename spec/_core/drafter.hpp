@@ -98,7 +98,7 @@ public:
     /// the largest ones, which a heap finds (OPT-Tree, DySpec). Proposals of one token by several sources are mixed, the tokens
     /// behind a node share its probability, and a token that the automaton refuses never becomes a node.
     std::shared_ptr<Tree> draft(size_t max_nodes, size_t depth);
-    /// The openings of slots as branches, up to `max_nodes` nodes; only before the first token. They are read for the logits
+    /// The openings of slots behind what is written, as branches, up to `max_nodes` nodes; the first time only. They are read for the logits
     /// behind them and are no draft tokens.
     std::shared_ptr<Tree> probe(size_t max_nodes);
     /// The top tokens of the model behind a node of the last draft tree or, if `probed`, of the last probe.
@@ -155,7 +155,8 @@ private:
     SlotFavourites favourites_;
     DocumentSpans spans_;
     std::vector<uint64_t> slots_, probed_slots_;  // of the nodes of the last tree and of the last probe
-    bool begun_ = false;                          // a token was committed
+    std::vector<uint32_t> written_;               // the first committed tokens, until the first probe
+    bool probed_ = false;
     int32_t node_ = 0;
     size_t verified_ = 0;
 };

@@ -183,7 +183,7 @@ def test_the_likeliest_are_read_and_rows_are_filled() -> None:
 
 def test_prompts_say_nothing_about_passes() -> None:
     budget = DraftBudget(64)
-    budget.record_pass(1, 0, 100.0, plain=False)
+    budget.record_pass(1, 0, 100.0, prompts=True)
     assert budget.costs.max_width == 0
     assert budget.draft_size() == 0
 
@@ -217,3 +217,15 @@ def test_a_wider_pass_is_never_thought_faster() -> None:
     assert costs.predict_seconds(8) == 0.02
     known = [costs.predict_seconds(width) for width in range(1, 40)]
     assert known == sorted(known)
+
+
+def test_what_is_written_without_a_pass_saves_none() -> None:
+    """Draft tokens before forced text are worth a pass only with all of it, behind which the next draw is."""
+    budget = DraftBudget(64)
+    for width in (1, 1, 1, 2, 8, 32, 64):
+        budget.costs.record(width, 0.01 + 0.0005 * width)
+    forced = [[True] * 7 + [False]]
+    assert budget.verify_sizes([[0.9] * 8]) == [8]
+    assert budget.verify_sizes([[0.9] * 8], jumps=forced) == [8]
+    assert budget.verify_sizes([[0.9] * 7]) == [7]
+    assert budget.verify_sizes([[0.9] * 7], jumps=[[True] * 7]) == [0]
