@@ -79,7 +79,9 @@ def test_completions_do_not_depend_on_pauses_of_speculation(sampler, seed: int, 
     plain = run(None)
     monkeypatch.setattr(DraftBudget, "draft_size", lambda budget: rng.choice((0, 4, 64)))
     monkeypatch.setattr(
-        DraftBudget, "verify_sizes", lambda budget, pis, drafting: [rng.randint(0, len(pi)) for pi in pis]
+        DraftBudget,
+        "verify_sizes",
+        lambda budget, pis, drafting, **named: [rng.randint(0, len(pi)) for pi in pis],
     )
     drafted = run("auto")
     assert facts(drafted) == facts(plain)
