@@ -99,7 +99,7 @@ class ContinuousBatch(Generic[MemberT]):
             cache, known = self._prefix.cache_for(fresh[0].sequence.prompt)
             del fresh[0].sequence.unread[:known]
         unread = fresh[0].sequence.unread
-        in_parts = self._model.reads_prompts_in_parts and not self._model.bitwise_reproducible
+        in_parts = self._model.reads_prompts_in_parts
         while between is not None and in_parts and len(unread) > PIECE:
             self._model.forward([unread[:PIECE]], cache)
             del unread[:PIECE]

@@ -44,7 +44,6 @@ def forward_pass(
     Returns:
         The logits of each sequence.
     """
-    unread = [sequence.unread for sequence in sequences]
     count = len(sequences)
     budget = None if speculation is None else speculation.budget(model, count)
     trees: list[_core.Tree | AvoidedTree] = [avoided_tree(sequence, model) for sequence in sequences]
@@ -52,11 +51,18 @@ def forward_pass(
     avoids = any(sizes)
     probes: list[_core.Tree | None] = [None] * count
     draft_seconds = 0.0
-    longest = max(map(len, unread))
+    lengths = [len(sequence.unread) for sequence in sequences]
+    usual = sorted(lengths)[(count - 1) // 2]
+    # A pass is as wide as its widest row: one with more forced text than most others reads it in several.
+    late = [
+        count > 1 and sequence.params.jumps and length > usual and not size
+        for sequence, length, size in zip(sequences, lengths, sizes, strict=True)
+    ]
+    longest = max(usual if behind else length for length, behind in zip(lengths, late, strict=True))
     reads_prompts = not all(sequence.stats.forwards for sequence in sequences)
     width = 1 if reads_prompts else longest
     draft_size = budget.draft_size() if budget is not None and longest <= LONGEST_PROMPT else 0
-    drafting = [row for row, size in enumerate(sizes) if draft_size and not size]
+    drafting = [row for row, size in enumerate(sizes) if draft_size and not size and not late[row]]
     for row, sequence in enumerate(sequences):
         if sequence.drafter is not None and row not in drafting:
             sequence.drafter.pause()
@@ -81,6 +87,8 @@ def forward_pass(
             drafter.mark_verified(size)
             sizes[row] = size
     began, clock_began = time.perf_counter(), clock()
+    wide = longest + max(sizes)
+    unread = [one.unread[: wide if behind else None] for one, behind in zip(sequences, late, strict=True)]
     trees_read: tuple[list[list[int]], list[int]] | None = None
     if not any(sizes):
         tokens = unread

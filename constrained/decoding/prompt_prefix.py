@@ -34,7 +34,7 @@ class PromptPrefix:
         another one.
         """
         last, self._last = self._last, prompt
-        if not self._model.reads_prompts_in_parts or self._model.bitwise_reproducible:
+        if not self._model.reads_prompts_in_parts:
             return self._model.cache(1), 0
         longest = len(prompt) - 1
         common = min(_common(prompt, self._ids), longest)

@@ -61,8 +61,10 @@ class DecodingStep:
             self._rows = [self._ask(rows[0])]
         else:
             self._rows = forward_pass(self._model, self.cache, firsts, speculation, top_counts)
-            for sequence in (one for sequences in rows for one in sequences):
-                sequence.unread.clear()
+            for sequences, logits in zip(rows, self._rows, strict=True):
+                left = sequences[0].unread[logits.chain :]
+                for sequence in sequences:
+                    sequence.unread[:] = left
         for row, (sequences, logits) in enumerate(zip(rows, self._rows, strict=True)):
             for sequence in sequences:
                 sequence.cache_row, sequence.node, sequence.tree_logits = row, 0, logits

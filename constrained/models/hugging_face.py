@@ -262,8 +262,8 @@ class HuggingFaceModel(LanguageModel):
 
     @property
     def reads_prompts_in_parts(self) -> bool:  # type: ignore[override]
-        """Whether the model's cache holds rows of any lengths, see `SlabCache`."""
-        return self.capabilities.no_trees is None
+        """Whether the model's cache holds rows of any lengths, see `SlabCache`, and it need not give the same bits in any company."""
+        return self.capabilities.no_trees is None and not self.bitwise_reproducible
 
     @property
     def no_chains(self) -> str | None:  # type: ignore[override]

@@ -126,7 +126,7 @@ class SequenceStream:
         self._decoder = codecs.getincrementaldecoder("utf-8")(
             "replace"
         )  # tokens by number may be halves of characters
-        if sequence.finish:
+        if sequence.tokens or sequence.finish:  # what no choice is left of
             self._emit()
 
     @property

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained import Generator, Local, Speculation, choice, json_schema
+from constrained import Generator, Local, Speculation, choice, json_schema, regex
 from constrained.automaton.forced_tokens import forced_token
 from constrained.decoding.request_batch import request_runner
 from constrained.decoding.request_runner import BatchedRequest
@@ -95,6 +95,31 @@ def test_in_a_batch_each_text_has_its_own() -> None:
     while len(runner):
         runner.step()
     assert [member.outcome.tokens for member in members] == [one.tokens for one in alone]  # type: ignore[union-attr]
+
+
+def test_in_a_batch_forced_text_makes_no_pass_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a pass are padded to the widest: what one of many leaves no choice of is read in several passes."""
+    model, widths = llama(), []
+    long = Generator(model, regex("[a-c] long way home[.!]"), sampler=UNWEIGHED, speculation=None)
+    short = Generator(model, regex("[a-c]{20}"), sampler=UNWEIGHED, speculation=None)
+    runner = request_runner(long, 6)
+    members = [BatchedRequest(one, one._request("x", seed=3)) for one in (long, short, short, short)]
+    expected = [one.generator._decode(one.request, 0.0).tokens for one in members]
+    read = type(model).forward_logits
+
+    def reading(self: Any, tokens: Any, *arguments: Any) -> Any:
+        if len(tokens) > 1:
+            widths.append(max(map(len, tokens)))
+        return read(self, tokens, *arguments)
+
+    monkeypatch.setattr(type(model), "forward_logits", reading)
+    for member in members:
+        runner.add(member)
+    while len(runner):
+        runner.step()
+    assert [member.outcome.tokens for member in members] == expected  # type: ignore[union-attr]
+    assert len(expected[0]) > 5
+    assert set(widths) == {1}
 
 
 def test_models_that_tell_prompts_from_completions_read_each_token() -> None:

@@ -234,7 +234,7 @@ def test_what_a_run_holds_does_not_grow_with_the_documents() -> None:
     gc.unfreeze()
     columns = list(zip(*seen, strict=True))
     assert all(min(column[:-1]) > 0 for column in columns[:2])
-    assert [max(column[12:]) <= max(column[:12]) for column in columns] == [True] * 3, seen
+    assert [max(column[12:]) <= 1.01 * max(column[:12]) for column in columns] == [True] * 3, seen
 
 
 def test_what_was_begun_is_finished_when_the_documents_fail() -> None:
