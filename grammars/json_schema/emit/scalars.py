@@ -234,7 +234,11 @@ class ScalarLowering:
             return self.enum_exprs[key]
         values = list(filter(self.excluded.allow, self.validator.listed(constraints)))
         if not values:
-            self.diagnostics.conflict(disjunct, "none of the enumerated values satisfies the other keywords")
+            of_items = constraints.types == f.ARRAY and list not in map(type, constraints.enum_values or ())
+            hint = ", which say array: to list the items, put the enum into items" if of_items else ""
+            self.diagnostics.conflict(
+                disjunct, f"none of the enumerated values satisfies the other keywords{hint}"
+            )
             return ir.EMPTY_LANGUAGE
         return self.enum_values_expr(values)
 

@@ -23,6 +23,8 @@ ITSELF = {"a": {"type": "object", "required": ["a"], "properties": {"a": {"$ref"
         ({**NONE, "maxProperties": 0, "not": {"required": ["a"], "properties": {"a": {"type": "integer"}}}}, "exclude each other"),
         ({"$ref": "#/$defs/a", "$defs": ITSELF}, "endlessly recursive"),
         ({"type": "array", "items": {"$ref": "#"}, "minItems": 1}, "endlessly recursive"),
+        ({"type": "array", "enum": ["a", "b"]}, "put the enum into items"),
+        ({"type": "array", "enum": [["a"]], "minItems": 2}, "none of the enumerated values satisfies the other keywords"),
     ],
 )  # fmt: skip
 def test_the_reason_is_the_true_one(schema: dict[str, Any], reason: str) -> None:
