@@ -81,7 +81,9 @@ def test_every_way_writes_the_recorded_text() -> None:
         assert written.forwards == passes[name], name
         assert watch.seconds > 0
     assert passes["generate"] == len(one.recorded) + 1  # one more for the end
-    assert passes["constrained"] < len(one.recorded)  # nobody asks about forced text, nor about an end that must come
+    assert passes["constrained"] < len(
+        one.recorded
+    )  # nobody asks about forced text, nor about an end that must come
     assert passes["generate + lookup"] < passes["generate"]
     assert passes["constrained 64"] < passes["constrained"] / 2
     assert not model.model._forward_hooks

@@ -49,6 +49,15 @@ def test_a_string_is_closed() -> None:
     assert sorted(repair.piece) == sorted("no ")
 
 
+@pytest.mark.parametrize("piece", ["パラ", "はは", "哈哈哈", "ไป"])
+def test_scripts_without_spaces_are_prose(piece: str) -> None:
+    """A piece of them was taken for code or a number, which may be repeated twice as long."""
+    out = written('{"note": "' + piece * 60, on_repeat="close")
+    assert out.value["note"].startswith(piece * 2)
+    assert len(out.value["note"].encode()) <= 48
+    assert out.repairs[0].pointer == "/note"
+
+
 def test_a_list_takes_no_more_items() -> None:
     out = written('{"note": "a", "tags": [' + '"red", ' * 60, on_repeat="close")
     assert out.finish != "limit"
