@@ -206,7 +206,7 @@ class DraftBudget:
         drafting: float = 0.0,
         *,
         unread: int = 1,
-        prompts: bool = False,
+        comparable: bool = True,
     ) -> None:
         """Records a forward pass.
 
@@ -216,14 +216,14 @@ class DraftBudget:
             seconds: of the pass.
             drafting: seconds of drafting, whether the drafts were verified or not.
             unread: tokens that it read before the trees, at most.
-            prompts: it read a prompt, or texts that are no drafts: such a pass is not comparable.
+            comparable: with other passes: it read no prompt, and no texts that are no drafts.
         """
         if not self.adapts:
             return
         with self._lock:
             costs = self.costs
             clears, self._last_had_draft = self._last_had_draft and not nodes, nodes > 0
-            if not (prompts or drafting or nodes or clears):
+            if comparable and not (drafting or nodes or clears):
                 costs.record(unread, seconds / sequences)
                 self._plain_passes += 1
                 self._since_plain = 0
@@ -237,7 +237,7 @@ class DraftBudget:
             self._seen.add(_rounded(width))
             prepares = first and seconds / sequences > OUTLIER_FACTOR * usual
             # The first plain pass after a tree also removes rejected nodes from the cache: charged for, but not measured.
-            if not (prompts or clears or prepares):
+            if comparable and not (clears or prepares):
                 costs.record(width, seconds / sequences)
             plain_seconds, loss = costs.predict_seconds(1), 0.0
             if drafting:
@@ -248,12 +248,14 @@ class DraftBudget:
                 )
             if nodes:
                 self._since_plain += 1
-                took = usual if prompts or prepares else min(seconds / sequences, OUTLIER_FACTOR * usual)
+                took = (
+                    min(seconds / sequences, OUTLIER_FACTOR * usual) if comparable and not prepares else usual
+                )
                 loss += (took - alone) / plain_seconds
-            elif clears and not prompts:
+            elif clears and comparable:
                 took = min(seconds / sequences, OUTLIER_FACTOR * alone)
                 loss += max(0.0, took - alone) / plain_seconds - PLAIN_CREDIT
-            elif not prompts:
+            elif comparable:
                 self._since_plain = 0
                 loss -= PLAIN_CREDIT
             self._credit(-loss)

@@ -121,7 +121,9 @@ def forward_pass(
         if budget is not None:
             # Without the probe, which `affords_probe` has weighed: it pays in later passes.
             nodes = 0 if avoids else max(sizes)  # texts to be avoided are no drafts
-            budget.record_pass(count, nodes, cost, draft_cost, unread=width, prompts=reads_prompts or avoids)
+            budget.record_pass(
+                count, nodes, cost, draft_cost, unread=width, comparable=not (reads_prompts or avoids)
+            )
 
     logits.when_read(record)  # on a device the pass may only have been launched
     for one in rows:

@@ -191,9 +191,8 @@ class RepetitionGuard:
         for index in np.flatnonzero(enough):
             period, zone = int(periods[index]), int(zones[index])
             piece = self._vocabulary.decode(tokens[-period:])
-            least = (
-                min(6 * period - 2, _PROSE) if _IS_PROSE.match(piece + piece) else _CODE
-            )  # it may begin inside of a character
+            is_prose = _IS_PROSE.match(piece + piece)  # it may begin inside of a character
+            least = min(6 * period - 2, _PROSE) if is_prose else _CODE
             if zone < max(least, _FEWEST):
                 continue
             repeated = self._vocabulary.decode(tokens[-zone:])

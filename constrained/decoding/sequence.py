@@ -185,12 +185,8 @@ class TokenSequence:
 
     def commit(self, draw: Draw) -> None:
         """Appends a drawn token, or ends the completion; and the forced tokens behind it, see `DecodingParams.jumps`."""
-        origin = (
-            0
-            if self.tree_logits is None or draw.token is None
-            else self.tree_logits.origin(self.node, draw.token)
-        )
-        self._append(draw, origin)
+        tree, token = self.tree_logits, draw.token
+        self._append(draw, 0 if tree is None or token is None else tree.origin(self.node, token))
         self._write_forced()
 
     def _write_forced(self) -> None:

@@ -183,7 +183,7 @@ def test_the_likeliest_are_read_and_rows_are_filled() -> None:
 
 def test_prompts_say_nothing_about_passes() -> None:
     budget = DraftBudget(64)
-    budget.record_pass(1, 0, 100.0, prompts=True)
+    budget.record_pass(1, 0, 100.0, comparable=False)
     assert budget.costs.max_width == 0
     assert budget.draft_size() == 0
 

@@ -129,7 +129,7 @@ class EngineDrafts:
         budget, count = self._budget, max(1, len(self._requests))
         if not self._timed:
             seconds = time.perf_counter() - self._drafted_at
-            budget.record_pass(count, self._nodes, seconds, self._drafting, prompts=not self._steady)
+            budget.record_pass(count, self._nodes, seconds, self._drafting, comparable=self._steady)
             self._timed, self._drafting = True, 0.0
             self._size = budget.draft_size()
         accepted = 0
