@@ -73,10 +73,6 @@ class PassCosts:
             self._known = curve[::-1]
         return self._known
 
-    def sample_count(self, width: int) -> int:
-        """Number of samples of this width."""
-        return len(self._seconds.get(_rounded(width), ()))
-
     @property
     def widths(self) -> int:
         """Number of measured widths."""

@@ -54,15 +54,15 @@ def forward_pass(
     lengths = [len(sequence.unread) for sequence in sequences]
     usual = sorted(lengths)[(count - 1) // 2]
     # A pass is as wide as its widest row: one with more forced text than most others reads it in several.
-    late = [
-        count > 1 and sequence.params.jumps and length > usual and not size
+    behind = [
+        sequence.params.jumps and length > usual and not size
         for sequence, length, size in zip(sequences, lengths, sizes, strict=True)
     ]
-    longest = max(usual if behind else length for length, behind in zip(lengths, late, strict=True))
+    longest = max(usual if late else length for length, late in zip(lengths, behind, strict=True))
     reads_prompts = not all(sequence.stats.forwards for sequence in sequences)
     width = 1 if reads_prompts else longest
     draft_size = budget.draft_size() if budget is not None and longest <= LONGEST_PROMPT else 0
-    drafting = [row for row, size in enumerate(sizes) if draft_size and not size and not late[row]]
+    drafting = [row for row, size in enumerate(sizes) if draft_size and not size and not behind[row]]
     for row, sequence in enumerate(sequences):
         if sequence.drafter is not None and row not in drafting:
             sequence.drafter.pause()
@@ -88,7 +88,7 @@ def forward_pass(
             sizes[row] = size
     began, clock_began = time.perf_counter(), clock()
     wide = longest + max(sizes)
-    unread = [one.unread[: wide if behind else None] for one, behind in zip(sequences, late, strict=True)]
+    unread = [one.unread[: wide if late else None] for one, late in zip(sequences, behind, strict=True)]
     trees_read: tuple[list[list[int]], list[int]] | None = None
     if not any(sizes):
         tokens = unread
