@@ -20,7 +20,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FIRST_CASES = ROOT / "tests" / "first_cases.json"
-QUICK, ALL = 0.15, 2.0
+QUICK, ALL = 0.15, 1.0
 """Seconds of a test in `make test` and in `make test-all`, with all its random examples, on the machine that took the times."""
 
 WHOLE = ("tests/test_api.py::", "tests/test_examples.py::test_every_command_of_the_readme")
