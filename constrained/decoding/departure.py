@@ -14,16 +14,15 @@ import numpy as np
 
 from constrained.automaton.protocol import DEAD
 from constrained.decoding.allowed_tokens import AutomatonCandidates
-from constrained.decoding.avoided_tree import NOTHING_AVOIDED, AvoidedTree
+from constrained.decoding.text_tree import TextTree
 from constrained.sampling import Distribution
 from constrained.sampling.randomness import CHOICES
-from constrained.sampling.token_tree import TokenTree
 from constrained.spec.scores import log_sum_exp
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
     from constrained.decoding.sequence import TokenSequence
-    from constrained.models import LanguageModel, Logits
+    from constrained.models import Logits
     from constrained.vocabulary import Vocabulary
 
 _WAYS_OUT = 16
@@ -38,18 +37,7 @@ _STRUCTURE = b'",:{}[]'
 """Where one text has these and the other something else, one of them says more than the other."""
 
 
-def avoided_tree(sequence: TokenSequence, model: LanguageModel) -> AvoidedTree:
-    """What a completion must not write next, if the model can read it in one pass; the guard is asked once."""
-    guard = sequence.guard
-    if guard is None or not guard.avoided:
-        return NOTHING_AVOIDED
-    avoided, guard.avoided = guard.avoided, ()
-    if model.no_trees is not None:
-        return NOTHING_AVOIDED
-    return AvoidedTree(TokenTree.of([tokens[: sequence.remaining_tokens] for tokens in avoided]))
-
-
-def departure(sequence: TokenSequence, tree: AvoidedTree, logits: Logits, begin: int) -> list[int]:
+def departure(sequence: TokenSequence, tree: TextTree, logits: Logits, begin: int) -> list[int]:
     """The tokens up to the first one that is in no text of a tree; none where the completion may go on as it likes.
 
     A greedy completion whose likeliest tokens leave the tree goes on with them. If they spell one of its texts, the likeliest departure
@@ -121,7 +109,7 @@ def departure(sequence: TokenSequence, tree: AvoidedTree, logits: Logits, begin:
 
 
 def _wanted_way(
-    sequence: TokenSequence, tree: AvoidedTree, ways: Sequence[tuple[float, int, int]], end: float
+    sequence: TokenSequence, tree: TextTree, ways: Sequence[tuple[float, int, int]], end: float
 ) -> list[int]:
     """The tokens of the likeliest departure that the guard wants, if the end, of this log-probability, is not likelier by far."""
     assert sequence.guard is not None
@@ -153,7 +141,7 @@ def _spelled(automaton: Automaton, state: int, token: int, children: Mapping[int
 class _Texts:
     """What a token says, beside the texts of a tree."""
 
-    def __init__(self, vocabulary: Vocabulary, tree: AvoidedTree) -> None:
+    def __init__(self, vocabulary: Vocabulary, tree: TextTree) -> None:
         self._vocabulary = vocabulary
         # The texts behind each node, as they are compared.
         self._rests: list[list[bytes]] = [[] for _ in tree.token]

@@ -6,12 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 
 from constrained.automaton.forced_tokens import forced_token
-from constrained.decoding.avoided_tree import AvoidedTree
-from constrained.decoding.departure import avoided_tree
 from constrained.decoding.planned_draws import plan_draws
 from constrained.decoding.prompt_questions import PromptQuestions
 from constrained.decoding.sequence import TokenSequence
 from constrained.decoding.speculation import DraftScheduler
+from constrained.decoding.text_tree import NO_TEXTS, TextTree
 from constrained.decoding.tree_logits import TreeLogits
 from constrained.decoding.tree_scores import LONGEST_PROMPT, ScoreReader, TreeScores
 from constrained.models import Cache, LanguageModel
@@ -31,12 +30,12 @@ def forward_pass(
     speculation: DraftScheduler | None,
     top_counts: Sequence[int] = (),
 ) -> list[TreeLogits]:
-    """One forward pass: what each sequence has not been read yet, and its draft tree, or the texts that it must not write.
+    """One forward pass: what of each sequence has not been read yet, and its draft tree, or the texts that it asks for.
 
     Args:
         model: computes the logits.
         cache: one row for each sequence; to be settled afterwards if a draft tree was read.
-        sequences: each with unread tokens.
+        sequences: each with unread tokens, or texts to be read.
         speculation: None to draft nothing.
         top_counts: for each sequence, how many of the tokens with the largest keys its sampler looks at; 0, or no
             sizes at all: the sampler needs whole rows.
@@ -46,9 +45,13 @@ def forward_pass(
     """
     count = len(sequences)
     budget = None if speculation is None else speculation.budget(model, count)
-    trees: list[_core.Tree | AvoidedTree] = [avoided_tree(sequence, model) for sequence in sequences]
+    trees: list[_core.Tree | TextTree] = [sequence.asked_texts() for sequence in sequences]
+    if model.no_trees is not None:
+        trees = [NO_TEXTS] * count
     sizes = [len(tree) - 1 for tree in trees]
-    avoids = any(sizes)
+    asks = any(sizes)
+    # Drafts go on behind the values of a slot; from texts that must not be written a completion departs.
+    departs = [size > 0 and one.slot is None for size, one in zip(sizes, sequences, strict=True)]
     probes: list[_core.Tree | None] = [None] * count
     draft_seconds = 0.0
     lengths = [len(sequence.unread) for sequence in sequences]
@@ -60,9 +63,9 @@ def forward_pass(
     ]
     longest = max(usual if late else length for length, late in zip(lengths, behind, strict=True))
     reads_prompts = not all(sequence.stats.forwards for sequence in sequences)
-    width = 1 if reads_prompts else longest
+    width = 1 if reads_prompts else max(longest, 1)
     draft_size = budget.draft_size() if budget is not None and longest <= LONGEST_PROMPT else 0
-    drafting = [row for row, size in enumerate(sizes) if draft_size and not size and not behind[row]]
+    drafting = [row for row in range(count) if draft_size and not departs[row] and not behind[row]]
     for row, sequence in enumerate(sequences):
         if sequence.drafter is not None and row not in drafting:
             sequence.drafter.pause()
@@ -70,22 +73,26 @@ def forward_pass(
     draft_cost = 0.0
     if budget is not None and drafting:
         began, clock_began = time.perf_counter(), clock()
-        predicted, jumps = [], []
+        drafts, predicted, jumps = [], [], []
         for row in drafting:
             drafter = sequences[row].drafter
             assert drafter is not None
-            trees[row] = drafted = drafter.draft(draft_size, sequences[row].remaining_tokens)
+            drafted = drafter.draft(draft_size, sequences[row].remaining_tokens)
+            drafts.append(drafted)
             predicted.append(drafter.predicted_acceptance())
             jumps.append(_jumps(sequences[row], drafted))
         draft_seconds, draft_cost = time.perf_counter() - began, clock() - clock_began
         for sequence in sequences:
             sequence.stats.draft_seconds += draft_seconds
         verified = budget.verify_sizes(predicted, draft_cost, unread=width, jumps=jumps)
-        for row, size in zip(drafting, verified, strict=True):
-            drafter = sequences[row].drafter
+        for row, drafted, size in zip(drafting, drafts, verified, strict=True):
+            drafter, texts = sequences[row].drafter, trees[row]
             assert drafter is not None
             drafter.mark_verified(size)
-            sizes[row] = size
+            trees[row] = (
+                texts.joined(drafted, size) if isinstance(texts, TextTree) and sizes[row] else drafted
+            )
+            sizes[row] = len(trees[row]) - 1 if sizes[row] else size
     began, clock_began = time.perf_counter(), clock()
     wide = longest + max(sizes)
     unread = [one.unread[: wide if late else None] for one, late in zip(sequences, behind, strict=True)]
@@ -100,17 +107,18 @@ def forward_pass(
             last = len(ids) - 1
             tokens.append([*ids, *tree.token[1 : size + 1]])
             parents.append([*range(-1, last), *(last + parent for parent in tree.parent[1 : size + 1])])
-            skip.append(last)
+            skip.append(max(last, 0))
             device = _device_type(model)
             logits_reach_host = device in (None, "cpu") or (row < len(top_counts) and top_counts[row] > 0)
             probes[row] = probe = _probe(sequences[row], budget, size) if logits_reach_host else None
             if probe is not None:
                 tokens[row] += probe.token[1:]
                 parents[row] += [last + (size + parent if parent else 0) for parent in probe.parent[1:]]
-            rows.append(TreeLogits(tree, begin, size, len(ids), probe))
-            begin += len(tokens[row]) - last
+            # Where nothing but the tree is read, it has no root.
+            rows.append(TreeLogits(tree, begin if ids else begin - 1, size, len(ids), probe))
+            begin += len(tokens[row]) - skip[-1]
         trees_read = parents, skip
-    planned = any(top_counts) and model.plans_draws and not avoids
+    planned = any(top_counts) and model.plans_draws and not asks
     draws = plan_draws(sequences, rows, top_counts) if planned else None
     logits = model.forward_logits(tokens, trees_read, cache, *(() if draws is None else (draws,)))
 
@@ -120,9 +128,9 @@ def forward_pass(
             sequence.stats.forward_seconds += forward_seconds
         if budget is not None:
             # Without the probe, which `affords_probe` has weighed: it pays in later passes.
-            nodes = 0 if avoids else max(sizes)  # texts to be avoided are no drafts
+            nodes = 0 if asks else max(sizes)  # texts that are asked for are no drafts
             budget.record_pass(
-                count, nodes, cost, draft_cost, unread=width, comparable=not (reads_prompts or avoids)
+                count, nodes, cost, draft_cost, unread=width, comparable=not (reads_prompts or asks)
             )
 
     logits.when_read(record)  # on a device the pass may only have been launched

@@ -41,7 +41,7 @@ from constrained.decoding.step import decode_sequences
 from constrained.errors import InvalidArgument, PromptError, RejectedValue
 from constrained.models import LanguageModel, Prompt, load
 from constrained.prompting.ids import is_chat
-from constrained.sampling import Local, Sampler, TokenSampler, resolve_sampler
+from constrained.sampling import AWRS, Exact, Local, Sampler, TokenSampler, resolve_sampler
 from constrained.sampling.warpers import fit_settings
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Generator(Generic[ValueT]):
         Args:
             model: a `LanguageModel`, or anything that `constrained.load` accepts.
             constraint: a `Constraint`, a Python type, a JSON Schema, or a compiled automaton.
-            sampler: a name in `constrained.sampling.SAMPLERS`, or a configured sampler. By default ``"local"``; for a
+            sampler: a name in `constrained.sampling.SAMPLERS`, or a configured sampler. By default `Local(slots=True)`; for a
                 `predicate` ``"awrs"``, which draws equal tokens and checks few of them; for a closed set of 2 to 512 short texts, such
                 as a `choice`, ``"exact"``, which weighs each of them in one pass, where the model reads trees.
             speculation: ``"auto"`` or a configured `Speculation`: one forward pass can then give several tokens.
@@ -187,7 +187,7 @@ class Generator(Generic[ValueT]):
         # Two types can share an automaton and parse its completions into different values: keep the constraint.
         self.constraint, self.automaton = compile_cached(constraint, self.model.vocabulary)
         if sampler is None:
-            self.sampler = resolve_sampler(_default_sampler(self.model, self.automaton))
+            self.sampler = _default_sampler(self.model, self.automaton)
         self.thinking: int | None = thinking
         self._reasoning = None if thinking is None else reasoning_budget(self.constraint, thinking)
         if thinking is not None and not isinstance(self.sampler, Local):
@@ -464,6 +464,8 @@ class Generator(Generic[ValueT]):
             self._reasoning,
             repetition_guard(self.constraint, self.automaton.vocabulary) if guarded else None,
             canonical=sampler.canonical,
+            slots=_reads_trees(self.model) and isinstance(sampler, Local) and sampler.slots,
+            weights=not isinstance(sampler, Local) or sampler.weights,
             jumps=isinstance(self.model, LanguageModel)
             and self.model.reads_prompts_in_parts
             and isinstance(sampler, Local)
@@ -559,16 +561,20 @@ class Generator(Generic[ValueT]):
         return f"Generator({self.model!r}, {self.constraint!r}, sampler={self.sampler!r})"
 
 
-def _default_sampler(model: LanguageModel, automaton: Automaton) -> str:
-    """The name of the sampler for a constraint: a few short texts are weighed in one pass where the model reads trees."""
+def _default_sampler(model: LanguageModel, automaton: Automaton) -> Sampler:
+    """The sampler for a constraint: where the model reads trees, a few short texts are weighed in one pass, as is what stands in a closed slot."""
     if automaton.expensive_membership:
-        return "awrs"
-    texts = (
-        closed_language(automaton) if isinstance(model, LanguageModel) and model.no_trees is None else None
-    )
-    if texts is None or len(texts) < 2:
-        return "local"
-    return "exact" if max(len(text.tokens) for text in texts) <= _SHORT_TEXT else "local"
+        return AWRS()
+    if not _reads_trees(model):
+        return Local()
+    texts = closed_language(automaton)
+    if texts is None or len(texts) < 2 or max(len(text.tokens) for text in texts) > _SHORT_TEXT:
+        return Local(slots=True)
+    return Exact()
+
+
+def _reads_trees(model: Any) -> bool:
+    return isinstance(model, LanguageModel) and model.no_trees is None
 
 
 def _copies(prompts: Sequence[Sequence[int]]) -> list[int]:

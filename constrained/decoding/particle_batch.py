@@ -56,7 +56,7 @@ class CachedParticleBatch:
             drafting: proposes draft tokens; None without speculation.
         """
         self.model = model
-        self.params = replace(rules, jumps=False)  # a weight needs the logits of each token
+        self.params = replace(rules, jumps=False, slots=False)  # a weight needs the logits of each token
         self.prompt = list(prompt)
         self.limit = limit
         self.randomness = chance

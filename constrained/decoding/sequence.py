@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 
 from constrained.automaton.forced_tokens import forced_token
 from constrained.decoding.allowed_tokens import AutomatonCandidates
+from constrained.decoding.closed_slots import closed_slot
 from constrained.decoding.prompt_questions import PromptQuestions
 from constrained.decoding.reasoning import ReasoningBudget
 from constrained.decoding.repetition import Guard
+from constrained.decoding.slot_reading import SlotPlace, SlotReading
 from constrained.decoding.stats import Finish, Stats
+from constrained.decoding.text_tree import NO_TEXTS, TextTree
 from constrained.decoding.tree_logits import TreeLogits
-from constrained.decoding.tree_scores import TreeScores
+from constrained.decoding.tree_scores import LONGEST_PROMPT, TreeScores
 from constrained.sampling import (
     CandidateList,
     Candidates,
@@ -28,6 +31,7 @@ from constrained.sampling import (
     Randomness,
     TokenSampler,
 )
+from constrained.sampling.token_tree import TokenTree
 from constrained.spec.drafts import LazyDrafter
 from constrained.spec.sources import source_bits
 
@@ -51,6 +55,8 @@ class DecodingParams:
         guard: makes what ends a completion that repeats itself, for a prompt; None: nothing does.
         questions: are asked when the prompt is read, and narrow the automaton; None: nothing is asked.
         canonical: forced text has the tokens that the tokenizer writes, see `constrained.automaton.forced_tokens`.
+        slots: the values of closed slots are drawn as wholes, see `constrained.decoding.slot_reading`.
+        weights: draws have weights.
         jumps: these tokens are written without their logits: with the token before them, so that the next pass reads all of them.
         begin: text of the prompt that the tokens begin with, and that is no part of the completion: see `constrained.decoding.healing`.
     """
@@ -62,6 +68,8 @@ class DecodingParams:
     guard: Callable[[Sequence[int]], Guard] | None = None
     questions: PromptQuestions | None = None
     canonical: bool = False
+    slots: bool = False
+    weights: bool = True
     jumps: bool = False
     begin: bytes = b""
 
@@ -109,6 +117,7 @@ class TokenSequence:
         drafter: proposes draft tokens; None without speculation.
         stats: work done for this sequence.
         guard: closes values in which the model repeats itself; None: nothing does.
+        slot: that begins behind the tokens, and whose value is not known; None: there is none.
     """
 
     def __init__(
@@ -149,7 +158,9 @@ class TokenSequence:
         self.candidates: Candidates
         self.stats = Stats(prompt_tokens=len(prompt))
         self.guard = None if params.guard is None else params.guard(prompt)
+        self.slot: SlotReading | None = None
         self._planned: list[int] = []  # tokens that come next
+        self._planned_at = -1  # number of tokens where they began
         self._thought: bytes | None = None if params.reasoning is None else b""
         self._jump: int | None = None  # the forced token that comes next
         self._look()
@@ -239,9 +250,31 @@ class TokenSequence:
         """Whether the next pass reads texts that the completion must not write."""
         return self.guard is not None and bool(self.guard.avoided)
 
+    def asked_texts(self) -> TextTree:
+        """What the next pass reads behind the completion: texts that it must not write, or values of a slot; it is asked for once."""
+        if self.guard is not None and self.guard.avoided:
+            avoided, self.guard.avoided, self.slot = self.guard.avoided, (), None
+            return TextTree(TokenTree.of([tokens[: self.remaining_tokens] for tokens in avoided]))
+        return NO_TEXTS if self.slot is None else self.slot.next_texts()
+
+    def read_slot(self, rows: TreeLogits) -> bool:
+        """Reads of the slot what the last pass has read; True if the value is known, whose tokens come next."""
+        assert self.slot is not None
+        self.slot.read(rows, self.node)
+        value = self.slot.draw()
+        if value is None:
+            return False
+        pairs = enumerate(zip(value.tokens, value.unlimited, strict=False))
+        parting = next((at for at, (one, other) in pairs if one != other), None)
+        if self.cut is None and parting is not None:
+            self.cut = len(self.tokens) + parting, value.unlimited[parting]
+        self.log_weight += value.log_weight
+        self.plan(value.tokens)
+        return True
+
     def plan(self, tokens: Sequence[int]) -> None:
-        """Has these tokens come next."""
-        self._planned = list(tokens)
+        """Has these tokens come next, as the texts that were asked for say; there is no other question at this place."""
+        self._planned, self._planned_at = list(tokens), len(self.tokens)
         self._look()
 
     @property
@@ -295,7 +328,7 @@ class TokenSequence:
 
     def _look(self) -> None:
         """Prepares the next position; sets `finish` if only EOS tokens are allowed and their probability is 1."""
-        self._jump = None
+        self._jump = self.slot = None
         if (forced := self._forced()) is not None:
             self.candidates = CandidateList([forced])
             return
@@ -310,10 +343,35 @@ class TokenSequence:
             if token is not None and self.candidates.permits(token):
                 self.candidates = CandidateList([token])
                 self._jump = token if self.params.jumps else None
+        if (
+            self.params.slots
+            and len(self.tokens) != self._planned_at
+            and type(self.candidates) is AutomatonCandidates
+        ):
+            self.slot = self._slot()
         if self.params.certain_ends and self.candidates.only_ends:
             if self.cut is None and self.candidates.limit_excludes:
                 self.cut = len(self.tokens), None
             self.finish = "complete" if self.cut is None else "limit"
+
+    def _slot(self) -> SlotReading | None:
+        """The slot that begins behind the tokens."""
+        params = self.params
+        slot = closed_slot(params.automaton, self.state, self.tokens)
+        if slot is None:
+            return None
+        place = SlotPlace(
+            params.automaton,
+            self.state,
+            (self.prompt, self.tokens),
+            self.remaining_tokens,
+            params.warp,
+            params.weights,
+            params.canonical,
+            self.randomness,
+        )
+        # Drafts say more than its values, and behind a long prompt they have a pass of their own.
+        return SlotReading(slot, place, at_once=self.drafter is None and len(self.unread) <= LONGEST_PROMPT)
 
     def _forced(self) -> int | None:
         """The token that must follow: one that is planned, or the end of a reasoning that has used up its budget."""

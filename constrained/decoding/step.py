@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from constrained.decoding.avoided_tree import AvoidedTree
 from constrained.decoding.departure import departure
 from constrained.decoding.forward import ask_forward, forward_pass
 from constrained.decoding.sequence import TokenSequence
 from constrained.decoding.speculation import DraftScheduler
+from constrained.decoding.text_tree import TextTree
 from constrained.decoding.tree_logits import TreeLogits
 from constrained.models import Cache, LanguageModel
 from constrained.sampling import Distribution, TokenSampler
@@ -69,7 +69,7 @@ class DecodingStep:
             for sequence in sequences:
                 sequence.cache_row, sequence.node, sequence.tree_logits = row, 0, logits
                 sequence.stats.forwards += 1
-                if isinstance(logits.tree, AvoidedTree) and logits.nodes:
+                if isinstance(logits.tree, TextTree) and logits.nodes and sequence.slot is None:
                     sequence.plan(departure(sequence, logits.tree, logits.logits, logits.begin))
 
     def _ask(self, sequences: Sequence[TokenSequence]) -> TreeLogits:
@@ -94,7 +94,7 @@ class DecodingStep:
         """Moves each sequence to the node of its last token; where that of one was not read, each to a node before its last token.
 
         Returns:
-            Whether all tokens were read: then the next ones need no forward pass.
+            Whether all tokens were read, and the value of a slot that begins there is known: then the next ones need no forward pass.
         """
         paths = [self._rows[one.cache_row].read_nodes(one.node, one.unread) for one in sequences]
         read = not any(
@@ -105,6 +105,8 @@ class DecodingStep:
             nodes = path if read else path[: len(sequence.unread) - 1]
             sequence.node = [sequence.node, *nodes][-1]
             del sequence.unread[: len(nodes)]
+        for one in sequences if read else ():
+            read &= one.slot is None or one.read_slot(self._rows[one.cache_row])
         drafter = sequences[0].drafter
         if read and accepted and self._speculation is not None and drafter is not None and drafter.active:
             self._speculation.record_accepted(self._model, len(self._rows), len(accepted))

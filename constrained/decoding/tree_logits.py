@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from constrained.decoding.avoided_tree import AvoidedTree
 from constrained.decoding.lazy_distribution import LazyDistribution
+from constrained.decoding.text_tree import TextTree
 from constrained.models import Logits
 from constrained.sampling import Distribution, LogitsWarper
 from constrained.spec import _core
@@ -33,7 +33,7 @@ class TreeLogits:
         logits: of all rows of the pass; set when it is done.
     """
 
-    tree: _core.Tree | AvoidedTree | None
+    tree: _core.Tree | TextTree | None
     begin: int
     nodes: int
     chain: int
@@ -44,7 +44,7 @@ class TreeLogits:
     @property
     def drafts(self) -> _core.Tree | None:
         """The draft tree, where the pass reads one."""
-        return None if isinstance(self.tree, AvoidedTree) else self.tree
+        return None if isinstance(self.tree, TextTree) else self.tree
 
     def distribution(self, node: int, warp: LogitsWarper) -> Distribution:
         """The model's distribution after a node."""

@@ -273,8 +273,8 @@ def value_generator(
     if not isinstance(constraint, Automaton):
         constraint = generated_constraint(constraint)
     generator = Generator(model, constraint, sampler=sampler, speculation=speculation, on_repeat=on_repeat)
-    if generator.sampler == Local():
-        generator.sampler = Local(weights=False)
+    if generator.sampler in (Local(), Local(slots=True)):
+        generator.sampler = replace(generator.sampler, weights=False)
     elif generator.sampler == AWRS():
         generator.sampler = AWRS(ends="certain")
     return generator

@@ -6,7 +6,7 @@ of a proposal for the next token, a number W(u) that is properly weighted for it
 x), and a use of W:
 
     sampler   proposal at u                     W(u)    use of W
-    local     p f / Z                           Z(u)    reported; sequences follow Q = prod of p f / Z
+    local     p f / Z                           Z(u)    reported; sequences follow Q = prod of p f / Z (with `slots` closed values are drawn as wholes)
     awrs      p f / Z, without a mask           estimate  reported; the same distribution, unbiased weights
     rejection p                                 f        a sequence without f = 1 throughout is rejected: exact
     asap      p f theta / s                     s/theta  reported; the trie learns from it, and theta falls

@@ -71,8 +71,8 @@ class Exact(Sampler):
             scores = (scores - np.array(self.prior)) / self.temperature
         within = np.where(known.fits, scores, -np.inf)
         for text in texts:
-            wanted = _pick(scores, batch.warper, text.randomness)
-            index = wanted if known.fits[wanted] else _pick(within, batch.warper, text.randomness)
+            wanted, _ = pick_text(scores, batch.warper, text.randomness)
+            index = wanted if known.fits[wanted] else pick_text(within, batch.warper, text.randomness)[0]
             for drawn in known.draws[index]:
                 if not text.finish:  # an end that is certain ends it by itself
                     text.commit(drawn)
@@ -82,13 +82,25 @@ class Exact(Sampler):
         return SampleBatch(texts, evidence, 0.0, attempts=count, accepted=count)
 
 
-def _pick(totals: NDArray[np.float64], warper: LogitsWarper, randomness: Randomness) -> int:
-    """Index of a text: the most likely one, or a draw."""
-    if warper.greedy:
-        return int(np.argmax(totals))
+def pick_text(
+    totals: NDArray[np.float64], warper: LogitsWarper, randomness: Randomness, position_id: int = 0
+) -> tuple[int, float]:
+    """One of some texts, given the log-probability of each: the most likely one, or a draw.
+
+    Args:
+        totals: float64 [n], not all -inf; they need not be normalised.
+        warper: says whether the most likely one is wanted, and which others may be drawn.
+        randomness: for draws.
+        position_id: absolute position where the texts begin; 0: they are whole.
+
+    Returns:
+        Its index, and the log of the sum over all texts that could be drawn.
+    """
     ids = np.flatnonzero(totals > -math.inf)
     scores = totals[ids]
+    if warper.greedy:
+        return int(np.argmax(totals)), log_sum_exp(scores)
     if warper.truncates:
         kept = warper.truncation_mask(scores)
         ids, scores = ids[kept], scores[kept]
-    return int(ids[randomness.pick(scores, ids, 0, CHOICES)])
+    return int(ids[randomness.pick(scores, ids, position_id, CHOICES)]), log_sum_exp(scores)

@@ -49,15 +49,20 @@ class Local(TokenSampler):
         spelling: ``"canonical"``: text that is forced (names of members, the rest of an enumerated value, tags) has the tokens
             that the tokenizer writes, and weights are those of such sequences; ``"any"``: every way to spell it is allowed. A
             set of sequences (`draw`) has all spellings.
+        slots: the values of closed slots in JSON (enumerations, booleans, bounded integers) are drawn as wholes, by their probability
+            given what stands before them, as `constrained.sampling.exact` draws a whole text, where the model reads trees; otherwise token by token. Not
+            those of a set of sequences.
     """
 
     weights: bool = True
     ends: Ends | None = None
     spelling: Spelling = "canonical"
+    slots: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.weights, bool):
-            raise InvalidArgument(f"weights is {self.weights!r}", action="pass True or False")
+        for name in ("weights", "slots"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidArgument(f"{name} is {getattr(self, name)!r}", action="pass True or False")
         check_ends(self.ends, optional=True)
         is_canonical(self.spelling)
 
@@ -73,7 +78,7 @@ class Local(TokenSampler):
 
     def weighted(self) -> Local:
         """This sampler with weights, which are of all spellings."""
-        return replace(self, weights=True, spelling="any")
+        return replace(self, weights=True, spelling="any", slots=False)
 
     def top_count(self, warper: LogitsWarper) -> int:
         """`TOP_COUNT` without weights, truncations, biases and penalties."""

@@ -160,7 +160,7 @@ def prepare_request(
     try:
         # Of the constraint that the automaton was made for: with it they are found once, and not for each request.
         captured = automaton.constraint is not None and automaton.constraint.capture_grammar is not None
-        sampler = Local(weights=False)
+        sampler = Local(weights=False, slots=True)
         warp = _warp(request, automaton.vocabulary.size)
         budget = reasoning_budget(request, formats.frame)
         asking = constraint
@@ -175,6 +175,8 @@ def prepare_request(
             budget,
             guard,
             canonical=sampler.canonical,
+            slots=sampler.slots and model.no_trees is None,
+            weights=sampler.weights,
             jumps=model.reads_prompts_in_parts and _top(request) is None,
         )
         seed = None if request.seed is None else request.seed % 2**64

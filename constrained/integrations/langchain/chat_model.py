@@ -94,7 +94,7 @@ class ChatConstrained(BaseChatModel):
         stop: strings that end free text; tool calls and structured outputs are not cut.
         timeout: seconds after which a call raises `TimeoutError`.
         max_retries: accepted for compatibility and ignored: a retry cannot change the result.
-        sampler: as in `Generator`; by default ``Local(weights=False)``.
+        sampler: as in `Generator`; by default ``Local(weights=False, slots=True)``.
         format: the tool-call format; None: detected from the chat template, see `detect_tool_format`.
         closed: objects have no members that their schema does not declare, unless it allows them explicitly.
         max_digits: digits of a number without bounds, in arguments and structured outputs; None: no limit.
@@ -383,7 +383,7 @@ class ChatConstrained(BaseChatModel):
         if shown is not None and self.describe:
             chat = with_schema_instruction(chat, shown)
         prompt = chat_prompt(model, chat, constraint.callable_tools, format=formats.tools, **template)
-        sampler = Local(weights=False) if self.sampler is None else self.sampler
+        sampler = Local(weights=False, slots=True) if self.sampler is None else self.sampler
         options: dict[str, Any] = {"speculation": "auto", "on_repeat": "close", "thinking": self.thinking}
         generator = Generator(model, constraint, sampler=sampler, **{**options, **self.options})
         deadline = None if timeout is None else time.monotonic() + timeout

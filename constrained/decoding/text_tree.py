@@ -1,12 +1,13 @@
-"""`AvoidedTree`: texts that a completion must not write, in the form of a draft tree."""
+"""`TextTree`: texts that a pass reads behind a completion, in the form of a draft tree: those of a slot, or what must not be written."""
 
 from __future__ import annotations
 
 from constrained.sampling.token_tree import TokenTree
+from constrained.spec import _core
 
 
-class AvoidedTree:
-    """Texts that are to be avoided, as a draft tree: a pass reads it as one. Node 0 is the end of the completion.
+class TextTree:
+    """Texts as a draft tree: a pass reads it as one. Node 0 is the end of the completion, node n + 1 node n of the `TokenTree`.
 
     Attributes:
         token, parent: of each node; -1 for the root.
@@ -22,6 +23,13 @@ class AvoidedTree:
 
     def __len__(self) -> int:
         return len(self.token)
+
+    def joined(self, tree: _core.Tree, nodes: int) -> TextTree:
+        """These texts and the first nodes of a draft tree."""
+        paths: list[tuple[int, ...]] = [()]
+        for node in range(1, nodes + 1):
+            paths.append((*paths[tree.parent[node]], tree.token[node]))
+        return TextTree(TokenTree.of([*map(self.tokens, range(len(self))), *paths]))
 
     def children(self, node: int) -> dict[int, int]:
         """The nodes behind a node, by their tokens."""
@@ -44,4 +52,4 @@ class AvoidedTree:
         return [self.token[one] for one in self.path(node)]
 
 
-NOTHING_AVOIDED = AvoidedTree(TokenTree.of([]))
+NO_TEXTS = TextTree(TokenTree.of([]))
