@@ -30,7 +30,7 @@ class Constraint:
             but not `parse`: two Python types may have one schema.
         schema: JSON Schema of the values, shown in prompts; None for a regex.
         is_json: whether completions are JSON rather than bare text.
-        repeats: whether values may have lists with a string twice.
+        repeats: whether values may have lists with a string or an object twice.
         special_tokens: names of special tokens that completions contain; see `Vocabulary.with_special_tokens`.
         fixed_texts: texts that completions contain as they are; a special token whose name is in one of them may spell it
             there, see `Vocabulary.with_special_texts`.

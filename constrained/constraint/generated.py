@@ -29,7 +29,7 @@ def generated_constraint(
 
     Args:
         value: as for `as_constraint`.
-        repeats: lists of strings in a Python type may have an item twice.
+        repeats: lists of strings and of objects in a Python type may have an item twice.
         closed: False: objects of a schema have undeclared members, too.
         max_string_length: as for `json_schema`, of a type or a schema.
         max_items: likewise.

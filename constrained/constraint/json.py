@@ -389,8 +389,8 @@ def python_type(
         dates: ``"written"``: a `date`, `time` or `datetime` without bounds may also be written as people do (``8 September 2001``,
             ``2:30 pm``; see `constrained.grammars.json_schema.text.python.times`), and is of the years 1000 to 2999. One that
             needs an offset is of ISO 8601.
-        repeats: False: a value has no list with a string twice, where the list may have one item. A list of enumerated texts
-            cannot be written so; of other strings the first is kept.
+        repeats: False: a value has no list with a string or an object twice, where the list may have one item. A list of enumerated
+            texts cannot be written so; of other items the first is kept.
 
     Raises:
         UnsupportedConstraint: part of the type cannot be written as JSON; names its place, such as `Order.items[].price`.

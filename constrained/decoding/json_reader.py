@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class _Container:
-    """An open array or object: where it begins, and the strings that an array has as items, in their quotes."""
+    """An open array or object: where it begins, and the strings and objects that an array has as items, as they are written."""
 
     start: int
     is_array: bool
@@ -22,7 +22,7 @@ class JsonReader:
         text: that was read.
         open: arrays and objects, outermost first.
         string: where the open string begins, in bytes; None outside of strings.
-        last_item: the last string that was an item of an array, in its quotes.
+        last_item: the last string or object that was an item of an array, as it is written.
         repeated_item: whether it stands at the end of the text, and was an item of its array before.
         went_on: the starts of arrays and objects that have begun another item or member in the last piece.
     """
@@ -62,13 +62,18 @@ class JsonReader:
             elif byte in b"]}":
                 self.repeated_item = False
                 if self.open:
-                    self.open.pop()
+                    value = self.open.pop()
+                    if not value.is_array:
+                        self._end_item(value.start)
             elif byte == 0x2C and self.open:
                 self.repeated_item = False
                 self.went_on.add(self.open[-1].start)
 
     def _end_string(self, start: int) -> None:
         self.string, self._last_string = None, start
+        self._end_item(start)
+
+    def _end_item(self, start: int) -> None:
         if self.open and self.open[-1].is_array:
             array, self.last_item = self.open[-1], bytes(self.text[start:])
             self.repeated_item = self.last_item in array.items

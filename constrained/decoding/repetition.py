@@ -134,7 +134,7 @@ class RepetitionGuard:
         Args:
             vocabulary: of the model.
             prompt: token ids; what stands in it may be repeated.
-            distinct_items: an array that has a string for the second time takes no further item.
+            distinct_items: an array that has a string or an object for the second time takes no further item.
         """
         self.repairs: list[Repair] = []
         self.avoided: Sequence[Sequence[int]] = ()

@@ -117,7 +117,7 @@ class ExtractionPlan(Generic[ValueT]):
                 among those that it states; see `Constraint.bind`. Enumerated values and booleans stay as they are.
             closed: objects of a JSON Schema that declare members have no others, unless the schema has
                 ``additionalProperties``: a small model writes the schema itself into them. False: they have.
-            allow_repeats: lists of strings and of enumerated values in a Python type may have an item twice.
+            allow_repeats: lists of strings, enumerated values and objects in a Python type may have an item twice.
             max_string_length: characters of a string that type or schema do not bound; None: no limit.
             max_items: items of a list that they do not bound; None: no limit.
             on_repeat: a JSON value in which the model repeats itself is closed (``"close"``, and named in `Output.repairs`),

@@ -19,7 +19,7 @@ def with_written_dates(schema: Any) -> Any:
 def without_repeats(schema: Any) -> Any:
     """The enforced schema of a type, whose lists of enumerated texts have no item twice.
 
-    Lists of other strings are left: where a string may not come again, a model writes another one that the text does not
+    Lists of objects and of other strings are left: where a string may not come again, a model writes another one that the text does not
     have. They end at the first repeat (`constrained.decoding.repetition`), which `standard_value` leaves out.
     """
     return copied(schema, lambda part: _forbid_repeats(part, schema))
@@ -61,7 +61,7 @@ _READERS: Mapping[str, Callable[[str], dt.date | dt.time | None]] = {
 
 
 def standard_value(value: Any, schema: Any, root: Mapping[str, Any], *, repeats: bool) -> Any:
-    """A JSON value with its dates and times as ISO 8601 writes them, and its lists of strings without repeats.
+    """A JSON value with its dates and times as ISO 8601 writes them, and its lists of strings or objects without repeats.
 
     A string that may be a date or any other text stays as it is.
 
@@ -100,8 +100,9 @@ def standard_value(value: Any, schema: Any, root: Mapping[str, Any], *, repeats:
             standard_value(one, first[i] if i < len(first) else others, root, repeats=repeats)
             for i, one in enumerate(value)
         ]
-        texts = not repeats and _may_end(schema) and all(isinstance(one, str) for one in read)
-        return list(dict.fromkeys(read)) if texts else read
+        if repeats or not _may_end(schema) or not all(isinstance(one, str | dict) for one in read):
+            return read
+        return list({repr(one): one for one in read}.values())
     return value
 
 

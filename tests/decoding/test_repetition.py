@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 import constrained
 from constrained import Generator, Local, Truncated
+from constrained.constraint.generated import generated_constraint
 from constrained.decoding.repetition import RepetitionGuard
 from constrained.testing import ScriptedModel
 from tests.support.finite import byte_vocabulary
@@ -149,3 +151,29 @@ def test_no_value_that_people_wrote_is_closed() -> None:
                     guard.commit(read)
                 found += [(row["id"], repair) for repair in guard.repairs]
     assert found == []
+
+
+@dataclass
+class Person:
+    name: str
+    age: int | None = None
+
+
+@dataclass
+class Team:
+    people: list[Person]
+    words: list[str]
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+def test_a_list_of_objects_in_a_type_ends_at_its_first_repeat(repeats: bool) -> None:
+    """Which the value leaves out."""
+    ann, bob = '{"name": "Ann", "age": 3}', '{"name": "Bob", "age": null}'
+    people = ", ".join([ann, bob, ann, ann, '{"name": "Eve", "age": 4}'])
+    model = ScriptedModel(byte_vocabulary(), f'{{"people": [{people}], "words": ["a", "b"]}}'.encode())
+    constraint = generated_constraint(Team, repeats=repeats)
+    generator = Generator(model, constraint, sampler=Local(weights=False), chat=False, on_repeat="close")
+    out = generator("Go on.", max_tokens=400)
+    names = [person.name for person in out.value.people]
+    assert names == (["Ann", "Bob", "Ann", "Ann", "Eve"] if repeats else ["Ann", "Bob"])
+    assert [repair.pointer for repair in out.repairs[:1]] == ([] if repeats else ["/people"])
