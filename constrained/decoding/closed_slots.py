@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,12 +23,18 @@ from constrained.decoding.text_tree import TextTree
 from constrained.errors import VocabularyError
 from constrained.sampling.token_tree import TokenTree
 
+if TYPE_CHECKING:
+    from constrained.vocabulary import Vocabulary
+
 MOST_TEXTS = 64
 """Texts of a slot."""
 _MOST_BYTES = 2048
 """Bytes that are looked at to find them."""
 _MOST_STATES = 1 << 14
 """States that are remembered of an automaton."""
+
+_TAIL = 32
+"""Tokens in which the quote of a string stands that has no value yet."""
 
 _OPENED = re.compile(rb'[{:\[,]\s*"((?:[^"\\]|\\.)*)(\\?)\Z', re.DOTALL)
 """The end of a text, perhaps within an escape, in which a string is open: its quote stands where a name or value may begin."""
@@ -35,8 +43,8 @@ _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BARE = re.compile(rb"[-+.0-9A-Za-z]+")
 _BEFORE = re.compile(rb"[:\s]*")
 _NAME_END = re.compile(rb'"\s*:\s*')
-_LETTERS = b"~qZ"
-"""Bytes that are all allowed in free text, and hardly ever in a closed one."""
+_LETTERS = (b"a", b"q", b"z")
+"""Letters that are all allowed in free text, and hardly ever in a closed one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,38 +66,49 @@ class ClosedSlot:
     rests: tuple[int, ...]
 
 
-Slots = tuple["ClosedSlot | None", "ClosedSlot | None"]
-"""What begins at a state outside of strings, and within one."""
-_NONE: Slots = (None, None)
-_known: WeakKeyDictionary[Automaton, dict[int, Slots]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Automaton, dict[tuple[int, bool], ClosedSlot | None]] = WeakKeyDictionary()
 
 
 def closed_slot(automaton: Automaton, state: int, tokens: Sequence[int]) -> ClosedSlot | None:
     """The slot that begins at a state; None where none does. Looked for once for each state.
 
     Args:
-        automaton: decides what may follow.
+        automaton: decides what may follow; for a vocabulary with a tokenizer, in which each byte is a token.
         state: one of its states, not dead.
         tokens: that lead to it.
     """
+    single = _byte_tokens(automaton.vocabulary)
+    letters = (automaton.next(state, single[one]) != DEAD for one in _LETTERS if one in single)
+    if automaton.expensive_membership or all(letters):
+        return None
+    text = automaton.vocabulary.decode(tokens[-_TAIL:])
+    opened = _OPENED.search(text)
+    if opened is not None and (opened[2] or not _all_forced(automaton, tokens, text, opened.start(1))):
+        return None
     found = _known.get(automaton)
     if found is None:
         found = _known.setdefault(automaton, {})
-    slots = found.get(state)
-    if slots is None:
-        slots = _slots(automaton, state)
-        if len(found) >= _MOST_STATES:  # other threads may read it: they find nothing, and look again
+    key = (state, opened is not None)
+    try:
+        return found[key]
+    except KeyError:
+        slot = _slot(automaton, state, in_string=opened is not None)
+        if len(found) >= _MOST_STATES:
             found.clear()
-        found[state] = slots
-    if slots == _NONE:
-        return None
-    text = automaton.vocabulary.decode(tokens)
-    opened = _OPENED.search(text)
-    if opened is None:
-        return slots[0]
-    if opened[2]:
-        return None
-    return slots[1] if _all_forced(automaton, tokens, text, opened.start(1)) else None
+        found[key] = slot
+        return slot
+
+
+@lru_cache(maxsize=8)
+def _byte_tokens(vocabulary: Vocabulary) -> dict[bytes, int]:
+    """The token of each byte that a token begins with; empty where one has none, and without a tokenizer."""
+    single = vocabulary.ids_by_bytes
+    first = {token[:1] for token in vocabulary.tokens if token}
+    return (
+        {byte: single[byte] for byte in sorted(first)}
+        if first <= single.keys() and vocabulary.has_tokenizer
+        else {}
+    )
 
 
 def _all_forced(automaton: Automaton, tokens: Sequence[int], text: bytes, begin: int) -> bool:
@@ -108,20 +127,8 @@ def _all_forced(automaton: Automaton, tokens: Sequence[int], text: bytes, begin:
     return len(states) > len(way) and automaton.forced(states[-1]).startswith(text[begin:])
 
 
-def _slots(automaton: Automaton, state: int) -> Slots:
-    vocabulary = automaton.vocabulary
-    if automaton.expensive_membership or not vocabulary.has_tokenizer:
-        return _NONE
-    single = vocabulary.ids_by_bytes
-    letters = [single[one] for one in (bytes((byte,)) for byte in _LETTERS) if one in single]
-    if letters and all(automaton.next(state, token) != DEAD for token in letters):
-        return _NONE
-    found = (_slot(automaton, state, in_string=False), _slot(automaton, state, in_string=True))
-    return _NONE if found == _NONE else found
-
-
 def _slot(automaton: Automaton, state: int, *, in_string: bool) -> ClosedSlot | None:
-    texts = _texts(automaton, state, in_string=in_string)
+    texts = _texts(automaton, state, in_string, _byte_tokens(automaton.vocabulary))
     if texts is None or len(texts) < 2:
         return None
     spelled, ends, rests = [], [], []
@@ -152,12 +159,11 @@ def _ends(automaton: Automaton, state: int, is_string: bool) -> NDArray[np.intp]
     return ids[[one == b'"' if is_string else not _BARE.match(one) for one in first]]
 
 
-def _texts(automaton: Automaton, state: int, *, in_string: bool) -> list[tuple[bytes, bool]] | None:
+def _texts(
+    automaton: Automaton, state: int, in_string: bool, single: Mapping[bytes, int]
+) -> list[tuple[bytes, bool]] | None:
     """The values from a state on, without closing quotes, and whether each is a string; None where it is not closed."""
     vocabulary = automaton.vocabulary
-    single = vocabulary.ids_by_bytes
-    bytes_of = {single[one]: one for one in (bytes((value,)) for value in range(256)) if one in single}
-    mask = automaton.new_mask()
     texts: list[tuple[bytes, bool]] = []
     left = _MOST_BYTES
     # What stands between a name and its value may be a part of the value's first token.
@@ -185,13 +191,10 @@ def _texts(automaton: Automaton, state: int, *, in_string: bool) -> list[tuple[b
                 at, text = automaton.walk(at, vocabulary.encode(forced))[-1], text + forced
             except VocabularyError:
                 return None
-        automaton.fill_mask(at, mask)
-        allowed = [token for token in unpack_ids(mask).tolist() if token not in vocabulary.eos_ids]
-        following = {bytes_of[token]: token for token in allowed if token in bytes_of}
-        if len(following) < len({vocabulary.tokens[token][:1] for token in allowed}):
-            return None
+        states = ((byte, automaton.next(at, token)) for byte, token in single.items())
+        following = {byte: after for byte, after in states if after != DEAD}
         if not is_string:
-            going = {byte: token for byte, token in following.items() if _BARE.match(byte)}
+            going = {byte: after for byte, after in following.items() if _BARE.match(byte)}
             if known and (len(going) < len(following) or automaton.accepts(at)):
                 texts.append((text, False))
             if not known and not all(byte == b'"' or byte in going for byte in following):
@@ -199,7 +202,7 @@ def _texts(automaton: Automaton, state: int, *, in_string: bool) -> list[tuple[b
             following = going if known else following
         if left < 0 or len(texts) + len(open_texts) + len(following) > MOST_TEXTS:
             return None
-        open_texts.extend((automaton.next(at, token), text + byte) for byte, token in following.items())
+        open_texts.extend((after, text + byte) for byte, after in following.items())
     return sorted(texts)
 
 
