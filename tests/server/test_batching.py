@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from constrained import Generator, load
+from constrained import Generator, Local, load
 from constrained.constraint.generated import generated_constraint
 from constrained.decoding.speculation import Speculation
 from constrained.server.request_lifecycle import RequestLifecycle
@@ -78,7 +78,10 @@ def test_a_text_is_the_same_in_any_company() -> None:
     ]
     alone = [
         Generator(
-            model, generated_constraint(one["structured_outputs"]["json"]), chat=False, sampler="local"
+            model,
+            generated_constraint(one["structured_outputs"]["json"]),
+            chat=False,
+            sampler=Local(weights=False, slots=True),
         )(one["prompt"], seed=one["seed"], temperature=one["temperature"], max_tokens=one["max_tokens"]).text
         for one in request
     ]
