@@ -83,6 +83,8 @@ def closed_slot(automaton: Automaton, state: int, tokens: Sequence[int]) -> Clos
         return None
     text = automaton.vocabulary.decode(tokens[-_TAIL:])
     opened = _OPENED.search(text)
+    if opened is None and _BARE.match(text[-1:]):
+        return None  # within a number or a word
     if opened is not None and (opened[2] or not _all_forced(automaton, tokens, text, opened.start(1))):
         return None
     found = _known.get(automaton)
@@ -197,7 +199,9 @@ def _texts(
             going = {byte: after for byte, after in following.items() if _BARE.match(byte)}
             if known and (len(going) < len(following) or automaton.accepts(at)):
                 texts.append((text, False))
-            if not known and not all(byte == b'"' or byte in going for byte in following):
+            if not known and (
+                automaton.accepts(at) or not all(byte == b'"' or byte in going for byte in following)
+            ):
                 return None  # an object, an array, white space, an end
             following = going if known else following
         if left < 0 or len(texts) + len(open_texts) + len(following) > MOST_TEXTS:
