@@ -77,7 +77,7 @@ def closed_slot(automaton: Automaton, state: int, tokens: Sequence[int]) -> Clos
         state: one of its states, not dead.
         tokens: that lead to it.
     """
-    single = _byte_tokens(automaton.vocabulary)
+    single = _byte_tokens(automaton.vocabulary)  # empty: there are no slots
     letters = (automaton.next(state, single[one]) != DEAD for one in _LETTERS if one in single)
     if automaton.expensive_membership or all(letters):
         return None
@@ -144,12 +144,19 @@ def _slot(automaton: Automaton, state: int, *, in_string: bool) -> ClosedSlot | 
             return None
         spelled.append(tuple(tokens))
         ends.append(_ends(automaton, states[-1], is_string))
-        rests.append(automaton.shortest_completion(states[-1]))
-    if not all(map(len, ends)):
-        return None
+        if not len(ends[-1]):
+            return None
+        rests.append(min(_rest(automaton, states[-1], end) for end in ends[-1].tolist()))
     goes_on = (any(other != text and other.startswith(text) for other, _ in texts) for text, _ in texts)
     tree = TextTree(TokenTree.of(spelled))
     return ClosedSlot(tuple(spelled), tree, tuple(ends), tuple(goes_on), tuple(rests))
+
+
+def _rest(automaton: Automaton, state: int, end: int) -> int:
+    """How many tokens complete a text whose value this one ends, at least; ends of sequence are not counted."""
+    if end in automaton.vocabulary.eos_ids:
+        return 0
+    return 1 + automaton.shortest_completion(automaton.next(state, end))
 
 
 def _ends(automaton: Automaton, state: int, is_string: bool) -> NDArray[np.intp]:

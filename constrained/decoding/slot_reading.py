@@ -85,7 +85,7 @@ class SlotValue:
     """The value that was drawn.
 
     Attributes:
-        tokens: of the value, and of an end where it could go on; empty where the token limit leaves no value.
+        tokens: of the value, and of an end where it could go on; empty where the token limit leaves no value, or no possible end.
         log_weight: what is added to the weights of these tokens, each of which counts as one that nothing else may stand for.
         unlimited: the tokens of what would have been drawn without the token limit.
     """
@@ -176,6 +176,8 @@ class SlotReading:
                 place.automaton.next_within(state, one, room) != DEAD for one in slot.ends[index].tolist()
             ]
             ends, scores = slot.ends[index][able], scores[able]
+            if not np.isfinite(scores).any():
+                return SlotValue()
             best, mass = pick_text(scores, place.warp, place.randomness, place.position_id + len(tokens))
             log_weight += mass - float(scores[best])
             tokens = (*tokens, int(ends[best]))

@@ -37,7 +37,7 @@ class Cache(ABC):
         Args:
             rows: new row i is old row ``rows[i]``; a row named twice is copied.
             paths: by new row: indices of the tokens to keep, along one path from the root of its tree; at least the
-                skipped tokens and the one after them.
+                skipped tokens and the one after them, or none where nothing but the tree was read.
         """
         raise NotImplementedError
 

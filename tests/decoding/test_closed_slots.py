@@ -37,16 +37,17 @@ SLOTS = Local(slots=True)
 
 def member(schema: Any, **others: Any) -> Any:
     """An object with a closed member, and others behind it."""
+    return json_schema(member_schema(schema, **others), separators=(", ", ": "))
+
+
+def member_schema(schema: Any, **others: Any) -> dict[str, Any]:
     members = {"kind": schema, **others}
-    return json_schema(
-        {
-            "type": "object",
-            "properties": members,
-            "required": list(members),
-            "additionalProperties": False,
-        },
-        separators=(", ", ": "),
-    )
+    return {
+        "type": "object",
+        "properties": members,
+        "required": list(members),
+        "additionalProperties": False,
+    }
 
 
 def slot_start(generator: Generator[Any]) -> tuple[list[int], int]:
@@ -250,6 +251,19 @@ def test_a_value_that_does_not_fit_is_left_out_and_the_output_says_where() -> No
     out = generator("x", max_tokens=len(free.tokens) - 1)
     assert (out.value, out.finish) == ({"kind": short}, "limit")
     assert out.cut is not None
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_value_that_begins_another_one_fits_only_with_what_follows_its_own_end(temperature: float) -> None:
+    """`a` needs a long member behind it, `ab` none: the limit leaves room for the shorter text alone."""
+    kinds = [("a", {"x": {"const": "c" * 40}}), ("ab", {}), ("b", {})]
+    schema = {"anyOf": [member_schema({"const": kind}, **others) for kind, others in kinds]}
+    generator = Generator(Likes("a"), json_schema(schema, separators=(", ", ": ")), sampler=SLOTS)
+    shortest = generator.automaton.shortest_completion(generator.automaton.start)
+    for most in range(shortest, shortest + 8):
+        for seed in range(8 if temperature else 1):
+            out = generator("x", max_tokens=most, temperature=temperature, seed=seed)
+            assert out.value["kind"] in ("ab", "b")
 
 
 def test_behind_a_long_prompt_a_slot_takes_a_pass_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
