@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
@@ -16,7 +17,10 @@ from constrained.constraint import choice
 from constrained.errors import InvalidArgument
 
 DOCUMENTS, LONG_DOCUMENTS = "documents", "long-documents"
-PUBLIC = ("e2e", "snips", "banking77", "bfcl-simple_python", "bfcl-multiple", "bfcl-live_simple", "bfcl-parallel")  # fmt: skip
+_ROWS = ("e2e", "snips", "banking77", "bfcl-simple_python", "bfcl-multiple", "bfcl-live_simple", "bfcl-parallel")  # fmt: skip
+LISTS = {"e2e-lists": ("e2e", " "), "snips-lists": ("snips", "\n")}
+"""Tasks whose texts are three of another one, with this between them, and are read into a list of records."""
+PUBLIC = (*_ROWS, *LISTS)
 TASKS = (DOCUMENTS, LONG_DOCUMENTS, *PUBLIC)
 _HERE = Path(__file__).parent
 
@@ -58,12 +62,13 @@ def documents() -> Iterator[ValueItem]:
 
 
 def public(data: Path) -> Iterator[ValueItem]:
-    """The rows of a file of JSON lines, plain or gzipped, of the tasks `PUBLIC`.
+    """The rows of a file of JSON lines, plain or gzipped, of the tasks `PUBLIC`, and the `LISTS` that they make.
 
     Raises:
         InvalidArgument: it cannot be read, or holds something else.
     """
-    return read_public(data, _item)
+    items = list(read_public(data, _item))
+    return chain(items, *(_lists(task, items) for task in LISTS))
 
 
 def read_public(data: Path, item: Callable[[dict[str, Any]], ValueItem | None]) -> Iterator[ValueItem]:
@@ -90,13 +95,33 @@ def read_public(data: Path, item: Callable[[dict[str, Any]], ValueItem | None]) 
 
 def _item(row: dict[str, Any]) -> ValueItem:
     task = row["task"]
-    if task not in PUBLIC:
+    if task not in _ROWS:
         raise ValueError(f"there is no task {task!r}")
     if "tools" in row:
         said = "\n".join(message["content"] for message in row["messages"])
         return ValueItem(task, row["id"], row["gold"], said, messages=row["messages"], tools=row["tools"])
     wanted = choice(row["options"]) if "options" in row else row["schema"]
     return ValueItem(task, row["id"], row["gold"], row["text"], wanted, row["instructions"])
+
+
+def _lists(task: str, items: Sequence[ValueItem]) -> Iterator[ValueItem]:
+    """The items of another task three by three, those of one schema together; no two of the records in a list are alike."""
+    of, between = LISTS[task]
+    kinds: dict[str, list[ValueItem]] = defaultdict(list)
+    for item in sorted((one for one in items if one.task == of), key=lambda one: one.id):
+        kind = kinds[json.dumps(item.constraint)]
+        if not any(item.gold.get("name", item.text) == one.gold.get("name", one.text) for one in kind):
+            kind.append(item)
+        if len(kind) == 3:
+            text, gold = between.join(one.text for one in kind), {"records": [one.gold for one in kind]}
+            schema = {
+                "type": "object",
+                "properties": {"records": {"type": "array", "items": item.constraint}},
+                "required": ["records"],
+                "additionalProperties": False,
+            }
+            yield ValueItem(task, kind[0].id, gold, text, schema, item.instructions)
+            kind.clear()
 
 
 def draw(items: Sequence[ValueItem], tasks: Sequence[str], limit: int, seed: int) -> list[ValueItem]:

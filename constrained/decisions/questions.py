@@ -201,7 +201,12 @@ def member_automaton(constraint: Any, member: Any, root: Any, vocabulary: Vocabu
 
 
 def member_question(
-    constraint: Any, texts: Sequence[str], vocabulary: Vocabulary, path: Sequence[str], optional: bool
+    constraint: Any,
+    texts: Sequence[str],
+    vocabulary: Vocabulary,
+    path: Sequence[str],
+    optional: bool,
+    before: str = "",
 ) -> Question | None:
     """The question which of some JSON texts a member has; None where there is nothing to ask.
 
@@ -211,9 +216,10 @@ def member_question(
         vocabulary: of the model.
         path: names of the objects around the member, and its own.
         optional: whether to leave it out is the last option.
+        before: what is written before the opening of the first object.
     """
     between, _ = constraint.separators
-    lead = member_text(constraint, path)
+    lead = before + member_text(constraint, path)
     spelled: dict[str, ClosedAnswer] = {}
     for text in texts:
         spelled[text] = _option(vocabulary, lead, text, between)

@@ -38,22 +38,27 @@ def bound_generator(
     constraint = generator.constraint
     if not constraint.needs_document and not require_grounding:
         return generator
-    bound = copy.copy(generator)
-    bound.constraint = constraint.bind(document, require_grounding=require_grounding)
     try:
-        bound.automaton = compile(bound.constraint, generator.model.vocabulary)
+        return compiled_anew(generator, constraint.bind(document, require_grounding=require_grounding))
     except UnsatisfiableConstraint as error:
         if not require_grounding or not error.problems:
             raise
         raise _not_stated(constraint, error.problems[0].place, name) from error
+
+
+def compiled_anew(generator: Generator[Any], constraint: Constraint) -> Generator[Any]:
+    """A generator like another one, of another constraint whose automaton is not kept."""
+    made = copy.copy(generator)
+    made.constraint = constraint
+    made.automaton = compile(constraint, generator.model.vocabulary)
     if generator._drafting is not None:
-        bound._drafting = DraftScheduler(
+        made._drafting = DraftScheduler(
             generator._drafting.speculation,
-            bound.automaton,
-            bound.constraint,
+            made.automaton,
+            constraint,
             chains=generator.model.no_trees is not None,
         )
-    return bound
+    return made
 
 
 def _not_stated(constraint: Constraint, place: str, name: str | int | None) -> UnsatisfiableConstraint:

@@ -71,6 +71,13 @@ def split_text(
         first = following
 
 
+def sentences(text: str) -> list[TextChunk]:
+    """The sentences of a text and its lines, those that have more than white space."""
+    ends = _with_end([match.end() for match in _SENTENCE_END.finditer(text)], len(text))
+    chunks = (TextChunk(start, end) for start, end in zip([0, *ends], ends, strict=False))
+    return [one for one in chunks if text[one.start : one.end].strip()]
+
+
 def _units(text: str, count_tokens: Callable[[str], int], max_tokens: int) -> Iterator[tuple[int, int, bool]]:
     """Sentences and parts of sentences: (end, tokens, whether a paragraph ends here)."""
     paragraphs = [match.end() for match in _PARAGRAPH_END.finditer(text)]

@@ -7,6 +7,7 @@ out where the document speaks for none of its values. The decided members are co
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
@@ -57,14 +58,17 @@ class ClosedMembers:
         is_whole: whether that is so.
     """
 
-    def __init__(self, generator: Generator[Any], parts: PromptParts) -> None:
+    def __init__(
+        self, generator: Generator[Any], parts: PromptParts, prompt: Callable[[str], Prompt]
+    ) -> None:
         """Finds them.
 
         Args:
             generator: writes the values.
             parts: of the prompt.
+            prompt: of a text.
         """
-        self._model = generator.model
+        self._model, self._prompt = generator.model, prompt
         self._constraint = generator.constraint
         self.is_whole = isinstance(generator.sampler, Exact)
         whole = None
@@ -84,7 +88,31 @@ class ClosedMembers:
         self._habits: LRUCache[tuple[int, ...], Mapping[str, int]] = LRUCache(_LEADS)
         self._lock = threading.Lock()
 
-    def stated(self, text: str) -> tuple[QuantityQuestions | None, PhraseQuestions | None]:
+    def about(
+        self, generator: Generator[Any], text: str, known: Mapping[str, Any] | None = None
+    ) -> MemberQuestions | None:
+        """The questions about a document; None: there are none.
+
+        The question of a whole constraint is the generator's: its sampler weighs the texts.
+
+        Args:
+            generator: writes the value of the document.
+            text: of the document.
+            known: values of members that are known already, by JSON Pointer.
+        """
+        if self.is_whole:
+            return None
+        quantities, phrases = self._stated(text)
+        if quantities is None and phrases is None and not self.questions and not known:
+            return None
+        weighings = self.weighings() if self.questions else []
+        weighed = [weighing.about(text) for weighing in weighings]
+        return MemberQuestions(generator, weighed, quantities, phrases, self._habits_of(phrases), known)
+
+    def _habits_of(self, phrases: PhraseQuestions | None) -> Callable[[], Mapping[str, int]]:
+        return dict if phrases is None else functools.partial(self.habits, phrases)
+
+    def _stated(self, text: str) -> tuple[QuantityQuestions | None, PhraseQuestions | None]:
         """The questions about what a text states: see `constrained.extraction.quantities` and `constrained.extraction.phrases`."""
         model, constraint = self._model, self._constraint
         if not isinstance(model, LanguageModel) or model.no_trees is not None:
@@ -93,27 +121,27 @@ class ClosedMembers:
         quantities = quantity_questions(constraint, model.vocabulary, shown, self._said)
         return quantities, phrase_questions(constraint, model.vocabulary, text)
 
-    def habits(self, prompt: Callable[[str], Prompt], phrases: PhraseQuestions) -> Mapping[str, int]:
+    def habits(self, phrases: PhraseQuestions) -> Mapping[str, int]:
         """The likeliest first token of each string behind a prompt for a text that says nothing, by pointer; reads it once."""
         key = tuple(phrases.leads.tokens)
         with self._lock:
             known = self._habits.get(key)
             if known is None:
-                known = phrases.first_tokens(self._model, self._model.encode(prompt(NEUTRAL_TEXTS[0])))
+                known = phrases.first_tokens(self._model, self._model.encode(self._prompt(NEUTRAL_TEXTS[0])))
                 self._habits.put(key, known)
             return known
 
-    def weighings(self, prompt: Callable[[str], Prompt]) -> list[Weighing]:
+    def weighings(self) -> list[Weighing]:
         """How answers are weighed; reads the prompts for `NEUTRAL_TEXTS` when it is first called."""
         with self._lock:
             if self._weighings is None:
-                prompts = [self._model.encode(prompt(text)) for text in NEUTRAL_TEXTS]
+                prompts = [self._model.encode(self._prompt(text)) for text in NEUTRAL_TEXTS]
                 self._weighings = neutral_prior(self._model, prompts, self.questions)
             return self._weighings
 
-    def whole_weighing(self, prompt: Callable[[str], Prompt], text: str) -> Weighing:
+    def whole_weighing(self, text: str) -> Weighing:
         """How the texts of a closed set are weighed for a document with this text; reads it, if there is an open question."""
-        (weighing,) = self.weighings(prompt)
+        (weighing,) = self.weighings()
         about = weighing.about(text)
         return about if self._open is None else self._open.joined(with_share(about), text)
 
@@ -134,6 +162,7 @@ class MemberQuestions:
         quantities: QuantityQuestions | None = None,
         phrases: PhraseQuestions | None = None,
         habits: Callable[[], Mapping[str, int]] = dict,
+        known: Mapping[str, Any] | None = None,
     ) -> None:
         """Nothing is asked yet.
 
@@ -143,8 +172,9 @@ class MemberQuestions:
             quantities: questions about its numbers and dates; None: they are written.
             phrases: questions about its phrases; None: strings are written.
             habits: see `PhraseQuestions.decide`.
+            known: values of members that are known already, by JSON Pointer.
         """
-        self._generator = generator
+        self._generator, self._known = generator, known or {}
         self._weighings, self._quantities, self._phrases = weighings, quantities, phrases
         self._habits = habits
         self.leads = None if phrases is None else phrases.leads
@@ -172,8 +202,10 @@ class MemberQuestions:
                 weighing.question, one, weighing.scores(one), temperature, randomness
             )
             for weighing, one in zip(self._weighings, evidence, strict=False)
+            if weighing.question.pointer not in self._known
         }
         known = [decision.value for decision in self.decisions.values()]
+        known += self._known.values()
         if self._quantities is not None:
             about = list(islice(evidence, len(self._quantities.questions)))
             quantities = self._quantities.decide(about, temperature, randomness)
@@ -194,13 +226,14 @@ class MemberQuestions:
         constraint: Any = self._generator.constraint
         vocabulary = self._generator.model.vocabulary
         known = {pointer: one.value for pointer, one in self.decisions.items() if one.text != ABSENT}
+        known |= self._known
         absent = [pointer for pointer, one in self.decisions.items() if one.text == ABSENT]
         absent += () if self._quantities is None else self._quantities.unstated
         narrowed = constraint.with_schema(with_known_members(constraint.enforced_schema, known, absent))
         try:
             # What is bound to one document is not kept, see `bound_generator`.
             stated = self._quantities is not None or self._phrases is not None
-            once = constraint.json_options.source_text is not None or stated
+            once = constraint.json_options.source_text is not None or stated or self._known
             return compile(narrowed, vocabulary) if once else compile_cached(narrowed, vocabulary)[1]
         except ConstrainedError:
             return None

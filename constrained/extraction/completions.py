@@ -38,12 +38,13 @@ def completions(
     prompts: Sequence[tuple[Decoder[Any], Prompt]],
     settings: Mapping[str, Any],
     questions: MemberQuestions | None = None,
+    first: Decoder[Any] | None = None,
 ) -> Generator[list[BatchedRequest], None, list[Completion]]:
     """Completes prompts side by side, each by its generator.
 
     What code of the type refuses is generated again, `plan.retries` times. A retry shows the model the refused completion and the reason, and draws with other random numbers (the number of the
     attempt is the request's `sequence`); greedy decoding draws at `RETRY_TEMPERATURE`. A first pass comes before each attempt. `questions` are asked
-    in the first attempt: what was decided may be the reason of a refusal.
+    in the first attempt, and `first` completes it, if there is one: what was decided may be the reason of a refusal.
 
     Returns:
         For each prompt, its `Completion`.
@@ -53,15 +54,15 @@ def completions(
         members: dict[int, BatchedRequest] = {}
         wanted = retry_settings(plan, settings) if attempt else settings
         begun = yield from _begun(plan, prompts, outcomes, wanted, attempt)
-        for i, first in begun.items():
-            generator = prompts[i][0]
+        for i, text in begun.items():
+            generator = prompts[i][0] if attempt or first is None else first
             try:
-                if isinstance(first, ConstrainedError):
-                    raise first
+                if isinstance(text, ConstrainedError):
+                    raise text
                 members[i] = BatchedRequest(
                     generator,
                     generator._request(
-                        first.prompt, sequence=attempt, questions=None if attempt else questions, **wanted
+                        text.prompt, sequence=attempt, questions=None if attempt else questions, **wanted
                     ),
                 )
             except ConstrainedError as error:
@@ -72,14 +73,14 @@ def completions(
         yield list(members.values())
         for i, member in members.items():
             assert member.outcome is not None
-            first = begun[i]
-            assert isinstance(first, FirstText)
+            text = begun[i]
+            assert isinstance(text, FirstText)
             outcome = _unless_cut(member.outcome, plan.on_limit)
             if isinstance(outcome, RejectedValue) and attempt == plan.retries > 0:
                 outcome.reword(
                     action=f"{attempt + 1} answers were refused: express the rule in the schema of the type, or in instructions"
                 )
-            outcomes[i] = Completion(outcome, attempt + 1, first.prompt, first.text)
+            outcomes[i] = Completion(outcome, attempt + 1, text.prompt, text.text)
     return [outcomes[i] for i in range(len(prompts))]
 
 

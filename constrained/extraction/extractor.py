@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Any
 from constrained.decoding.output import ValueT
 from constrained.extraction.extraction import Document, Extraction
 from constrained.extraction.first_pass import FirstText
-from constrained.extraction.many import extract_documents, extract_in_background, extract_one
+from constrained.extraction.many import (
+    extract_documents,
+    extract_in_background,
+    extract_one,
+    finished,
+)
 from constrained.extraction.partial import Partial, item_parser, stream_item_values, stream_partials
 from constrained.extraction.plan import ExtractionPlan
 from constrained.extraction.prompt import check_text
+from constrained.extraction.read import list_steps
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -69,6 +75,9 @@ class Extractor(ExtractionPlan[ValueT]):
         wanted = {**self.settings, **settings}
         if self.first_pass is not None:
             first = self.first_pass(first.prompt, wanted)
+        lists = finished(self, list_steps(self, generator, text, wanted))
+        if lists is not None:
+            return stream_partials(lists.writer, first, text, wanted, self.on_limit, lists)
         return stream_partials(generator, first, text, wanted, self.on_limit, self.questions(generator, text))
 
     def stream_items(self, text: str, **settings: Unpack[CallOptions]) -> Iterator[Any]:

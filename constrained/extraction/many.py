@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from constrained.decoding import limits
 from constrained.decoding.request_batch import request_runner
 from constrained.decoding.request_runner import RequestRunner
-from constrained.decoding.shared_runner import BackgroundRunner, SharedRunner
+from constrained.decoding.shared_runner import BackgroundRunner, RequestSteps, SharedRunner
 from constrained.errors import ConstrainedError, InvalidArgument, ModelError
 from constrained.extraction.documents import iterate_documents, to_document
 from constrained.extraction.extraction import Document, Extraction
@@ -35,15 +35,20 @@ def extract_one(
     plan: ExtractionPlan[Any], document: Document, settings: Mapping[str, Any]
 ) -> Extraction[Any]:
     """Reads one document; its parts run side by side if it has several."""
+    found: Extraction[Any] = finished(plan, document_steps(plan, document, settings))
+    return found
+
+
+def finished(plan: ExtractionPlan[Any], steps: RequestSteps) -> Any:
+    """The result of steps whose requests run side by side, by a runner of their own."""
     shared = SharedRunner(_new_runner(plan, BATCH_SIZE, None))
-    future = shared.begin(document_steps(plan, document, settings))
+    future = shared.begin(steps)
     try:
         while not future.done():
             shared.step()
     finally:
         shared.clear()
-    found: Extraction[Any] = future.result()
-    return found
+    return future.result()
 
 
 async def extract_in_background(

@@ -42,6 +42,7 @@ class ExtractorOptions(TypedDict, total=False):
     thinking: int | None
     draft_first: bool
     decisions: bool
+    lists: Literal["auto", "apart", "whole"]
 
 
 class CallOptions(GenerationSettings, total=False):

@@ -15,6 +15,7 @@ from constrained.decoding.output import ValueT
 from constrained.decoding.partial_json import TOKEN
 from constrained.errors import InvalidArgument
 from constrained.extraction.extraction import Extraction
+from constrained.extraction.read import ListsRead
 from constrained.extraction.values.exact_json import resolve
 
 if TYPE_CHECKING:
@@ -56,9 +57,10 @@ def stream_partials(
     document: str,
     settings: Mapping[str, Any],
     on_limit: OnLimit,
-    questions: MemberQuestions | None,
+    decided: MemberQuestions | ListsRead | None,
 ) -> Iterator[Partial[ValueT]]:
     """The value so far, for each step of a stream."""
+    questions = None if isinstance(decided, ListsRead) else decided
     request = generator._request(first.prompt, questions=questions, **settings)
     chunks = generator._chunks(request, time.perf_counter())
 
@@ -78,7 +80,7 @@ def stream_partials(
                         document,
                         chunk.output,
                         first_pass=first.text,
-                        decisions={} if questions is None else questions.decisions,
+                        decisions={} if decided is None else decided.decisions,
                         _requests=((generator, first.prompt),),
                     ),
                 )

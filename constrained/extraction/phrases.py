@@ -80,6 +80,7 @@ class PhraseQuestions:
         vocabulary: Vocabulary,
         text: str,
         members: Mapping[tuple[str, ...], bool],
+        before: str = "",
     ) -> None:
         """Nothing is asked yet.
 
@@ -88,8 +89,10 @@ class PhraseQuestions:
             vocabulary: of the model.
             text: of the document.
             members: by the names of the objects around a string and its own, whether it may be left out.
+            before: what is written before the opening of the first object.
         """
         self._constraint, self._vocabulary, self._text, self._members = constraint, vocabulary, text, members
+        self._before = before
         self._words = [match.span() for match in re.finditer(r"\S+", text)]
         begun = [self._spelled(next(iter(members)), first) for first in range(len(self._words))]
         size = _shared_tokens(begun)
@@ -104,9 +107,8 @@ class PhraseQuestions:
     def _spelled(self, path: tuple[str, ...], first: int) -> Sequence[int]:
         """The tokens of a string that begins with a word of the text."""
         word = self._text[slice(*self._words[first])]
-        return self._vocabulary.encode(
-            member_text(self._constraint, path, json_text(word.strip(_EDGES) or word))
-        )
+        value = json_text(word.strip(_EDGES) or word)
+        return self._vocabulary.encode(self._before + member_text(self._constraint, path, value))
 
     def choose(self, rows: Sequence[NDArray[Any]]) -> None:
         """Chooses the phrases that are asked about.
@@ -132,7 +134,7 @@ class PhraseQuestions:
             least = log_sum_exp(row) + (LEAST if member_pointer(path) in self._optional else LEAST_REQUIRED)
             firsts = self._likeliest(row, beginnings)
             phrases = [json_text(one) for one in self._phrases(firsts, row[self._heads] >= least)]
-            question = member_question(self._constraint, phrases, self._vocabulary, path, True)
+            question = member_question(self._constraint, phrases, self._vocabulary, path, True, self._before)
             if question is not None:
                 asked.append(question)
         return asked
@@ -178,7 +180,7 @@ class PhraseQuestions:
         known: Iterable[Any],
         habits: Callable[[], Mapping[str, int]],
         temperature: float,
-        randomness: Randomness,
+        randomness: Randomness | None,
     ) -> dict[str, Decision]:
         """The decisions by the pointers of their members, without those that want no phrase.
 
@@ -258,10 +260,15 @@ def phrase_questions(constraint: Constraint, vocabulary: Vocabulary, text: str) 
         text: of the document.
     """
     schema = constraint.enforced_schema if constraint.is_json else None
-    members = {path: may_miss for path, member, may_miss in leaf_members(schema) if _is_plain(member)}
-    if not members or _WITHOUT_SPACES.search(text) or not 1 < len(text.split()) <= MOST_WORDS:
+    members = {path: may_miss for path, member, may_miss in leaf_members(schema) if is_plain_string(member)}
+    if not members or not reads_phrases(text) or len(text.split()) < 2:
         return None
     return PhraseQuestions(constraint, vocabulary, text, members)
+
+
+def reads_phrases(text: str) -> bool:
+    """Whether a text has words, and not too many of them."""
+    return not _WITHOUT_SPACES.search(text) and len(text.split()) <= MOST_WORDS
 
 
 def _shared_tokens(sequences: Sequence[Sequence[int]]) -> int:
@@ -278,7 +285,7 @@ def _lead(sequences: Sequence[Sequence[int]]) -> Sequence[int]:
     return sequences[0][: _shared_tokens(sequences)]
 
 
-def _is_plain(schema: Any) -> bool:
+def is_plain_string(schema: Any) -> bool:
     """Whether a member is a string without bounds."""
     schema = without_null(schema)
     return (

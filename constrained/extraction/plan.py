@@ -22,6 +22,7 @@ from constrained.extraction.examples import check_examples
 from constrained.extraction.first_pass import FirstPass
 from constrained.extraction.options import check_call_names
 from constrained.extraction.prompt import CHAT_TEMPLATE, PromptParts, PromptTemplate, extraction_prompt
+from constrained.extraction.record_lists import RecordLists, record_lists
 from constrained.extraction.template_prompt import find_form, template_prompt
 from constrained.models import Prompt
 from constrained.sampling import AWRS, Exact, Local
@@ -43,6 +44,7 @@ class ExtractionPlan(Generic[ValueT]):
         parts: what makes the prompt of a document.
         first_pass: writes what comes before a value; None: nothing does.
         closed_members: what is decided in the pass over the prompt; None: the model writes it.
+        record_lists: the lists of objects whose records are read one by one; None: the model writes them.
         retries, on_limit, long, chunk_tokens, overlap_tokens, passes, require_grounding: as passed to `__init__`.
     """
 
@@ -83,6 +85,7 @@ class ExtractionPlan(Generic[ValueT]):
         thinking: int | None = None,
         draft_first: bool = False,
         decisions: bool = True,
+        lists: Literal["auto", "apart", "whole"] = "auto",
         **settings: Unpack[CallOptions],
     ) -> None:
         """Loads the model, compiles the constraint, and checks the examples.
@@ -129,6 +132,10 @@ class ExtractionPlan(Generic[ValueT]):
                 prompt, with the model's prior taken off, see `constrained.extraction.closed_members`, and so are the
                 numbers, dates and phrases of the text, see `constrained.extraction.quantities` and `constrained.extraction.phrases`; False: the model writes them. For the default sampler,
                 and models that read trees.
+            lists: records of lists of objects are read one by one (``"apart"``), each from the sentences that are about it, see
+                `constrained.extraction.record_lists`, or written by the model from the whole text (``"whole"``); ``"auto"``:
+                apart by a model that cannot write them (`constrained.extraction.list_trial`). Without `decisions`, and with
+                `examples`, they are written.
             settings: of all calls that do not say otherwise, such as ``max_tokens=200``; see `GenerationSettings`.
 
         Raises:
@@ -195,7 +202,16 @@ class ExtractionPlan(Generic[ValueT]):
         checked = check_examples(examples, constraint, self.generator.automaton)
         self.parts = replace(self.parts, examples=checked)
         decides = decisions and sampler is None and not has_first
-        self.closed_members = ClosedMembers(self.generator, self.parts) if decides else None
+        self.closed_members = ClosedMembers(self.generator, self.parts, self.prompt) if decides else None
+        self.record_lists: RecordLists | None = None
+        if (
+            _one_of("lists", lists, ("auto", "apart", "whole")) != "whole"
+            and decides
+            and not (self._form or checked)
+        ):
+            self.record_lists = record_lists(
+                self.generator, self._make_generator, self.parts, always=lists == "apart"
+            )
 
     def prompt(self, text: str, constraint: Constraint | None = None) -> Prompt:
         """The chat that asks for the value of a text; token ids where a chat template reads more than a chat.
@@ -222,27 +238,14 @@ class ExtractionPlan(Generic[ValueT]):
         members = self.closed_members
         if bound is self.generator and members is not None and members.is_whole and members.questions:
             bound = copy.copy(bound)
-            weighing = members.whole_weighing(self.prompt, text)
+            weighing = members.whole_weighing(text)
             bound.sampler = Exact(prior=tuple(weighing.prior.tolist()), temperature=weighing.temperature)
         return bound
 
     def questions(self, generator: Generator[Any], text: str) -> MemberQuestions | None:
-        """The questions about a document with this text, whose value the generator writes; None: there are none.
-
-        The question of a whole constraint is the generator's, see `bound`: its sampler weighs the texts.
-        """
+        """The questions about a document, see `ClosedMembers.about`; None: there are none."""
         members = self.closed_members
-        if members is None or members.is_whole:
-            return None
-        quantities, phrases = members.stated(text)
-        if quantities is None and phrases is None and not members.questions:
-            return None
-        weighings = members.weighings(self.prompt) if members.questions else []
-        weighed = [weighing.about(text) for weighing in weighings]
-        if phrases is None:
-            return MemberQuestions(generator, weighed, quantities)
-        habits = functools.partial(members.habits, self.prompt, phrases)
-        return MemberQuestions(generator, weighed, quantities, phrases, habits)
+        return None if members is None else members.about(generator, text)
 
     @property
     def part_generator(self) -> Generator[Any]:

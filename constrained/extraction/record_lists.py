@@ -1,0 +1,392 @@
+"""Lists of records: each record is read from the sentences that are about it, like a document of its own.
+
+A small model that writes a list of records from a whole text writes one of them again and again, or a record for each member, and gives one
+the values of another. But it can tell of a sentence which record it is about, and it reads a text with a single record well. So the members
+that are no lists are read first, and then the text is cut:
+
+1. Each sentence is read as if it had one record. Where nothing is found that a record must have (`RecordList.anchor`), the sentence goes on
+   about the one before, and so does one with the same anchor.
+2. A sentence may have several. Behind the records so far, the model would begin the next one with a phrase of the sentence that is not used
+   yet, if there is one. The sentence is cut between them.
+3. What is no whole sentence, or several, is read again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Generator as Coroutine
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from constrained.constraint import choice
+from constrained.decisions import ABSENT, Decision
+from constrained.decisions.questions import followed, is_object, leaf_members, member_pointer, without_null
+from constrained.decoding.output import Output
+from constrained.decoding.request_runner import BatchedRequest
+from constrained.extraction.binding import compiled_anew
+from constrained.extraction.chunks import sentences
+from constrained.extraction.closed_members import ClosedMembers
+from constrained.extraction.examples import accepts_text
+from constrained.extraction.list_context import ListContext, Span
+from constrained.extraction.list_trial import writes_lists
+from constrained.extraction.phrases import is_plain_string, reads_phrases
+from constrained.extraction.prompt import PromptParts, extraction_prompt
+from constrained.extraction.values.exact_json import in_schema_order
+from constrained.extraction.values.grounding import find_spans
+from constrained.grammars.json_pointer import escape
+from constrained.models import LanguageModel, Prompt
+
+if TYPE_CHECKING:
+    from constrained.decoding import Generator
+
+MOST_SENTENCES = 64
+"""Sentences of a text that is read like this; in a longer one the model writes the lists."""
+LIKELY = 0.03
+"""Probability of all phrases of a sentence as the anchor, from which on it has a record."""
+LIKELY_NEXT = 0.25
+"""The same of a further record in a sentence."""
+_MOST_IN_SENTENCE = 16
+_BREAK = re.compile(r"[,;:](?=\s)\s*|\s[-–—&]\s|\s(?:and|und|et|y|e|en|och|og|és|i|и)\s")
+"""Where a sentence is cut between two records."""
+
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadValue:
+    """A value that was read.
+
+    Attributes:
+        value: JSON.
+        decisions: what was decided in it, by JSON Pointer.
+    """
+
+    value: Any
+    decisions: Mapping[str, Decision]
+
+    def writer(self, generator: Generator[Any], settings: Settings) -> Generator[Any] | None:
+        """A generator like another one, that writes nothing but this value; None where it may not, or has not the tokens."""
+        constraint: Any = generator.constraint
+        schema = constraint.enforced_schema
+        text = json.dumps(
+            in_schema_order(self.value, schema, schema), ensure_ascii=False, separators=constraint.separators
+        )
+        text = constraint.standard_text(text)
+        if not accepts_text(generator.automaton, text):
+            return None
+        only = compiled_anew(generator, choice([text]))
+        only.constraint = constraint
+        limit = settings.get("max_tokens")
+        size = only.automaton.shortest_completion(only.automaton.start)
+        return only if limit is None or size <= limit else None
+
+
+class RecordLists:
+    """The lists of records of a type. Safe to share between threads."""
+
+    def __init__(
+        self, model: LanguageModel, frame: _Reader | None, lists: Sequence[RecordList], *, always: bool
+    ) -> None:
+        """Nothing is read yet.
+
+        Args:
+            model: reads them.
+            frame: reads the members that are no lists; None: there are none.
+            lists: at least one.
+            always: also by a model that writes lists right.
+        """
+        self._model, self._frame, self._lists, self._always = model, frame, lists, always
+
+    def steps(self, text: str, settings: Settings) -> Coroutine[list[BatchedRequest], None, ReadValue | None]:
+        """Reads a text; returns the whole value, or None where the model has to write it."""
+        if not reads_phrases(text) or len(sentences(text)) > MOST_SENTENCES:
+            return None
+        if not self._always and writes_lists(self._model):
+            return None
+        value: dict[str, Any] = {}
+        decisions: dict[str, Decision] = {}
+        if self._frame is not None:
+            read = yield from self._frame.steps([text], [{}], settings)
+            if read is None:
+                return None
+            value, decisions = read[0].value, dict(read[0].decisions)
+        matches = find_spans(text, value).values()
+        used = [(one.start, one.end) for one in matches if one.start is not None and one.end is not None]
+        has_records = False
+        for one in self._lists:
+            known = yield from one.steps(text, settings, used)
+            if known is None:
+                return None
+            has_records |= bool(known.value)
+            decisions |= {one.pointer + pointer: decision for pointer, decision in known.decisions.items()}
+            if one.name is None:
+                value = known.value
+            else:
+                value[one.name] = known.value
+        return ReadValue(value, decisions) if has_records else None
+
+
+class _Reader:
+    """Reads texts into JSON values, each like a document of its own."""
+
+    def __init__(self, generator: Generator[Any], parts: PromptParts) -> None:
+        self.generator = generator
+        self._parts = parts
+        self.members = ClosedMembers(generator, parts, self.prompt)
+
+    def prompt(self, text: str) -> Prompt:
+        """Asks for the value of a text."""
+        return extraction_prompt(text, self.generator.constraint, self._parts)
+
+    def steps(
+        self, texts: Sequence[str], known: Sequence[Mapping[str, Any]], settings: Settings
+    ) -> Coroutine[list[BatchedRequest], None, list[ReadValue] | None]:
+        """Reads texts side by side; returns value and decisions of each, or None where one has no value."""
+        asked = []
+        for number, (text, one) in enumerate(zip(texts, known, strict=True)):
+            questions = self.members.about(self.generator, text, one)
+            prompt = self.prompt(text)
+            request = self.generator._request(prompt, sequence=number, questions=questions, **settings)
+            asked.append((questions, BatchedRequest(self.generator, request)))
+        yield [request for _, request in asked]
+        found = []
+        for questions, member in asked:
+            if not isinstance(member.outcome, Output) or member.outcome.cut is not None:
+                return None
+            decisions = {} if questions is None else questions.decisions
+            found.append(ReadValue(json.loads(member.outcome.text), decisions))
+        return found
+
+
+@dataclass
+class _Record:
+    """A record, or what may be one.
+
+    Attributes:
+        parts: of the text, that are about it.
+        name: its anchor, "" in a list without; None: no record begins here.
+        value, decisions: once it was read.
+        is_read: whether that is so.
+    """
+
+    parts: list[Span]
+    name: str | None = None
+    value: Any = None
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
+    is_read: bool = False
+
+    def text(self, document: str) -> str:
+        """The parts."""
+        return " ".join(document[start:end].strip() for start, end in self.parts)
+
+
+class RecordList:
+    """A list of objects in a type.
+
+    Attributes:
+        name: of the member; None: the type is the list.
+        pointer: JSON Pointer of it.
+        anchor: the member that begins a record: the first string without bounds that must be there; None: any that the text states.
+    """
+
+    def __init__(
+        self, name: str | None, anchor: str | None, whole: Generator[Any], item: _Reader, parts: PromptParts
+    ) -> None:
+        """Makes it.
+
+        Args:
+            name: see the class.
+            anchor: see the class.
+            whole: writes values of the type.
+            item: reads a record.
+            parts: of the prompt.
+        """
+        self.name, self.anchor = name, anchor
+        self.pointer = "" if name is None else f"/{escape(name)}"
+        self._item, self._parts, self._whole = item, parts, whole
+
+    def _prompt(self, text: str) -> Prompt:
+        """Asks for a value of the whole type."""
+        return extraction_prompt(text, self._whole.constraint, self._parts)
+
+    def steps(
+        self, text: str, settings: Settings, used: Sequence[Span]
+    ) -> Coroutine[list[BatchedRequest], None, ReadValue | None]:
+        """Reads the records of a text; returns None where one has no value.
+
+        Args:
+            text: with all of them.
+            settings: of the requests.
+            used: what other members have of the text.
+        """
+        context = None
+        if self.anchor is not None:
+            context = ListContext(self._whole, self._prompt, self.name, self.anchor)
+        single = [_Record([(one.start, one.end)]) for one in sentences(text)]
+        if not (yield from self._read(single, text, settings)):
+            return None
+        pieces: list[_Record] = []
+        for sentence in single:
+            sentence.name = self._name(sentence, text)
+            if context is None or sentence.name is None:
+                pieces.append(sentence)
+            else:
+                pieces += self._split(context, sentence, text, used)
+        if context is not None:
+            begun = [one for one in pieces if one.name is not None]
+            kept = context.confirmed(text, [one.name or "" for one in begun])
+            for one, is_kept in zip(begun, kept, strict=True):
+                one.name = one.name if is_kept else None
+        records: list[_Record] = []
+        for piece in pieces:
+            if piece.name is not None and not (records and _is_same(piece.name, records[-1].name)):
+                records.append(piece)
+            elif records and (piece.name is not None or not _meets(piece.parts[0], used)):
+                records[-1].parts += piece.parts
+                records[-1].is_read = False
+        left = [one for one in records if not one.is_read]
+        if not (yield from self._read(left, text, settings)):
+            return None
+        decisions = {
+            f"/{number}{pointer}": decision
+            for number, one in enumerate(records)
+            for pointer, decision in one.decisions.items()
+        }
+        return ReadValue([one.value for one in records], decisions)
+
+    def _read(
+        self, records: Sequence[_Record], text: str, settings: Settings
+    ) -> Coroutine[list[BatchedRequest], None, bool]:
+        """Reads the texts of records; returns whether all have a value."""
+        if not records:
+            return True
+        texts = [one.text(text) for one in records]
+        known = [
+            {member_pointer([self.anchor]): one.name} if self.anchor and one.name else {} for one in records
+        ]
+        read = yield from self._item.steps(texts, known, settings)
+        for record, one in zip(records, read or (), strict=False):
+            record.value, record.decisions, record.is_read = one.value, one.decisions, True
+        return read is not None
+
+    def _split(
+        self, context: ListContext, sentence: _Record, document: str, used: Sequence[Span]
+    ) -> list[_Record]:
+        """The records of a sentence that was read with a single one; itself, without a name, if it has none."""
+        assert sentence.name is not None
+        ((start, end),) = sentence.parts
+        text = document[start:end]
+        taken = [(first - start, last - start) for first, last in used if start <= first < end]
+        name, place = sentence.name, _find(text, sentence.name)
+        if place is not None and _meets(place, taken):
+            sentence.name = None
+        if not _BREAK.search(text.strip()):
+            return [sentence]
+        said = [text[slice(*span)] for span in taken]
+        said += [one.value for pointer, one in sentence.decisions.items() if pointer != context.pointer]
+        places = [
+            span for span in context.anchors(text, sentence.name or "", said) if not _meets(span, taken)
+        ]
+        names = [text[slice(*span)] for span in places]
+        if not names or names == [name]:
+            return [sentence]
+        cuts = [0]
+        for (_, behind), (at, _) in pairwise(places):
+            breaks = list(_BREAK.finditer(text, behind, at))
+            cuts.append(breaks[-1].end() if breaks else at)
+        ends = [*cuts[1:], len(text)]
+        return [
+            _Record([(start + first, start + last)], one)
+            for first, last, one in zip(cuts, ends, names, strict=True)
+        ]
+
+    def _name(self, sentence: _Record, text: str) -> str | None:
+        """What the record of a sentence begins with, "" without an anchor; None: the sentence has no record."""
+        if self.anchor is None:
+            closed = {question.pointer for question in self._item.members.questions}
+            stated = [
+                decision
+                for pointer, decision in sentence.decisions.items()
+                if pointer not in closed and decision.text != ABSENT
+            ]
+            return "" if stated else None
+        decision = sentence.decisions.get(member_pointer([self.anchor]))
+        if decision is not None:
+            return str(decision.value) if decision.mass >= LIKELY else None
+        written = str(sentence.value.get(self.anchor, ""))
+        said = sentence.text(text)
+        place = _find(said, written)
+        others = [one.value for one in sentence.decisions.values() if isinstance(one.value, str)]
+        return None if place is None or _meets(place, [_find(said, one) for one in others]) else written
+
+
+def record_lists(
+    whole: Generator[Any],
+    make_generator: Callable[[Any], Generator[Any]],
+    parts: PromptParts,
+    *,
+    always: bool = False,
+) -> RecordLists | None:
+    """The lists of objects in a type, each the value of a member of the outermost object, or the whole type; None: it has none.
+
+    Args:
+        whole: writes values of the type.
+        make_generator: of a constraint.
+        parts: of the prompt.
+        always: see `RecordLists`.
+    """
+    constraint: Any = whole.constraint
+    schema = constraint.enforced_schema if constraint.is_json else None
+    if not isinstance(schema, Mapping) or not isinstance(whole.model, LanguageModel) or whole.model.no_trees:
+        return None
+    root = followed(schema, schema)
+    members = root.get("properties") if isinstance(root, Mapping) else None
+    lists: Mapping[Any, Any] = {None: root} if not isinstance(members, Mapping) else members
+    shared = {key: schema[key] for key in ("$schema", "$defs", "definitions") if key in schema}
+    found = []
+    for name, member in lists.items():
+        item = _record_schema(member, schema)
+        strings = {
+            path: may_miss for path, one, may_miss in leaf_members(item, schema) if is_plain_string(one)
+        }
+        if strings:
+            anchors = (path[0] for path, may_miss in strings.items() if len(path) == 1 and not may_miss)
+            reader = _Reader(make_generator(constraint.with_schema({**shared, **item})), parts)
+            found.append(RecordList(name, next(anchors, None), whole, reader, parts))
+    names = {one.name for one in found}
+    others = {name: one for name, one in lists.items() if name not in names}
+    if not found:
+        return None
+    frame = None
+    if others:
+        kept = [name for name in root.get("required", ()) if name in others]
+        rest = {**shared, **root, "properties": others, "required": kept}
+        frame = _Reader(make_generator(constraint.with_schema(rest)), parts)
+    return RecordLists(whole.model, frame, found, always=always)
+
+
+def _record_schema(schema: Any, root: Any) -> Any:
+    """The schema of the objects of a list; None: it is no list of objects."""
+    schema = without_null(followed(schema, root))
+    items = schema.get("items") if isinstance(schema, Mapping) and schema.get("type") == "array" else None
+    return followed(items, root) if is_object(items, root) else None
+
+
+def _find(text: str, value: str) -> Span | None:
+    """Where a value stands in a text, in any case; None: nowhere."""
+    found = re.search(re.escape(value), text, re.IGNORECASE) if value else None
+    return None if found is None else found.span()
+
+
+def _meets(span: Span, others: Iterable[Span | None]) -> bool:
+    """Whether a part of a text overlaps some of others."""
+    return any(one is not None and one[0] < span[1] and span[0] < one[1] for one in others)
+
+
+def _is_same(name: str, other: str | None) -> bool:
+    """Whether two names are those of one record: ``The Eagle`` is ``Eagle``."""
+    one, two = name.casefold(), (other or "").casefold()
+    return bool(one) and (one == two or one.endswith(f" {two}") or two.endswith(f" {one}"))

@@ -1,0 +1,223 @@
+"""Lists of records: each record is read from the sentences that are about it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from constrained.errors import InvalidArgument
+from constrained.extraction import Extractor
+from constrained.extraction import list_trial as trial
+from constrained.extraction.record_lists import MOST_SENTENCES
+from tests.support.wishing_model import WishingModel
+
+
+class Reader(WishingModel):
+    """Likes for a member some texts, those that stand in the document and that no record before has for it; then it goes on with them."""
+
+    def encode(self, prompt: Any, *, chat: bool = True) -> list[int]:
+        return [*super().encode(prompt, chat=chat), 0]
+
+    def logits(self, prompt: list[int], completion: list[int]) -> Any:
+        row = np.zeros(self.vocabulary.size)
+        text, _, written = bytes([*prompt, *completion]).decode("utf-8", "replace").partition("\0")
+        text = text.rpartition("Text:\n")[2]
+        member = re.search(r'"(\w+)": ("?)([^"]*)$', written)
+        if member is None:
+            return row
+        name, quote, said = member[1], member[2], member[3]
+        for wish, strength in self.wishes.get(name, {}).items():
+            if wish not in text or f'"{name}": "{wish}"' in written[: member.start()]:
+                continue
+            whole = f"{wish}{quote}".encode()
+            if not quote and not said:
+                row[ord('"') if not wish.isdigit() else whole[0]] += 12.0
+            elif whole.startswith(said.encode()) and len(whole) > len(said.encode()):
+                row[whole[len(said.encode())]] += 12.0 if said else strength
+        return row
+
+
+@dataclass
+class Person:
+    name: str
+    job: str | None = None
+    city: str | None = None
+
+
+@dataclass
+class Club:
+    title: str
+    members: list[Person]
+    year: int | None = None
+
+
+WISHES = {
+    "name": {"Ada": 9.0, "Ben": 8.0, "Cleo": 7.0},
+    "job": {"vet": 9.0, "cook": 9.0, "baker": 9.0},
+    "city": {"Oslo": 9.0, "Rome": 9.0},
+    "title": {"Chess Club": 9.0},
+    "year": {"1990": 9.0},
+}
+TEXT = "Ada is a vet. The animals like it there in Oslo. Ben is a cook from Rome."
+PEOPLE = [Person("Ada", "vet", "Oslo"), Person("Ben", "cook", "Rome")]
+
+
+@pytest.fixture
+def model() -> Reader:
+    return Reader(WISHES)
+
+
+def test_a_sentence_begins_a_record_or_goes_on_about_the_one_before(model: Reader) -> None:
+    found = Extractor(model, list[Person], lists="apart")(TEXT)
+    assert found.value == PEOPLE
+    assert {"/0/city", "/1/name", "/1/job"} <= set(found.decisions)
+    assert found.text == found.output.text  # type: ignore[union-attr]
+
+
+def test_a_sentence_with_the_same_name_goes_on_as_well(model: Reader) -> None:
+    text = "Ada is a vet. Ada lives in Oslo. Ben is a cook from Rome."
+    assert Extractor(model, list[Person], lists="apart")(text).value == PEOPLE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ada is a vet, and Ben is a cook from Rome.",
+        "Ada, a vet; Ben, a cook in Rome",
+        "Ada the vet and Ben, who is a cook from Rome, met.",
+    ],
+)
+def test_a_sentence_is_cut_between_its_records(model: Reader, text: str) -> None:
+    found = Extractor(model, list[Person], lists="apart")(text).value
+    assert found == [Person("Ada", "vet"), Person("Ben", "cook", "Rome")]
+
+
+def test_the_members_that_are_no_lists_are_read_first_and_their_phrases_begin_no_record() -> None:
+    wishes = {**WISHES, "name": {**WISHES["name"], "Chess Club": 8.5}}
+    text = "The Chess Club of 1990 had two members. Ada was a vet. Ben was a cook from Rome."
+    found = Extractor(Reader(wishes), Club, lists="apart")(text)
+    assert found.value == Club("Chess Club", [Person("Ada", "vet"), Person("Ben", "cook", "Rome")], 1990)
+    assert found.decisions["/title"].value == "Chess Club"
+
+
+def test_a_name_that_the_model_passes_over_in_the_whole_text_begins_no_record() -> None:
+    """As a pronoun does, which is all that its sentence has."""
+    wishes = {**WISHES, "name": {**WISHES["name"], "This": 3.0}}
+    text = "Ada is a vet. This one lives in Oslo. Ben is a cook from Rome."
+    assert Extractor(Reader(wishes), list[Person], lists="apart")(text).value == PEOPLE
+
+
+def test_records_without_a_string_that_must_be_there_are_sentences_that_state_something(
+    model: Reader,
+) -> None:
+    members = {"job": {"type": "string"}, "city": {"type": "string"}}
+    schema = {
+        "type": "array",
+        "items": {"type": "object", "properties": members, "additionalProperties": False},
+    }
+    text = "A vet in Oslo\nNothing here\nA cook in Rome"
+    found = Extractor(model, schema, lists="apart")(text).value
+    assert found == [{"job": "vet", "city": "Oslo"}, {"job": "cook", "city": "Rome"}]
+
+
+def test_batches_streams_and_background_calls_give_the_same(model: Reader) -> None:
+    extractor = Extractor(model, list[Person], lists="apart")
+    other = "Cleo is a baker. Ben lives in Rome."
+    alone = [extractor(text).value for text in (TEXT, other)]
+    assert [one.value for one in extractor.many([TEXT, other], ordered=True)] == alone
+    *_, last = extractor.stream(TEXT)
+    assert last.result is not None
+    assert last.result.value == PEOPLE
+    assert "/0/name" in last.result.decisions
+    assert list(extractor.stream_items(TEXT)) == PEOPLE
+    assert asyncio.run(extractor.aextract(TEXT)).value == PEOPLE
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("No one came. There was nothing to see.", {}),
+        (TEXT + " It rained." * MOST_SENTENCES, {}),
+        ("アダは獣医です。Ada", {}),
+        (TEXT, {"max_tokens": 40}),
+    ],
+)
+def test_the_model_writes_the_list_where_it_cannot_be_read(
+    model: Reader, text: str, settings: dict[str, Any]
+) -> None:
+    options: Any = {"on_limit": "close", "max_items": 2, **settings}
+    apart = Extractor(model, list[Person], lists="apart", **options)(text)
+    assert apart.text == Extractor(model, list[Person], lists="whole", **options)(text).text
+
+
+def test_a_list_that_the_constraint_has_not_is_written(model: Reader) -> None:
+    texts = [
+        Extractor(model, list[Person], lists=lists, max_items=1)(TEXT).text for lists in ("apart", "whole")
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_what_code_of_the_type_refuses_is_written_again(model: Reader) -> None:
+    @dataclass
+    class Named:
+        name: str
+
+        def __post_init__(self) -> None:
+            if self.name == "Ben":
+                raise ValueError("not Ben")
+
+    extractor = Extractor(model, list[Named], lists="apart", retries=1, max_items=2, seed=3)
+    kept, refused = extractor.many(["Ada is a vet. Cleo is a baker.", TEXT], ordered=True)
+    assert [one.name for one in kept.value] == ["Ada", "Cleo"]
+    assert (kept.attempts, refused.attempts) == (1, 2)
+    assert kept.decisions
+    assert not refused.decisions
+
+
+@pytest.fixture
+def trials(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    counted: list[int] = []
+    right_values = trial.right_values
+    monkeypatch.setattr(trial, "right_values", lambda model: counted.append(1) or right_values(model))
+    return counted
+
+
+def test_lists_are_read_apart_by_models_that_cannot_write_them_which_is_tried_once(
+    model: Reader, trials: list[int]
+) -> None:
+    for _ in range(2):
+        assert Extractor(model, list[Person])(TEXT).value == PEOPLE
+    assert trials == [1]
+    Extractor(model, Person)(TEXT)
+    Extractor(model, list[str], max_items=1, max_tokens=60, on_limit="close")(TEXT)
+    assert trials == [1]
+
+
+class Perfect(WishingModel):
+    """Writes the answer of the trial, whatever it is asked."""
+
+    def logits(self, prompt: list[int], completion: list[int]) -> Any:
+        row = np.zeros(self.vocabulary.size)
+        answer = trial.ANSWER.encode()
+        if len(completion) < len(answer):
+            row[answer[len(completion)]] = 9.0
+        return row
+
+
+def test_a_model_that_writes_lists_goes_on_doing_so(trials: list[int]) -> None:
+    model = Perfect({})
+    assert trial.right_values(model) == trial.VALUES
+    assert trial.writes_lists(model)
+    whole = Extractor(model, trial.TYPE, max_tokens=600)("Blue Fig. Saffron.")
+    assert len(whole.value) == 3
+    assert not whole.decisions
+
+
+def test_lists_is_one_of_three(model: Reader) -> None:
+    with pytest.raises(InvalidArgument, match="lists is 'both'"):
+        Extractor(model, list[Person], lists="both")  # type: ignore[call-overload]
