@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 Span = tuple[int, int]
 
 LIKELY_NEXT = 0.25
-"""Probability of all phrases of a sentence as a further anchor, from which on there is another record."""
-LEAST_SHARE = 0.1
+"""Probability of all phrases of a sentence as an anchor, from which on it surely has a record, or another one."""
+LEAST_SHARE = 0.03
 """Probability of an anchor, as a share of that of the likeliest one that comes later, from which on it is one of the list."""
+LEAST_SHARE_SURE = 0.003
+"""The same of an anchor that its sentence is sure of."""
 _MOST_IN_SENTENCE = 16
 
 
@@ -79,24 +81,26 @@ class ListContext:
             found.append(anchor)
         return sorted(places.values())
 
-    def confirmed(self, text: str, anchors: Sequence[str]) -> list[bool]:
+    def confirmed(self, text: str, found: Sequence[tuple[str, bool]]) -> list[bool]:
         """Which anchors the model would write behind those before them, and does not pass over for a later one.
 
         What begins a record in a sentence alone may be no record in the text: a pronoun, or a place that is near.
 
         Args:
             text: of the document.
-            anchors: in their order.
+            found: anchors in their order, each with whether it is sure.
         """
+        anchors = [anchor for anchor, _ in found]
         kept: list[bool] = []
         last, read = self._read(text)
         scores: dict[str, float] = {}
-        for number, anchor in enumerate(anchors):
-            if not kept or kept[-1]:
+        for number, (anchor, is_sure) in enumerate(found):
+            if not scores:
                 before = self._written([one for one, is_kept in zip(anchors, kept, strict=False) if is_kept])
                 scores = self._scores(last, read, anchors[number:], before)
             later = max((scores[one] for one in anchors[number + 1 :]), default=0.0)
-            kept.append(scores[anchor] >= LEAST_SHARE * later)
+            kept.append(scores[anchor] >= (LEAST_SHARE_SURE if is_sure else LEAST_SHARE) * later)
+            scores = {} if kept[-1] else scores
         return kept
 
     def _scores(

@@ -30,7 +30,7 @@ from constrained.extraction.binding import compiled_anew
 from constrained.extraction.chunks import sentences
 from constrained.extraction.closed_members import ClosedMembers
 from constrained.extraction.examples import accepts_text
-from constrained.extraction.list_context import ListContext, Span
+from constrained.extraction.list_context import LIKELY_NEXT, ListContext, Span
 from constrained.extraction.list_trial import writes_lists
 from constrained.extraction.phrases import is_plain_string, reads_phrases
 from constrained.extraction.prompt import PromptParts, extraction_prompt
@@ -46,9 +46,6 @@ MOST_SENTENCES = 64
 """Sentences of a text that is read like this; in a longer one the model writes the lists."""
 LIKELY = 0.03
 """Probability of all phrases of a sentence as the anchor, from which on it has a record."""
-LIKELY_NEXT = 0.25
-"""The same of a further record in a sentence."""
-_MOST_IN_SENTENCE = 16
 _BREAK = re.compile(r"[,;:](?=\s)\s*|\s[-–—&]\s|\s(?:and|und|et|y|e|en|och|og|és|i|и)\s")
 """Where a sentence is cut between two records."""
 
@@ -168,12 +165,14 @@ class _Record:
     Attributes:
         parts: of the text, that are about it.
         name: its anchor, "" in a list without; None: no record begins here.
+        is_sure: whether the sentence alone says that.
         value, decisions: once it was read.
         is_read: whether that is so.
     """
 
     parts: list[Span]
     name: str | None = None
+    is_sure: bool = False
     value: Any = None
     decisions: Mapping[str, Decision] = field(default_factory=dict)
     is_read: bool = False
@@ -235,9 +234,9 @@ class RecordList:
                 pieces.append(sentence)
             else:
                 pieces += self._split(context, sentence, text, used)
-        if context is not None:
-            begun = [one for one in pieces if one.name is not None]
-            kept = context.confirmed(text, [one.name or "" for one in begun])
+        begun = [one for one in pieces if one.name is not None]
+        if context is not None and len(begun) > 1:
+            kept = context.confirmed(text, [(one.name or "", one.is_sure) for one in begun])
             for one, is_kept in zip(begun, kept, strict=True):
                 one.name = one.name if is_kept else None
         records: list[_Record] = []
@@ -299,7 +298,7 @@ class RecordList:
             cuts.append(breaks[-1].end() if breaks else at)
         ends = [*cuts[1:], len(text)]
         return [
-            _Record([(start + first, start + last)], one)
+            _Record([(start + first, start + last)], one, one != name or sentence.is_sure)
             for first, last, one in zip(cuts, ends, names, strict=True)
         ]
 
@@ -315,6 +314,7 @@ class RecordList:
             return "" if stated else None
         decision = sentence.decisions.get(member_pointer([self.anchor]))
         if decision is not None:
+            sentence.is_sure = decision.mass >= LIKELY_NEXT
             return str(decision.value) if decision.mass >= LIKELY else None
         written = str(sentence.value.get(self.anchor, ""))
         said = sentence.text(text)

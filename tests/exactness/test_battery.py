@@ -84,10 +84,13 @@ def check_distribution(case: Case, sampler, expected: dict, draws: int) -> None:
 def check_evidence(case: Case, sampler, sets: int, size: int) -> None:
     """The estimate of P(x) is unbiased for each sequence x that is drawn often, and so is their sum.
 
-    A rare sequence has a large weight: the mean of a few draws says nothing about it.
+    A rare sequence has a large weight: the mean of a few draws says nothing about it. Nor about the sets of ASAp where hardly any
+    text of the model is valid: one that is valid at once has a large part of the expectation, and is never drawn.
     """
     gen, exact = generator(case, sampler), case.exact
     pi = exact.pi
+    if isinstance(sampler, ASAp) and sum(exact.p.values()) * sets * size < 1:
+        return
     often = [ids for ids in exact.p if min(exact.q[ids], pi[ids]) * sets * size > 60]
     found = {ids: np.zeros(sets) for ids in often}
     for seed in range(sets):

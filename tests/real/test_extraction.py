@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
+from typing import Literal
 
 import pytest
 
 from constrained.bench.values.items import DOCUMENTS, ValueItem, documents
 from constrained.extraction import Extractor
+from constrained.extraction.list_trial import RIGHT, right_values
 from constrained.extraction.values.scoring import ExtractionScores, score_fields
 from constrained.models.hugging_face import HuggingFaceModel
 
@@ -45,3 +48,51 @@ def test_documents_are_read_as_well_as_before(model: HuggingFaceModel, way: str)
     assert sums.total.right >= TODAY[way][1]
     # Enumerated values stand in no text.
     assert sum(placed) >= (0.95 if grounded else 0.5) * len(placed)
+
+
+@dataclass
+class Employee:
+    """Somebody who works here."""
+
+    name: str
+    role: Literal["developer", "designer", "manager"]
+    city: str | None = None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Our team: Mia is a designer in Berlin. Tom writes code; he is a developer. Sara, the manager, works from Porto.",
+        "Mia: designer, Berlin\nTom: developer\nSara: manager, Porto",
+    ],
+)
+def test_a_list_of_records_is_read_one_by_one(model: HuggingFaceModel, text: str) -> None:
+    """Written from the whole text, it had three times the same record."""
+    found = Extractor(model, list[Employee])(text)
+    assert found.value == [
+        Employee("Mia", "designer", "Berlin"),
+        Employee("Tom", "developer"),
+        Employee("Sara", "manager", "Porto"),
+    ]
+    assert right_values(model) < RIGHT
+
+
+@dataclass
+class Member:
+    name: str
+    born: int
+
+
+@dataclass
+class Family:
+    surname: str
+    members: list[Member]
+
+
+def test_what_another_member_says_begins_no_record(model: HuggingFaceModel) -> None:
+    text = (
+        "The Bernoulli family lived in Basel. Jacob, born in 1655, was a mathematician. His brother Johann was born in 1667 and "
+        "taught mathematics. Nicolaus, a lawyer, was born in 1662."
+    )
+    members = [Member("Jacob", 1655), Member("Johann", 1667), Member("Nicolaus", 1662)]
+    assert Extractor(model, Family)(text).value == Family("Bernoulli", members)

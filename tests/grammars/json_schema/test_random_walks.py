@@ -12,6 +12,7 @@ import os
 import random
 import warnings
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +62,18 @@ def check(schema: Any, rng: random.Random, walks: int = 1) -> bool:
         text = walk(automaton, rng, FREE)
         value = json.loads(text)
         try:
-            errors = [error.message for error in judge.iter_errors(value)]
+            errors = [error.message for error in judge.iter_errors(value) if not is_multiple(error)]
         except Exception:  # the judge itself fails on some references and patterns
             continue
         assert not errors or not is_distinct(schema, text), (schema, text, errors)
     return True
+
+
+def is_multiple(error: jsonschema.ValidationError) -> bool:
+    """Whether a number is the multiple that the judge, who divides floats, says it is not: 0.58 of 0.01."""
+    if error.validator != "multipleOf":
+        return False
+    return Decimal(str(error.instance)) % Decimal(str(error.validator_value)) == 0
 
 
 def schemas(every: int) -> Iterator[Any]:
