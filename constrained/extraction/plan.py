@@ -210,7 +210,11 @@ class ExtractionPlan(Generic[ValueT]):
             and not (self._form or checked)
         ):
             self.record_lists = record_lists(
-                self.generator, self._make_generator, self.parts, always=lists == "apart"
+                self.generator,
+                self._make_generator,
+                self.parts,
+                grounded=require_grounding,
+                always=lists == "apart",
             )
 
     def prompt(self, text: str, constraint: Constraint | None = None) -> Prompt:

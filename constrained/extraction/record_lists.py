@@ -26,7 +26,8 @@ from constrained.decisions import ABSENT, Decision
 from constrained.decisions.questions import followed, is_object, leaf_members, member_pointer, without_null
 from constrained.decoding.output import Output
 from constrained.decoding.request_runner import BatchedRequest
-from constrained.extraction.binding import compiled_anew
+from constrained.errors import ConstrainedError
+from constrained.extraction.binding import bound_generator, compiled_anew
 from constrained.extraction.chunks import sentences
 from constrained.extraction.closed_members import ClosedMembers
 from constrained.extraction.examples import accepts_text
@@ -41,6 +42,7 @@ from constrained.models import LanguageModel, Prompt
 
 if TYPE_CHECKING:
     from constrained.decoding import Generator
+    from constrained.extraction.closed_members import MemberQuestions
 
 MOST_SENTENCES = 64
 """Sentences of a text that is read like this; in a longer one the model writes the lists."""
@@ -107,7 +109,7 @@ class RecordLists:
         decisions: dict[str, Decision] = {}
         if self._frame is not None:
             read = yield from self._frame.steps([text], [{}], settings)
-            if read is None:
+            if read[0] is None:
                 return None
             value, decisions = read[0].value, dict(read[0].decisions)
         matches = find_spans(text, value).values()
@@ -129,9 +131,9 @@ class RecordLists:
 class _Reader:
     """Reads texts into JSON values, each like a document of its own."""
 
-    def __init__(self, generator: Generator[Any], parts: PromptParts) -> None:
+    def __init__(self, generator: Generator[Any], parts: PromptParts, grounded: bool) -> None:
         self.generator = generator
-        self._parts = parts
+        self._parts, self._grounded = parts, grounded
         self.members = ClosedMembers(generator, parts, self.prompt)
 
     def prompt(self, text: str) -> Prompt:
@@ -140,21 +142,34 @@ class _Reader:
 
     def steps(
         self, texts: Sequence[str], known: Sequence[Mapping[str, Any]], settings: Settings
-    ) -> Coroutine[list[BatchedRequest], None, list[ReadValue] | None]:
-        """Reads texts side by side; returns value and decisions of each, or None where one has no value."""
-        asked = []
+    ) -> Coroutine[list[BatchedRequest], None, list[ReadValue | None]]:
+        """Reads texts side by side; returns value and decisions of each, None for a text that has no value or too long a one.
+
+        Args:
+            texts: what is read.
+            known: members of their values that are known already, by JSON Pointer.
+            settings: of the requests.
+        """
+        asked: list[tuple[MemberQuestions | None, BatchedRequest] | None] = []
         for number, (text, one) in enumerate(zip(texts, known, strict=True)):
-            questions = self.members.about(self.generator, text, one)
-            prompt = self.prompt(text)
-            request = self.generator._request(prompt, sequence=number, questions=questions, **settings)
-            asked.append((questions, BatchedRequest(self.generator, request)))
-        yield [request for _, request in asked]
-        found = []
-        for questions, member in asked:
-            if not isinstance(member.outcome, Output) or member.outcome.cut is not None:
-                return None
-            decisions = {} if questions is None else questions.decisions
-            found.append(ReadValue(json.loads(member.outcome.text), decisions))
+            try:
+                generator = bound_generator(self.generator, text, require_grounding=self._grounded)
+                questions = self.members.about(generator, text, one)
+                prompt = self.prompt(text)
+                request = generator._request(prompt, sequence=number, questions=questions, **settings)
+            except ConstrainedError:
+                asked.append(None)
+            else:
+                asked.append((questions, BatchedRequest(generator, request)))
+        yield [one[1] for one in asked if one is not None]
+        found: list[ReadValue | None] = []
+        for begun in asked:
+            outcome = None if begun is None else begun[1].outcome
+            if begun is None or not isinstance(outcome, Output) or outcome.cut is not None:
+                found.append(None)
+            else:
+                decisions = {} if begun[0] is None else begun[0].decisions
+                found.append(ReadValue(json.loads(outcome.text), decisions))
         return found
 
 
@@ -225,11 +240,10 @@ class RecordList:
         if self.anchor is not None:
             context = ListContext(self._whole, self._prompt, self.name, self.anchor)
         single = [_Record([(one.start, one.end)]) for one in sentences(text)]
-        if not (yield from self._read(single, text, settings)):
-            return None
+        yield from self._read(single, text, settings)
         pieces: list[_Record] = []
         for sentence in single:
-            sentence.name = self._name(sentence, text)
+            sentence.name = self._name(sentence, text) if sentence.is_read else None
             if context is None or sentence.name is None:
                 pieces.append(sentence)
             else:
@@ -246,8 +260,8 @@ class RecordList:
             elif records and (piece.name is not None or not _meets(piece.parts[0], used)):
                 records[-1].parts += piece.parts
                 records[-1].is_read = False
-        left = [one for one in records if not one.is_read]
-        if not (yield from self._read(left, text, settings)):
+        yield from self._read([one for one in records if not one.is_read], text, settings)
+        if not all(one.is_read for one in records):
             return None
         decisions = {
             f"/{number}{pointer}": decision
@@ -258,18 +272,18 @@ class RecordList:
 
     def _read(
         self, records: Sequence[_Record], text: str, settings: Settings
-    ) -> Coroutine[list[BatchedRequest], None, bool]:
-        """Reads the texts of records; returns whether all have a value."""
+    ) -> Coroutine[list[BatchedRequest], None, None]:
+        """Reads the texts of records."""
         if not records:
-            return True
+            return
         texts = [one.text(text) for one in records]
         known = [
             {member_pointer([self.anchor]): one.name} if self.anchor and one.name else {} for one in records
         ]
         read = yield from self._item.steps(texts, known, settings)
-        for record, one in zip(records, read or (), strict=False):
-            record.value, record.decisions, record.is_read = one.value, one.decisions, True
-        return read is not None
+        for record, one in zip(records, read, strict=True):
+            if one is not None:
+                record.value, record.decisions, record.is_read = one.value, one.decisions, True
 
     def _split(
         self, context: ListContext, sentence: _Record, document: str, used: Sequence[Span]
@@ -328,6 +342,7 @@ def record_lists(
     make_generator: Callable[[Any], Generator[Any]],
     parts: PromptParts,
     *,
+    grounded: bool = False,
     always: bool = False,
 ) -> RecordLists | None:
     """The lists of objects in a type, each the value of a member of the outermost object, or the whole type; None: it has none.
@@ -336,6 +351,7 @@ def record_lists(
         whole: writes values of the type.
         make_generator: of a constraint.
         parts: of the prompt.
+        grounded: strings and numbers are those of the text.
         always: see `RecordLists`.
     """
     constraint: Any = whole.constraint
@@ -354,7 +370,7 @@ def record_lists(
         }
         if strings:
             anchors = (path[0] for path, may_miss in strings.items() if len(path) == 1 and not may_miss)
-            reader = _Reader(make_generator(constraint.with_schema({**shared, **item})), parts)
+            reader = _Reader(make_generator(constraint.with_schema({**shared, **item})), parts, grounded)
             found.append(RecordList(name, next(anchors, None), whole, reader, parts))
     names = {one.name for one in found}
     others = {name: one for name, one in lists.items() if name not in names}
@@ -364,7 +380,7 @@ def record_lists(
     if others:
         kept = [name for name in root.get("required", ()) if name in others]
         rest = {**shared, **root, "properties": others, "required": kept}
-        frame = _Reader(make_generator(constraint.with_schema(rest)), parts)
+        frame = _Reader(make_generator(constraint.with_schema(rest)), parts, grounded)
     return RecordLists(whole.model, frame, found, always=always)
 
 

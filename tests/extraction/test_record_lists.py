@@ -125,6 +125,18 @@ def test_records_without_a_string_that_must_be_there_are_sentences_that_state_so
     assert found == [{"job": "vet", "city": "Oslo"}, {"job": "cook", "city": "Rome"}]
 
 
+def test_records_are_grounded_in_their_sentences(model: Reader) -> None:
+    @dataclass
+    class Dated:
+        name: str
+        year: int
+
+    text = "Ada came in 1990. She likes it. Ben came in 1985."
+    wishes = {**WISHES, "year": {"1990": 9.0, "1985": 9.0}}
+    found = Extractor(Reader(wishes), list[Dated], lists="apart", require_grounding=True)(text)
+    assert found.value == [Dated("Ada", 1990), Dated("Ben", 1985)]
+
+
 def test_batches_streams_and_background_calls_give_the_same(model: Reader) -> None:
     extractor = Extractor(model, list[Person], lists="apart")
     other = "Cleo is a baker. Ben lives in Rome."
