@@ -17,7 +17,15 @@ import constrained
 from constrained import InvalidArgument
 from constrained.bench.harness.results import ROWS
 from constrained.bench.values import ValueSettings, run
-from constrained.bench.values.items import DOCUMENTS, LONG_DOCUMENTS, ValueItem, documents, draw
+from constrained.bench.values.items import (
+    DOCUMENTS,
+    LISTS,
+    LONG_DOCUMENTS,
+    ValueItem,
+    documents,
+    draw,
+    public,
+)
 from constrained.bench.values.judging import judge
 from constrained.bench.values.reading import read_calls, read_choice, read_object
 from constrained.bench.values.rows import read_rows
@@ -289,6 +297,23 @@ def test_an_engine_writes_what_the_prompt_asks_for(engine: str, data: Path, tmp_
     assert [row.refused + row.error for row in rows.values()] == [""] * 3
     assert rows["b-1"].value in ROWS_OF_DATA[1]["options"]
     assert rows["c-1"].text.startswith('<tool_call>\n{"name": "weather", "arguments": ')
+
+
+def test_lists_of_records_are_made_of_three_texts(tmp_path: Path) -> None:
+    """Of one schema, and of different names where there are names."""
+    path = tmp_path / "rows.jsonl"
+    named = {**CITY, "properties": {**CITY["properties"], "name": {"type": "string"}}}
+    rows = [
+        {"id": f"e-{i}", "task": task, "text": f"{name}.", "instructions": "Read.", "schema": schema, "gold": {"name": name}}
+        for i, (task, name, schema) in enumerate(
+            [("e2e", "A", named), ("snips", "A", CITY), ("e2e", "A", named), ("e2e", "B", named), ("e2e", "D", CITY), ("e2e", "C", named)]
+        )
+    ]  # fmt: skip
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (made,) = (item for item in public(path) if item.task in LISTS)
+    assert (made.task, made.id, made.text) == ("e2e-lists", "e-0", "A. B. C.")
+    assert made.gold == {"records": [{"name": "A"}, {"name": "B"}, {"name": "C"}]}
+    assert made.constraint["properties"]["records"]["items"] == named
 
 
 def test_public_tasks_need_data() -> None:
