@@ -77,7 +77,8 @@ class ReadValue:
         if not accepts_text(generator.automaton, text):
             return None
         only = compiled_anew(generator, choice([text]))
-        only.constraint = constraint
+        # Who reads the text reads it as the constraint does.
+        only.constraint = only.automaton.constraint = constraint
         limit = settings.get("max_tokens")
         size = only.automaton.shortest_completion(only.automaton.start)
         return only if limit is None or size <= limit else None

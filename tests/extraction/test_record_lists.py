@@ -77,6 +77,8 @@ def test_a_sentence_begins_a_record_or_goes_on_about_the_one_before(model: Reade
     assert found.value == PEOPLE
     assert {"/0/city", "/1/name", "/1/job"} <= set(found.decisions)
     assert found.text == found.output.text  # type: ignore[union-attr]
+    assert found.spans["/1/city"].text(TEXT) == "Rome"
+    assert found.fields["/1/city"].probability > 0.5
 
 
 def test_a_sentence_with_the_same_name_goes_on_as_well(model: Reader) -> None:
