@@ -18,11 +18,12 @@ from constrained.automaton.bitmask import unpack_ids
 from constrained.errors import ConstraintTooLarge, UnsatisfiableConstraint, UnsupportedConstraint
 from constrained.grammars import ir
 from constrained.grammars.json_schema import SchemaOptions, lower_schema
-from constrained.grammars.transform.interleave import expand_interleaves, interleave
+from constrained.grammars.transform.interleave import interleave
 from constrained.grammars.transform.productive import prune_unproductive
 from constrained.vocabulary import Vocabulary
 from tests.support import strategies as some
 from tests.support.examples import examples
+from tests.support.interleaves import expand_interleaves
 from tests.support.tokenizers_fixtures import small_bpe_vocabulary
 from tests.testing.test_differential import Expected, check_grammar, check_walk, vocabularies
 

@@ -17,8 +17,9 @@ from typing import TypeVar
 
 from constrained.grammars.ir import Call, Choice, Expr, Grammar, Loop, Sequence, Terminal
 from constrained.grammars.lexer import reject_lexer_grammar
-from constrained.grammars.transform.interleave import expand_interleaves, reject_distinct_entries
+from constrained.grammars.transform.interleave import reject_distinct_entries
 from tests.support.derivatives import Residuals, common_refinement, lowest
+from tests.support.interleaves import expand_interleaves
 
 T = TypeVar("T")
 Item = tuple[Expr, int, "EarleySet | None"]
