@@ -73,9 +73,14 @@ def split_text(
 
 def sentences(text: str) -> list[TextChunk]:
     """The sentences of a text and its lines, those that have more than white space."""
-    ends = _with_end([match.end() for match in _SENTENCE_END.finditer(text)], len(text))
+    ends = _with_end(sentence_ends(text, 0, len(text)), len(text))
     chunks = (TextChunk(start, end) for start, end in zip([0, *ends], ends, strict=False))
     return [one for one in chunks if text[one.start : one.end].strip()]
+
+
+def sentence_ends(text: str, start: int, end: int) -> list[int]:
+    """Where sentences and lines end in a part of a text, with the white space behind them."""
+    return [match.end() for match in _SENTENCE_END.finditer(text, start, end)]
 
 
 def _units(text: str, count_tokens: Callable[[str], int], max_tokens: int) -> Iterator[tuple[int, int, bool]]:

@@ -134,8 +134,7 @@ class ExtractionPlan(Generic[ValueT]):
                 and models that read trees.
             lists: records of lists of objects are read one by one (``"apart"``), each from the sentences that are about it, see
                 `constrained.extraction.record_lists`, or written by the model from the whole text (``"whole"``); ``"auto"``:
-                apart by a model that cannot write them (`constrained.extraction.list_trial`). Without `decisions`, and with
-                `examples`, they are written.
+                apart by a model that cannot write them (`constrained.extraction.list_trial`). Without `decisions` they are written.
             settings: of all calls that do not say otherwise, such as ``max_tokens=200``; see `GenerationSettings`.
 
         Raises:
@@ -204,11 +203,7 @@ class ExtractionPlan(Generic[ValueT]):
         decides = decisions and sampler is None and not has_first
         self.closed_members = ClosedMembers(self.generator, self.parts, self.prompt) if decides else None
         self.record_lists: RecordLists | None = None
-        if (
-            _one_of("lists", lists, ("auto", "apart", "whole")) != "whole"
-            and decides
-            and not (self._form or checked)
-        ):
+        if _one_of("lists", lists, ("auto", "apart", "whole")) != "whole" and decides and not self._form:
             self.record_lists = record_lists(
                 self.generator,
                 self._make_generator,

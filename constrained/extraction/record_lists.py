@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from collections.abc import Generator as Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +28,9 @@ from constrained.decoding.output import Output
 from constrained.decoding.request_runner import BatchedRequest
 from constrained.errors import ConstrainedError
 from constrained.extraction.binding import bound_generator, compiled_anew
-from constrained.extraction.chunks import sentences
+from constrained.extraction.chunks import sentence_ends, sentences
 from constrained.extraction.closed_members import ClosedMembers
-from constrained.extraction.examples import accepts_text
+from constrained.extraction.examples import PromptExample, accepts_text
 from constrained.extraction.list_context import LIKELY_NEXT, ListContext, Span
 from constrained.extraction.list_trial import writes_lists
 from constrained.extraction.phrases import is_plain_string, reads_phrases
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 MOST_SENTENCES = 64
 """Sentences of a text that is read like this; in a longer one the model writes the lists."""
+MOST_EXAMPLES = 4
+"""Records of examples that the model is shown before it reads one."""
 LIKELY = 0.03
 """Probability of all phrases of a sentence as the anchor, from which on it has a record."""
 _BREAK = re.compile(r"[,;:](?=\s)\s*|\s[-–—&]\s|\s(?:and|und|et|y|e|en|och|og|és|i|и)\s")
@@ -307,14 +309,9 @@ class RecordList:
         names = [text[slice(*span)] for span in places]
         if not names or names == [name]:
             return [sentence]
-        cuts = [0]
-        for (_, behind), (at, _) in pairwise(places):
-            breaks = list(_BREAK.finditer(text, behind, at))
-            cuts.append(breaks[-1].end() if breaks else at)
-        ends = [*cuts[1:], len(text)]
         return [
             _Record([(start + first, start + last)], one, one != name or sentence.is_sure)
-            for first, last, one in zip(cuts, ends, names, strict=True)
+            for (first, last), one in zip(_cut(text, places), names, strict=True)
         ]
 
     def _name(self, sentence: _Record, text: str) -> str | None:
@@ -363,6 +360,7 @@ def record_lists(
     members = root.get("properties") if isinstance(root, Mapping) else None
     lists: Mapping[Any, Any] = {None: root} if not isinstance(members, Mapping) else members
     shared = {key: schema[key] for key in ("$schema", "$defs", "definitions") if key in schema}
+    separators = constraint.separators
     found = []
     for name, member in lists.items():
         item = _record_schema(member, schema)
@@ -371,17 +369,20 @@ def record_lists(
         }
         if strings:
             anchors = (path[0] for path, may_miss in strings.items() if len(path) == 1 and not may_miss)
-            reader = _Reader(make_generator(constraint.with_schema({**shared, **item})), parts, grounded)
-            found.append(RecordList(name, next(anchors, None), whole, reader, parts))
-    names = {one.name for one in found}
-    others = {name: one for name, one in lists.items() if name not in names}
+            anchor = next(anchors, None)
+            shown = replace(parts, examples=_record_examples(parts.examples, name, anchor, separators))
+            reader = _Reader(make_generator(constraint.with_schema({**shared, **item})), shown, grounded)
+            found.append(RecordList(name, anchor, whole, reader, parts))
     if not found:
         return None
+    names = {one.name for one in found}
+    others = {name: one for name, one in lists.items() if name not in names}
     frame = None
     if others:
         kept = [name for name in root.get("required", ()) if name in others]
         rest = {**shared, **root, "properties": others, "required": kept}
-        frame = _Reader(make_generator(constraint.with_schema(rest)), parts, grounded)
+        shown = replace(parts, examples=_frame_examples(parts.examples, names, separators))
+        frame = _Reader(make_generator(constraint.with_schema(rest)), shown, grounded)
     return RecordLists(whole.model, frame, found, always=always)
 
 
@@ -392,9 +393,51 @@ def _record_schema(schema: Any, root: Any) -> Any:
     return followed(items, root) if is_object(items, root) else None
 
 
-def _find(text: str, value: str) -> Span | None:
+def _record_examples(
+    examples: Sequence[PromptExample], name: str | None, anchor: str | None, separators: tuple[str, str]
+) -> tuple[PromptExample, ...]:
+    """Examples of records, each with the part of an example's text that it stands in; of those whose anchors stand there in order."""
+    found: list[PromptExample] = []
+    for example in examples:
+        value = json.loads(example.answer)
+        records = value if name is None else value.get(name) or []
+        places: list[Span] = []
+        for record in records if anchor is not None else ():
+            place = _find(example.text, str(record[anchor]), places[-1][1] if places else 0)
+            if place is None:
+                break
+            places.append(place)
+        if places and len(places) == len(records):
+            for (start, end), record in zip(_cut(example.text, places), records, strict=True):
+                answer = json.dumps(record, ensure_ascii=False, separators=separators)
+                found.append(PromptExample(example.text[start:end].strip(), answer))
+    return tuple(found[:MOST_EXAMPLES])
+
+
+def _frame_examples(
+    examples: Sequence[PromptExample], names: Container[str | None], separators: tuple[str, str]
+) -> tuple[PromptExample, ...]:
+    """Examples without the lists of these names."""
+    found = []
+    for example in examples:
+        rest = {name: one for name, one in json.loads(example.answer).items() if name not in names}
+        found.append(PromptExample(example.text, json.dumps(rest, ensure_ascii=False, separators=separators)))
+    return tuple(found)
+
+
+def _cut(text: str, places: Sequence[Span]) -> list[Span]:
+    """The parts of a text with one place each: between two places the last sentence ends, or else the last clause."""
+    cuts = [0]
+    for (_, behind), (at, _) in pairwise(places):
+        breaks = sentence_ends(text, behind, at)
+        breaks = breaks or [match.end() for match in _BREAK.finditer(text, behind, at)]
+        cuts.append(breaks[-1] if breaks else at)
+    return list(zip(cuts, [*cuts[1:], len(text)], strict=True))
+
+
+def _find(text: str, value: str, start: int = 0) -> Span | None:
     """Where a value stands in a text, in any case; None: nowhere."""
-    found = re.search(re.escape(value), text, re.IGNORECASE) if value else None
+    found = re.compile(re.escape(value), re.IGNORECASE).search(text, start) if value else None
     return None if found is None else found.span()
 
 

@@ -139,6 +139,32 @@ def test_records_are_grounded_in_their_sentences(model: Reader) -> None:
     assert found.value == [Dated("Ada", 1990), Dated("Ben", 1985)]
 
 
+def test_examples_are_cut_into_their_records_and_what_is_beside_them() -> None:
+    shown: list[str] = []
+
+    class Listener(Reader):
+        def encode(self, prompt: Any, *, chat: bool = True) -> list[int]:
+            shown.extend(f"{one['role']}: {one['content']}" for one in prompt if not isinstance(prompt, str))
+            return super().encode(prompt, chat=chat)
+
+    members = [Person("Dan", "cook"), Person("Eve", city="Bonn"), Person("Flo")]
+    text = "A Go Club. Dan is a cook. He is tall. Eve lives in Bonn, and Flo is new."
+    examples = [(text, Club("A Go Club", members)), ("The Tea Club: Gil", Club("Tea Club", [Person("Gus")]))]
+    extractor = Extractor(Listener(WISHES), Club, examples=examples, lists="apart")
+    found = extractor("The Chess Club of 1990. Ada is a vet. Ben is a cook from Rome.").value
+    assert found == Club("Chess Club", [Person("Ada", "vet"), Person("Ben", "cook", "Rome")], 1990)
+    asked = "".join(shown)
+    for part, answer in [
+        ("A Go Club. Dan is a cook. He is tall.", '{"name": "Dan", "job": "cook"}'),
+        ("Eve lives in Bonn,", '{"name": "Eve", "city": "Bonn"}'),
+        ("and Flo is new.", '{"name": "Flo"}'),
+        (text, '{"title": "A Go Club"}'),
+        ("The Tea Club: Gil", '{"title": "Tea Club"}'),
+    ]:
+        assert f"{part}assistant: {answer}user:" in asked
+    assert '{"name": "Gus"}u' not in asked  # its name does not stand in the text
+
+
 def test_batches_streams_and_background_calls_give_the_same(model: Reader) -> None:
     extractor = Extractor(model, list[Person], lists="apart")
     other = "Cleo is a baker. Ben lives in Rome."
