@@ -371,8 +371,9 @@ def record_lists(
             anchors = (path[0] for path, may_miss in strings.items() if len(path) == 1 and not may_miss)
             anchor = next(anchors, None)
             shown = replace(parts, examples=_record_examples(parts.examples, name, anchor, separators))
-            reader = _Reader(make_generator(constraint.with_schema({**shared, **item})), shown, grounded)
-            found.append(RecordList(name, anchor, whole, reader, parts))
+            generator = _generator(make_generator, constraint.with_schema({**shared, **item}))
+            if generator is not None:
+                found.append(RecordList(name, anchor, whole, _Reader(generator, shown, grounded), parts))
     if not found:
         return None
     names = {one.name for one in found}
@@ -382,8 +383,19 @@ def record_lists(
         kept = [name for name in root.get("required", ()) if name in others]
         rest = {**shared, **root, "properties": others, "required": kept}
         shown = replace(parts, examples=_frame_examples(parts.examples, names, separators))
-        frame = _Reader(make_generator(constraint.with_schema(rest)), shown, grounded)
+        generator = _generator(make_generator, constraint.with_schema(rest))
+        if generator is None:
+            return None
+        frame = _Reader(generator, shown, grounded)
     return RecordLists(whole.model, frame, found, always=always)
+
+
+def _generator(make_generator: Callable[[Any], Generator[Any]], constraint: Any) -> Generator[Any] | None:
+    """The generator of a part of a type; None where the part alone is none, as one that other members are conditions of."""
+    try:
+        return make_generator(constraint)
+    except ConstrainedError:
+        return None
 
 
 def _record_schema(schema: Any, root: Any) -> Any:

@@ -195,6 +195,17 @@ def test_the_model_writes_the_list_where_it_cannot_be_read(
     assert apart.text == Extractor(model, list[Person], lists="whole", **options)(text).text
 
 
+@pytest.mark.parametrize(
+    "keywords", [{"minProperties": 2}, {"required": ["title", "members"], "minProperties": 2}]
+)
+def test_a_list_that_is_a_condition_of_the_rest_is_written(model: Reader, keywords: dict[str, Any]) -> None:
+    person = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    properties = {"title": {"type": "string"}, "members": {"type": "array", "items": person, "maxItems": 2}}
+    schema = {"type": "object", "properties": properties, "required": ["title"], **keywords}
+    texts = [Extractor(model, schema, lists=lists)(TEXT).text for lists in ("apart", "whole")]
+    assert texts[0] == texts[1]
+
+
 def test_a_list_that_the_constraint_has_not_is_written(model: Reader) -> None:
     texts = [
         Extractor(model, list[Person], lists=lists, max_items=1)(TEXT).text for lists in ("apart", "whole")
