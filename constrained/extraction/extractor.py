@@ -68,6 +68,7 @@ class Extractor(ExtractionPlan[ValueT]):
     def stream(self, text: str, **settings: Unpack[CallOptions]) -> Iterator[Partial[ValueT]]:
         """Reads one text and yields the value so far, token by token; the last `Partial` has the result.
 
+        A value whose lists are read record by record (`lists`) comes when all of them were read.
         Arguments and errors are those of a call; without retries and parts.
         """
         first = FirstText(self.prompt(text), None)

@@ -107,15 +107,15 @@ class ListContext:
         self, last: Sequence[int], read: Cache, anchors: Sequence[str], before: str
     ) -> dict[str, float]:
         """The probability that the next record begins with each of some anchors."""
-        texts = dict.fromkeys(map(json_text, anchors))
+        texts = [json_text(one) for one in dict.fromkeys(anchors)]
         question = member_question(
-            self._constraint, list(texts), self._model.vocabulary, [self._anchor], True, before
+            self._constraint, texts, self._model.vocabulary, [self._anchor], True, before
         )
         assert question is not None  # there are an anchor and `ABSENT`
         scores = score_tree(self._model, last, option_tree([question]), option_ends([question]), read=read)
         (evidence,) = read_evidence(scores, [question])
-        shares = np.exp(evidence.totals)
-        return {str(question.value(index)): float(share) for index, share in enumerate(shares)}
+        shares = np.exp(evidence.totals[: len(texts)])  # without that of `ABSENT`
+        return dict(zip(dict.fromkeys(anchors), map(float, shares), strict=True))
 
     def _written(self, anchors: Sequence[str]) -> str:
         """The value as far as the records with some anchors, as a model writes it; nothing but these is in them."""
