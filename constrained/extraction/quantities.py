@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from constrained.sampling import Randomness
     from constrained.vocabulary import Vocabulary
 
-Kind = Literal["date", "integer", "number"]
-Value: TypeAlias = Decimal | dt.date
+Kind = Literal["date", "time", "integer", "number"]
+Value: TypeAlias = Decimal | dt.date | dt.time
 Place = tuple[int, int]
 
-LEAST: Mapping[str, float] = {"date": -10.0, "integer": -7.0, "number": -7.0}
-"""Log-probability that a stated value has at least in a member that gets it, in nats; a date has more tokens, and more spellings."""
+LEAST: Mapping[str, float] = {"date": -10.0, "time": -10.0, "integer": -7.0, "number": -7.0}
+"""Log-probability that a stated value has at least in a member that gets it, in nats; a date or a time has more tokens, and more spellings."""
 CONFIDENT = 0.5
 """Probability of a digit that begins nothing stated, from which on the model has a number of its own in mind."""
 MOST_NODES = 1024
@@ -200,13 +200,15 @@ def quantity_questions(
     whole = {one: at for one, at in plain.items() if one == one.to_integral_value()}
     values: dict[str, Mapping[Any, Sequence[Place]]] = {
         "date": found.dates,
+        "time": _sure_times(text, found),
         "integer": whole,
         "number": plain,
     }
-    if len(plain) + len(found.dates) > MOST_NODES:
+    if len(plain) + len(found.dates) + len(values["time"]) > MOST_NODES:
         return None
     may_be_known = {
         "date": bool(find_quantities(said).dates),
+        "time": False,
         "integer": has_number_words(text),
         "number": False,
     }
@@ -249,16 +251,14 @@ def _kind(schema: Any) -> Kind | None:
     kind, keywords = schema.get("type"), set(schema) - _KEYWORDS
     if kind in ("integer", "number") and keywords <= _BOUNDS:
         return "integer" if kind == "integer" else "number"
-    if kind == "string" and schema.get("format") == "date" and keywords <= {"format", "x-content"}:
-        return "date"
+    if kind == "string" and keywords <= {"format", "x-content"}:
+        return next((one for one in ("date", "time") if schema.get("format") == one), None)
     return None
 
 
 def _plain_numbers(text: str, found: Quantities) -> dict[Decimal, list[Place]]:
     """The numbers of a text that are no part of a name (``B-17``), of a time, or of a date, but for its year."""
-    times = _covered(
-        text, (one for row in found.times.values() for one in row if "." not in text[slice(*one)])
-    )
+    times = _covered(text, (one for row in _sure_times(text, found).values() for one in row))
     dates = _covered(text, (one for row in found.dates.values() for one in row))
     kept = {}
     for value, places in found.numbers.items():
@@ -274,6 +274,19 @@ def _plain_numbers(text: str, found: Quantities) -> dict[Decimal, list[Place]]:
     return kept
 
 
+def _sure_times(text: str, found: Quantities) -> dict[dt.time, list[Place]]:
+    """The times of a text that are no number: not ``9.15`` alone."""
+    sure = {
+        value: [(start, end) for start, end in places if _is_time(text[start:end])]
+        for value, places in found.times.items()
+    }
+    return {value: places for value, places in sure.items() if places}
+
+
+def _is_time(written: str) -> bool:
+    return ":" in written or any(map(str.isalpha, written))
+
+
 def _covered(text: str, places: Iterator[Place]) -> bytearray:
     """For each character of a text, whether it lies in one of some places."""
     covered = bytearray(len(text))
@@ -283,12 +296,13 @@ def _covered(text: str, places: Iterator[Place]) -> bytearray:
 
 
 def _is_named(text: str, start: int, end: int) -> bool:
-    """Whether digits stand in a name: behind a letter, or joined to one by a hyphen, a slash or the like."""
-    before, behind = text[max(0, start - 2) : start], text[end : end + 2]
+    """Whether digits stand in a name: behind a letter, or joined to one by a hyphen, a slash or the like; but not in ``3-room``."""
+    before, behind = text[max(0, start - 2) : start], text[end : end + 3]
+    is_unit = behind[:1] == "-" and len(behind) == 3 and behind[1:].isalpha() and behind[1:].islower()
     return (
         before[-1:].isalpha()
         or (before[-1:] in tuple("-/#_") and before[:1].isalnum() and len(before) == 2)
-        or (behind[:1] in tuple("-/_") and behind[1:].isalpha())
+        or (behind[:1] in tuple("-/_") and behind[1:2].isalpha() and not is_unit)
     )
 
 
@@ -318,7 +332,7 @@ def _spelled(
     found = {}
     for value, places in values.items():
         written = [text[start:end] for start, end in places]
-        if isinstance(value, dt.date):
+        if isinstance(value, dt.date | dt.time):
             plain, written = json_text(value.isoformat()), [json_text(one) for one in written]
         else:
             plain = format(value.normalize(), "f")
