@@ -265,7 +265,7 @@ def _option(vocabulary: Vocabulary, lead: str, text: str, between: str) -> Close
 
     A string ends before its quote, which mostly is a token with what follows it.
     """
-    last = text[-1:].encode() if text.startswith('"') else b""
+    last = b'"' if text.endswith('"') else b""
     size = len((lead + text).encode()) - len(last)
     tokens, read = [], 0
     for token in vocabulary.encode(lead + text + between):
@@ -276,6 +276,28 @@ def _option(vocabulary: Vocabulary, lead: str, text: str, between: str) -> Close
     if read > size:  # the last token is also a part of what follows
         return ClosedAnswer(text, tuple(tokens), None)
     return ClosedAnswer(text, tuple(tokens), _beginning_with(vocabulary, last or between[:1].encode() + b"}"))
+
+
+def respelled(
+    option: ClosedAnswer, lead: Sequence[int], begin: int, vocabulary: Vocabulary, between: str
+) -> ClosedAnswer | None:
+    """A string that begins with another token than the tokenizer would write; None where it does not begin so.
+
+    Args:
+        option: the string.
+        lead: the tokens before it, with its quote.
+        begin: the token.
+        vocabulary: of the model.
+        between: what stands before the next member.
+    """
+    value, begun = option.text[1:].encode(), vocabulary.tokens[begin]
+    if not value.startswith(begun) or option.tokens[len(lead)] == begin:
+        return None
+    try:
+        rest = _option(vocabulary, "", value[len(begun) :].decode(), between)
+    except UnicodeDecodeError:  # the token ends within a character
+        return None
+    return replace(option, tokens=(*lead, begin, *rest.tokens), ends=rest.ends)
 
 
 @lru_cache(maxsize=64)

@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from constrained.automaton.forced_tokens import forced_token
 from constrained.decoding.planned_draws import plan_draws
 from constrained.decoding.prompt_questions import PromptQuestions
+from constrained.decoding.prompt_reader import read_tree
 from constrained.decoding.sequence import TokenSequence
 from constrained.decoding.speculation import DraftScheduler
 from constrained.decoding.text_tree import NO_TEXTS, TextTree
 from constrained.decoding.tree_logits import TreeLogits
 from constrained.decoding.tree_scores import LONGEST_PROMPT, ScoreReader, TreeScores
 from constrained.models import Cache, LanguageModel
-from constrained.models.logits import Logits
-from constrained.sampling.token_tree import ROOT, TokenTree
+from constrained.sampling.token_tree import ROOT
 from constrained.spec import _core
 from constrained.spec.budget import DraftBudget
 
@@ -146,7 +146,7 @@ def ask_forward(
 
     Args:
         model: reads trees.
-        cache: one row; to be settled afterwards.
+        cache: one row; it has read the prompt then.
         sequence: with its unread tokens, and no completion yet.
         questions: what is asked.
     """
@@ -157,14 +157,15 @@ def ask_forward(
         unread = unread[-1:]
         sequence.stats.forwards += 1
     leads = questions.leads
-    row = TreeLogits(None, 0, 0, len(unread), asks=leads is None)
-    row.logits = _read_tree(model, cache, unread, questions.tree if leads is None else leads)
+    row, first_tree = TreeLogits(None, 0, 0, len(unread)), questions.tree if leads is None else leads
+    row.logits = read_tree(model, cache, unread, first_tree.tokens, first_tree.parents)
+    cache.keep_paths([0], [list(range(len(unread)))])
     reading, first = row.logits, 1
     if leads is not None:
         questions.choose([row.logits.row(path[-1] + 1) for path in leads.paths])
-        cache.keep_paths([0], [list(range(len(unread)))])
         if questions.tree.tokens:
-            reading, first = _read_tree(model, cache.fork([0]), [], questions.tree), 0
+            tree, first = questions.tree, 0
+            reading = read_tree(model, cache.fork([0]), (), tree.tokens, tree.parents)
             sequence.stats.forwards += 1
     reader = ScoreReader(questions.tree, questions.ends)
     reader.read(ROOT, row.logits.row(0))
@@ -173,14 +174,6 @@ def ask_forward(
             reader.read(node, reading.row(node + first))
     sequence.stats.forward_seconds += time.perf_counter() - began
     return row, reader.scores(1)
-
-
-def _read_tree(model: LanguageModel, cache: Cache, unread: Sequence[int], tree: TokenTree) -> Logits:
-    """The logits behind the last of some unread tokens, if there are any, and then behind each node of a tree that follows them."""
-    last = len(unread) - 1
-    tokens = [*unread, *tree.tokens]
-    parents = [*range(-1, last), *(last + 1 + parent for parent in tree.parents)]
-    return model.forward_logits([tokens], ([parents], [max(last, 0)]), cache)
 
 
 def _jumps(sequence: TokenSequence, tree: _core.Tree) -> list[bool]:

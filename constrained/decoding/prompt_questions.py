@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.decoding.prompt_reader import PromptReader
 from constrained.decoding.tree_scores import TreeScores
 from constrained.sampling import Randomness
 from constrained.sampling.token_tree import TokenTree
@@ -42,7 +43,12 @@ class PromptQuestions(Protocol):
         """See above."""
 
     def narrowed(
-        self, scores: TreeScores, temperature: float, randomness: Randomness, limit: int
+        self,
+        scores: TreeScores,
+        temperature: float,
+        randomness: Randomness,
+        limit: int,
+        reader: PromptReader,
     ) -> Automaton:
         """The automaton of the completion, whose language is a part of that of the request's.
 
@@ -51,6 +57,7 @@ class PromptQuestions(Protocol):
             temperature: of draws; 0: greedy.
             randomness: for draws.
             limit: token limit of the completion, within which it has to have a text.
+            reader: reads behind the prompt what is asked by the answers.
         """
 
     def drafter(self, prompt: Sequence[int], automaton: Automaton, *, drawn: bool) -> LazyDrafter | None:

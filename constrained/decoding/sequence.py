@@ -14,6 +14,7 @@ from constrained.automaton.forced_tokens import forced_token
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.closed_slots import closed_slot
 from constrained.decoding.prompt_questions import PromptQuestions
+from constrained.decoding.prompt_reader import PromptReader
 from constrained.decoding.reasoning import ReasoningBudget
 from constrained.decoding.repetition import Guard
 from constrained.decoding.slot_reading import SlotPlace, SlotReading
@@ -233,12 +234,12 @@ class TokenSequence:
                 self.guard.commit(self.tokens)
             self._look()
 
-    def answer(self, scores: TreeScores) -> None:
-        """Narrows the automaton by the answers to the questions of the prompt."""
+    def answer(self, scores: TreeScores, reader: PromptReader) -> None:
+        """Narrows the automaton by the answers to the questions of the prompt; `reader` reads behind it."""
         questions = self.params.questions
         assert questions is not None
         temperature = self.params.warp.temperature or 0.0
-        automaton = questions.narrowed(scores, temperature, self.randomness, self.limit)
+        automaton = questions.narrowed(scores, temperature, self.randomness, self.limit, reader)
         self.params = replace(self.params, automaton=automaton, questions=None)
         self.drafter = questions.drafter(self.prompt, automaton, drawn=temperature > 0)
         self.state = automaton.start

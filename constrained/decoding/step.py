@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from constrained.decoding.departure import departure
 from constrained.decoding.forward import ask_forward, forward_pass
+from constrained.decoding.prompt_reader import PromptReader
 from constrained.decoding.sequence import TokenSequence
 from constrained.decoding.speculation import DraftScheduler
 from constrained.decoding.text_tree import TextTree
@@ -80,7 +81,7 @@ class DecodingStep:
         row, scores = ask_forward(self._model, self.cache, sequences[0], questions)
         for sequence in sequences:
             sequence.unread.clear()
-            sequence.answer(scores)
+            sequence.answer(scores, PromptReader(self._model, self.cache, sequence.stats))
         return row
 
     def distribution(self, sequence: TokenSequence) -> Distribution:
@@ -119,7 +120,7 @@ class DecodingStep:
         for sequence in sequences if self._rows else ():  # none: rows leave between two passes
             if sequence.drafter is not None and sequence.drafter.active:
                 self._rows[sequence.cache_row].teach(sequence.drafter)
-        if any(logits.tree is not None or logits.asks for logits in self._rows):
+        if any(logits.tree is not None for logits in self._rows):
             self.cache.keep_paths(rows, [self._rows[one.cache_row].path(one.node) for one in sequences])
         elif rows != list(range(len(self.cache.lengths))):
             self.cache.keep(rows)

@@ -29,7 +29,6 @@ class TreeLogits:
         nodes: number of draft tokens of the tree that the pass verifies.
         chain: number of tokens that the pass reads before the tree begins.
         probe: openings of slots, which the pass reads behind the draft tokens; None where nothing is asked.
-        asks: whether the pass reads options of questions behind the row, which are not kept.
         logits: of all rows of the pass; set when it is done.
     """
 
@@ -38,7 +37,6 @@ class TreeLogits:
     nodes: int
     chain: int
     probe: _core.Tree | None = None
-    asks: bool = False
     logits: Logits = field(init=False)
 
     @property

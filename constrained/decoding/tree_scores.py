@@ -62,7 +62,6 @@ def score_tree(
     scale: Scale | None = None,
     *,
     most: int = MOST_NODES,
-    read: Cache | None = None,
 ) -> TreeScores:
     """The log-probability of each sequence of a tree behind a prompt.
 
@@ -74,11 +73,10 @@ def score_tree(
         ends: for each sequence the tokens of which one has to follow; None: anything may. By default of all.
         scale: of logits, such as a temperature; None: as they are.
         most: see `model`.
-        read: one row, of what stands before `prompt`; it is not changed.
     """
     reader = ScoreReader(tree, ends, scale)
     passes = 0
-    for node, row, passes in _rows(model, prompt, tree, most, read):  # noqa: B007 - the last number counts
+    for node, row, passes in _rows(model, prompt, tree, most):  # noqa: B007 - the last number counts
         reader.read(node, row)
     return reader.scores(passes)
 
@@ -128,20 +126,21 @@ class ScoreReader:
 
 
 def _rows(
-    model: LanguageModel, prompt: Sequence[int], tree: TokenTree, most: int, begun: Cache | None
+    model: LanguageModel, prompt: Sequence[int], tree: TokenTree, most: int
 ) -> Iterator[tuple[int, Row, int]]:
     """The logits behind the prompt and behind each node, each once, with the number of passes so far."""
     prompt = list(prompt)
     if model.no_trees is not None:
-        cache = model.cache(1) if begun is None else begun.fork([0])
+        cache = model.cache(1)
         yield ROOT, model.forward([prompt], cache)[0], 1
         for count, (node, row) in enumerate(_rows_one_by_one(model, tree, ROOT, cache), 2):
             yield node, row, count
         return
     parts = list(tree.parts(most)) or [[]]
+    begun: Cache | None = None
     unread, passes = prompt, 0
     if len(prompt) > 1 and (len(parts) > 1 or len(prompt) > LONGEST_PROMPT):
-        begun, unread, passes = model.cache(1) if begun is None else begun.fork([0]), prompt[-1:], 1
+        begun, unread, passes = model.cache(1), prompt[-1:], 1
         model.forward([prompt[:-1]], begun)
     seen: set[int] = set()
     for count, part in enumerate(parts, passes + 1):

@@ -22,7 +22,9 @@ from constrained.decisions import ABSENT, Decision, Question, closed_questions, 
 from constrained.decisions.decision import decided
 from constrained.decisions.evidence import option_ends, option_tree, read_evidence
 from constrained.decisions.prior import NEUTRAL_TEXTS, Weighing, neutral_prior
+from constrained.decisions.questions import json_text
 from constrained.errors import ConstrainedError
+from constrained.extraction.further_phrases import FurtherPhrases
 from constrained.extraction.open_question import open_question, with_share
 from constrained.extraction.phrases import PhraseQuestions, phrase_questions
 from constrained.extraction.prompt import shown_text
@@ -34,6 +36,7 @@ from constrained.sampling import Exact
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
     from constrained.decoding import Generator
+    from constrained.decoding.prompt_reader import PromptReader
     from constrained.decoding.tree_scores import TreeScores
     from constrained.extraction.prompt import PromptParts
     from constrained.models import Prompt
@@ -103,11 +106,14 @@ class ClosedMembers:
         if self.is_whole:
             return None
         quantities, phrases = self._stated(text)
-        if quantities is None and phrases is None and not self.questions and not known:
+        further = self._further(text)
+        if quantities is None and phrases is None and further is None and not self.questions and not known:
             return None
         weighings = self.weighings() if self.questions else []
         weighed = [weighing.about(text) for weighing in weighings]
-        return MemberQuestions(generator, weighed, quantities, phrases, self._habits_of(phrases), known)
+        return MemberQuestions(
+            generator, weighed, quantities, phrases, further, self._habits_of(phrases), known
+        )
 
     def _habits_of(self, phrases: PhraseQuestions | None) -> Callable[[], Mapping[str, int]]:
         return dict if phrases is None else functools.partial(self.habits, phrases)
@@ -120,6 +126,13 @@ class ClosedMembers:
         shown = shown_text(text, constraint)
         quantities = quantity_questions(constraint, model.vocabulary, shown, self._said)
         return quantities, phrase_questions(constraint, model.vocabulary, text)
+
+    def _further(self, text: str) -> FurtherPhrases | None:
+        """The lists of strings of a text, and its strings without phrase, see `constrained.extraction.further_phrases`."""
+        model = self._model
+        if not isinstance(model, LanguageModel) or model.no_trees is not None:
+            return None
+        return FurtherPhrases(self._constraint, model.vocabulary, text) or None
 
     def habits(self, phrases: PhraseQuestions) -> Mapping[str, int]:
         """The likeliest first token of each string behind a prompt for a text that says nothing, by pointer; reads it once."""
@@ -161,6 +174,7 @@ class MemberQuestions:
         weighings: Sequence[Weighing],
         quantities: QuantityQuestions | None = None,
         phrases: PhraseQuestions | None = None,
+        further: FurtherPhrases | None = None,
         habits: Callable[[], Mapping[str, int]] = dict,
         known: Mapping[str, Any] | None = None,
     ) -> None:
@@ -171,11 +185,13 @@ class MemberQuestions:
             weighings: how answers are weighed.
             quantities: questions about its numbers and dates; None: they are written.
             phrases: questions about its phrases; None: strings are written.
+            further: questions about its lists of strings, and strings without phrase; None: they are written.
             habits: see `PhraseQuestions.decide`.
             known: values of members that are known already, by JSON Pointer.
         """
         self._generator, self._known = generator, known or {}
         self._weighings, self._quantities, self._phrases = weighings, quantities, phrases
+        self._further = further
         self._habits = habits
         self.leads = None if phrases is None else phrases.leads
         self._questions: list[Question] = []
@@ -193,7 +209,12 @@ class MemberQuestions:
         self.tree, self.ends = option_tree(self._questions), option_ends(self._questions)
 
     def narrowed(
-        self, scores: TreeScores, temperature: float, randomness: Randomness, limit: int
+        self,
+        scores: TreeScores,
+        temperature: float,
+        randomness: Randomness,
+        limit: int,
+        reader: PromptReader,
     ) -> Automaton:
         """Decides, and makes the decided members constants."""
         evidence = iter(read_evidence(scores, self._questions))
@@ -206,33 +227,48 @@ class MemberQuestions:
         }
         known = [decision.value for decision in self.decisions.values()]
         known += self._known.values()
+        said: list[str] = []
         if self._quantities is not None:
             about = list(islice(evidence, len(self._quantities.questions)))
             quantities = self._quantities.decide(about, temperature, randomness)
             self.decisions |= quantities
-            known += self._quantities.written(quantities)
+            said = self._quantities.written(quantities)
         if self._phrases is not None:
             self.decisions |= self._phrases.decide(
-                list(evidence), known, self._habits, temperature, randomness
+                list(evidence), [*known, *said], self._habits, temperature, randomness
             )
-        automaton = self._narrowed_automaton()
+        further: dict[str, Any] = {}
+        if self._further is not None:
+            texts = {pointer: json_text(value) for pointer, value in self._known.items()}
+            texts |= {pointer: one.text for pointer, one in self.decisions.items() if one.text != ABSENT}
+            further, decisions = self._further.decide(texts, said, reader, temperature, randomness)
+            self.decisions |= decisions
+        automaton = self._narrowed_automaton(further)
         if automaton is None or not 0 <= automaton.shortest_completion(automaton.start) <= limit:
             self.decisions = {}
             return self._generator.automaton
         return automaton
 
-    def _narrowed_automaton(self) -> Automaton | None:
-        """Of the constraint with the decided members as constants; None where they contradict what it says of others."""
+    def _narrowed_automaton(self, further: Mapping[str, Any]) -> Automaton | None:
+        """Of the constraint with the decided members as constants; None where they contradict what it says of others.
+
+        Args:
+            further: values of members by JSON Pointer, whose decisions may be about a part of them.
+        """
         constraint: Any = self._generator.constraint
         vocabulary = self._generator.model.vocabulary
-        known = {pointer: one.value for pointer, one in self.decisions.items() if one.text != ABSENT}
-        known |= self._known
+        known = {
+            pointer: one.value
+            for pointer, one in self.decisions.items()
+            if one.text != ABSENT and not any(pointer.startswith(f"{other}/") for other in further)
+        }
+        known |= {**self._known, **further}
         absent = [pointer for pointer, one in self.decisions.items() if one.text == ABSENT]
         absent += () if self._quantities is None else self._quantities.unstated
         narrowed = constraint.with_schema(with_known_members(constraint.enforced_schema, known, absent))
         try:
             # What is bound to one document is not kept, see `bound_generator`.
-            stated = self._quantities is not None or self._phrases is not None
+            stated = self._quantities is not None or self._phrases is not None or bool(further)
             once = constraint.json_options.source_text is not None or stated or self._known
             return compile(narrowed, vocabulary) if once else compile_cached(narrowed, vocabulary)[1]
         except ConstrainedError:

@@ -10,7 +10,8 @@ import numpy as np
 
 from constrained.decisions.evidence import option_ends, option_tree, read_evidence
 from constrained.decisions.questions import json_text, member_pointer, member_question
-from constrained.decoding.tree_scores import score_tree
+from constrained.decoding.prompt_reader import PromptReader
+from constrained.decoding.stats import Stats
 from constrained.extraction.phrases import PhraseQuestions
 from constrained.models import Cache, Prompt
 
@@ -61,15 +62,14 @@ class ListContext:
             used: values of other members; their words are no part of an anchor.
         """
         found, places = list[str](), dict[str, Span]()
-        last, read = self._read(text)
+        reader = self._read(text)
         while len(found) < _MOST_IN_SENTENCE:
             phrases = PhraseQuestions(
                 self._constraint, self._model.vocabulary, text, {(self._anchor,): False}, self._written(found)
             )
-            lead = [*last, *phrases.leads.tokens]
-            phrases.choose([self._model.forward([lead], read.fork([0]))[0]])
+            phrases.choose([reader.rows(phrases.leads)[phrases.leads.paths[0][-1]]()])
             tree, ends = option_tree(phrases.questions), option_ends(phrases.questions)
-            evidence = read_evidence(score_tree(self._model, last, tree, ends, read=read), phrases.questions)
+            evidence = read_evidence(reader.scores(tree, ends), phrases.questions)
             decision = phrases.decide(evidence, [*used, *found], dict, 0.0, None).get(self.pointer)
             anchor = "" if found else first
             if decision is not None and decision.mass >= LIKELY_NEXT:
@@ -92,27 +92,25 @@ class ListContext:
         """
         anchors = [anchor for anchor, _ in found]
         kept: list[bool] = []
-        last, read = self._read(text)
+        reader = self._read(text)
         scores: dict[str, float] = {}
         for number, (anchor, is_sure) in enumerate(found):
             if not scores:
                 before = self._written([one for one, is_kept in zip(anchors, kept, strict=False) if is_kept])
-                scores = self._scores(last, read, anchors[number:], before)
+                scores = self._scores(reader, anchors[number:], before)
             later = max((scores[one] for one in anchors[number + 1 :]), default=0.0)
             kept.append(scores[anchor] >= (LEAST_SHARE_SURE if is_sure else LEAST_SHARE) * later)
             scores = {} if kept[-1] else scores
         return kept
 
-    def _scores(
-        self, last: Sequence[int], read: Cache, anchors: Sequence[str], before: str
-    ) -> dict[str, float]:
+    def _scores(self, reader: PromptReader, anchors: Sequence[str], before: str) -> dict[str, float]:
         """The probability that the next record begins with each of some anchors."""
         texts = [json_text(one) for one in dict.fromkeys(anchors)]
         question = member_question(
             self._constraint, texts, self._model.vocabulary, [self._anchor], True, before
         )
         assert question is not None  # there are an anchor and `ABSENT`
-        scores = score_tree(self._model, last, option_tree([question]), option_ends([question]), read=read)
+        scores = reader.scores(option_tree([question]), option_ends([question]))
         (evidence,) = read_evidence(scores, [question])
         shares = np.exp(evidence.totals[: len(texts)])  # without that of `ABSENT`
         return dict(zip(dict.fromkeys(anchors), map(float, shares), strict=True))
@@ -125,8 +123,8 @@ class ListContext:
         records = ("{" + json_text(self._anchor) + behind_name + json_text(one) + "}" for one in anchors)
         return opening + "[" + "".join(one + between for one in records)
 
-    def _read(self, text: str) -> tuple[list[int], Cache]:
-        """The last token of the prompt of a text, and a row of the others. What all prompts begin with is read once."""
+    def _read(self, text: str) -> PromptReader:
+        """Reads behind the prompt of a text. What all prompts begin with is read once."""
         prompt = self._model.encode(self._prompt(text))
         if self._head is None:
             other = self._model.encode(self._prompt("."))
@@ -135,6 +133,5 @@ class ListContext:
             self._head = self._model.cache(1)
             self._model.forward([prompt[: self._shared]], self._head)
         row = self._head.fork([0])
-        if self._shared < len(prompt) - 1:
-            self._model.forward([prompt[self._shared : -1]], row)
-        return prompt[-1:], row
+        self._model.forward([prompt[self._shared :]], row)
+        return PromptReader(self._model, row, Stats())

@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from constrained.decisions.questions import (
     member_pointer,
     member_question,
     member_text,
+    respelled,
     without_null,
 )
 from constrained.decoding.tree_scores import score_tree
@@ -56,13 +58,17 @@ MOST_NODES = 1024
 """Tokens of all phrases in one pass."""
 _BEGINNINGS = (4, 2, 1)
 """Words of the text with which the phrases of a member begin; fewer where there would be too many tokens."""
+_ITEM_BEGINNINGS = (2, 1)
+"""The same of an item, beside those with which the enumeration goes on."""
 _LONGEST = 6
 """Words of a phrase."""
 _WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 _STOPS = ",;:"
 """No phrase ends with them."""
-_ENDS = re.compile(r"\n|[;:!?]\s")
+_ENDS = re.compile(r"\n|[;:!?]\s|\w{5}\.\s")
 """What no phrase goes beyond."""
+_ITEM_ENDS = re.compile(r"\n|[,;:!?]\s|\w{5}\.\s")
+"""The same of an item."""
 _EDGES = "\"'“”‘’«»„()[].,;:!?"
 
 
@@ -81,6 +87,8 @@ class PhraseQuestions:
         text: str,
         members: Mapping[tuple[str, ...], bool],
         before: str = "",
+        known: Iterable[Any] = (),
+        goes_on: Collection[int] | None = None,
     ) -> None:
         """Nothing is asked yet.
 
@@ -90,25 +98,50 @@ class PhraseQuestions:
             text: of the document.
             members: by the names of the objects around a string and its own, whether it may be left out.
             before: what is written before the opening of the first object.
+            known: values of other members; no phrase begins with a word of them.
+            goes_on: words with which an enumeration goes on, of the items of a list, which have no comma inside; None: of other strings.
         """
-        self._constraint, self._vocabulary, self._text, self._members = constraint, vocabulary, text, members
+        self._goes_on = goes_on
+        self._ends = _ENDS if goes_on is None else _ITEM_ENDS
+        self._constraint: Any = constraint
+        self._vocabulary, self._text, self._members = vocabulary, text, members
         self._before = before
         self._words = [match.span() for match in re.finditer(r"\S+", text)]
-        begun = [self._spelled(next(iter(members)), first) for first in range(len(self._words))]
+        begun = [self._begun_with(first) for first in range(len(self._words))]
         size = _shared_tokens(begun)
         self._heads = [tokens[size] for tokens in begun]
+        self._begins = [self._tokens_of(first) for first in range(len(self._words))]
         few = sorted({head: first for first, head in enumerate(self._heads)}.values())[:3]
         self.leads = TokenTree.of([_lead([self._spelled(path, first) for first in few]) for path in members])
         self.questions: list[Question] = []
         self._optional = {member_pointer(path) for path, may_miss in members.items() if may_miss}
         self._known_places: dict[str, list[frozenset[int]]] = {}
         self._begun: dict[str, float] = {}  # probability that a string begins with a word of the text
+        self._used = self._words_of(known)
 
     def _spelled(self, path: tuple[str, ...], first: int) -> Sequence[int]:
         """The tokens of a string that begins with a word of the text."""
-        word = self._text[slice(*self._words[first])]
-        value = json_text(word.strip(_EDGES) or word)
+        value = json_text(self._word(first))
         return self._vocabulary.encode(self._before + member_text(self._constraint, path, value))
+
+    def _begun_with(self, first: int) -> Sequence[int]:
+        """The tokens of a string that begins with a word of the text, behind the last quote before it: what is before does not matter."""
+        path = next(iter(self._members))
+        before = self._before + member_text(self._constraint, path)
+        return self._vocabulary.encode(before[before.rfind('"') :] + json_text(self._word(first)))
+
+    def _word(self, first: int) -> str:
+        word = self._text[slice(*self._words[first])]
+        return word.strip(_EDGES) or word
+
+    def _tokens_of(self, first: int) -> list[int]:
+        """The tokens with which a string may begin that begins with a word of the text; first the one of the tokenizer.
+
+        Behind a quote a tokenizer may cut a word at other places than behind a space, and there a model has seen it.
+        """
+        word, ids = self._word(first).encode(), self._vocabulary.ids_by_bytes
+        others = (ids.get(word[:size]) for size in range(1, len(word) + 1))
+        return list(dict.fromkeys([self._heads[first], *(one for one in others if one is not None)]))
 
     def choose(self, rows: Sequence[NDArray[Any]]) -> None:
         """Chooses the phrases that are asked about.
@@ -121,7 +154,7 @@ class PhraseQuestions:
             member_pointer(path): float(np.exp(log_sum_exp(row[heads]) - log_sum_exp(row)))
             for path, row in zip(self._members, rows, strict=True)
         }
-        for beginnings in _BEGINNINGS:
+        for beginnings in _BEGINNINGS if self._goes_on is None else _ITEM_BEGINNINGS:
             self.questions = self._asked(rows, beginnings)
             if len(option_tree(self.questions).tokens) <= MOST_NODES:
                 return
@@ -130,19 +163,34 @@ class PhraseQuestions:
     def _asked(self, rows: Sequence[NDArray[Any]], beginnings: int) -> list[Question]:
         """The questions whose phrases begin at the words that are likeliest in each string."""
         asked = []
-        for path, row in zip(self._members, rows, strict=True):
+        for path, row, nodes in zip(self._members, rows, self.leads.paths, strict=True):
             least = log_sum_exp(row) + (LEAST if member_pointer(path) in self._optional else LEAST_REQUIRED)
-            firsts = self._likeliest(row, beginnings)
-            phrases = [json_text(one) for one in self._phrases(firsts, row[self._heads] >= least)]
+            top = int(np.argmax(row))
+            heads = [top if top in tokens else tokens[0] for tokens in self._begins]
+            firsts = self._likeliest(row, heads, beginnings)
+            firsts = sorted({*firsts, *(self._goes_on or ())} - self._used)
+            phrases = [json_text(one) for one in self._phrases(firsts, row[heads] >= least)]
             question = member_question(self._constraint, phrases, self._vocabulary, path, True, self._before)
             if question is not None:
-                asked.append(question)
+                lead = [self.leads.tokens[node] for node in nodes]
+                asked.append(self._with_spellings(question, lead, top))
         return asked
 
-    def _likeliest(self, row: NDArray[Any], count: int) -> list[int]:
+    def _with_spellings(self, question: Question, lead: Sequence[int], begin: int) -> Question:
+        """A question whose phrases may also begin with the token that the model would write, if the tokenizer would write another."""
+        between, _ = self._constraint.separators
+        *phrases, absent = question.options
+        if any(option.tokens[len(lead)] == begin for option in phrases):
+            return question
+        spelled = (respelled(one, lead, begin, self._vocabulary, between) for one in phrases)
+        return replace(question, options=(*phrases, *(one for one in spelled if one is not None), absent))
+
+    def _likeliest(self, row: NDArray[Any], heads: Sequence[int], count: int) -> list[int]:
         """The words with which a string begins most likely; of those with the same first token at most two."""
         alike: dict[int, list[int]] = {}
-        for first, head in enumerate(self._heads):
+        for first, head in enumerate(heads):
+            if first in self._used:
+                continue
             alike.setdefault(head, []).append(first)
         likely = sorted(alike, key=lambda head: -row[head])
         return sorted([first for head in likely[:count] for first in alike[head][:2]][:count])
@@ -159,7 +207,7 @@ class PhraseQuestions:
             longest = _LONGEST if likely[first] else 1
             for last in range(first, min(first + longest, len(self._words))):
                 whole = self._text[self._words[first][0] : self._words[last][1]]
-                if last > first and _ENDS.search(whole[: -len(self._text[slice(*self._words[last])])]):
+                if last > first and self._ends.search(whole[: -len(self._text[slice(*self._words[last])])]):
                     break
                 found |= dict.fromkeys(one for one in (whole.rstrip(_STOPS), whole.strip(_EDGES)) if one)
         return list(found)
@@ -191,10 +239,10 @@ class PhraseQuestions:
             temperature: of draws; 0: greedy.
             randomness: for draws.
         """
-        used = frozenset[int]()
-        for value in known:
-            used |= self._free(value, used) or frozenset()
-        scores = [one.totals for one in evidence]
+        used = self._words_of(known)
+        scores = [
+            joined(question, one.totals) for question, one in zip(self.questions, evidence, strict=True)
+        ]
         for row, question in zip(scores, self.questions, strict=True):
             row[-1] = LEAST if question.pointer in self._optional else LEAST_REQUIRED
         left = []
@@ -223,11 +271,36 @@ class PhraseQuestions:
             return False
         return evidence.elsewhere < CONFIDENT or evidence.likeliest == habits().get(pointer)
 
+    def used_share(self, row: NDArray[Any]) -> float:
+        """Probability that a string begins as a value that is known does, and as no other word of the text.
+
+        Args:
+            row: logits [V] where it begins.
+        """
+        free = {one for first, tokens in enumerate(self._begins) if first not in self._used for one in tokens}
+        used = {one for first in self._used for one in self._begins[first]} - free
+        return float(np.exp(log_sum_exp(row[sorted(used)]) - log_sum_exp(row))) if used else 0.0
+
+    def begins_word(self, token: int) -> bool:
+        """Whether a string that begins with a word of the text may begin with a token."""
+        return any(token in tokens for tokens in self._begins)
+
+    def free_places(self, phrase: Any) -> list[frozenset[int]]:
+        """Where a phrase stands, by the numbers of its words, without those where values that are known have words."""
+        return [words for words in self.places(phrase) if not words & self._used]
+
+    def _words_of(self, values: Iterable[Any]) -> frozenset[int]:
+        """The words that some values have, each in another place."""
+        used = frozenset[int]()
+        for value in values:
+            used |= self._free(value, used) or frozenset()
+        return used
+
     def _free(self, phrase: Any, used: frozenset[int]) -> frozenset[int] | None:
         """The words of a phrase in the first place where none of them is used."""
-        return next((words for words in self._places(phrase) if not words & used), None)
+        return next((words for words in self.places(phrase) if not words & used), None)
 
-    def _places(self, phrase: Any) -> list[frozenset[int]]:
+    def places(self, phrase: Any) -> list[frozenset[int]]:
         """The words that a phrase has, for each time that it stands in the text."""
         if not isinstance(phrase, str) or not phrase:
             return []
@@ -269,6 +342,17 @@ def phrase_questions(constraint: Constraint, vocabulary: Vocabulary, text: str) 
 def reads_phrases(text: str) -> bool:
     """Whether a text has words, and not too many of them."""
     return not _WITHOUT_SPACES.search(text) and len(text.split()) <= MOST_WORDS
+
+
+def joined(question: Question, totals: NDArray[np.float64]) -> NDArray[np.float64]:
+    """For each phrase the log-probability of all its spellings: the first of them has it, the others have none."""
+    places: dict[str, list[int]] = {}
+    for index, option in enumerate(question.options):
+        places.setdefault(option.text, []).append(index)
+    found = np.full(len(totals), -math.inf)
+    for row in places.values():
+        found[row[0]] = log_sum_exp(totals[row])
+    return found
 
 
 def _shared_tokens(sequences: Sequence[Sequence[int]]) -> int:

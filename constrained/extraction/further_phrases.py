@@ -1,0 +1,308 @@
+"""Lists of strings, and strings that got no phrase: asked one after the other, each behind what is decided already.
+
+A small model that writes a list goes on where the text says nothing more: it writes what goes well with the items, or one of them again.
+Here each item is a question of its own, behind the members that are decided already and the items so far: it is a phrase of the text that
+nothing else has, or the list ends. A list for which the text has no first item is left to the model.
+
+A required string that got no phrase beside the others (`constrained.extraction.phrases`) is asked for in the same way: what the others have
+is no option any more, and the model sees it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.decisions import ABSENT, Decision
+from constrained.decisions.decision import decided
+from constrained.decisions.evidence import option_ends, option_tree, read_evidence
+from constrained.decisions.questions import json_text, leaf_members, member_pointer, without_null
+from constrained.extraction.phrases import CONFIDENT, PhraseQuestions, is_plain_string, joined, reads_phrases
+from constrained.grammars.text.quantities import find_quantities
+from constrained.spec.scores import log_sum_exp
+
+if TYPE_CHECKING:
+    from constrained.decoding.prompt_reader import PromptReader
+    from constrained.sampling import Randomness
+    from constrained.vocabulary import Vocabulary
+
+LEAST_STRING = -6.0
+"""Log-probability that a phrase has at least as a string, in nats."""
+LEAST_FIRST = -6.0
+"""The same as the first item of a list."""
+LEAST = -4.0
+"""The same as a further item, that there is one and that it is this one; or as the first one of a list that may be left out."""
+ENUMERATED = 2.0
+"""What a phrase gains that stands in an enumeration with the items so far or, as the first one, with anything."""
+QUANTITY = -3.0
+"""What a number or a date gains as an item: it loses."""
+LEAST_FREE = 0.01
+"""Probability that a string has at least to begin with none of the words that other members have."""
+LIKELY_END = -0.7
+"""Log-probability that a list goes on, in nats, below which it ends where no enumeration goes on."""
+_JOINS = frozenset(
+    ["and", "und", "et", "y", "e", "en", "och", "og", "és", "i", "и", "&", "or", "oder", "ou", "o"]
+)
+"""Words between the last two items of an enumeration."""
+MOST_ITEMS = 32
+"""Items of a list that is read like this; the model writes a longer one."""
+_KEYWORDS = frozenset(
+    {"type", "title", "description", "default", "items", "uniqueItems", "minItems", "maxItems"}
+)
+
+
+@dataclass(frozen=True)
+class StringList:
+    """A member whose values are lists of strings.
+
+    Attributes:
+        path: the names of the objects around it and its own.
+        may_miss: whether it may be left out.
+        least, most: number of items.
+    """
+
+    path: tuple[str, ...]
+    may_miss: bool
+    least: int
+    most: int
+
+
+class _Item(NamedTuple):
+    """A phrase, and the numbers of the words of each place where it stands."""
+
+    decision: Decision
+    places: Sequence[frozenset[int]]
+
+
+class FurtherPhrases:
+    """The lists of strings of the values for one text, and the strings that must be there and got no phrase."""
+
+    def __init__(self, constraint: Any, vocabulary: Vocabulary, text: str) -> None:
+        """Nothing is asked yet.
+
+        Args:
+            constraint: of the values.
+            vocabulary: of the model.
+            text: of the document.
+        """
+        self._constraint, self._vocabulary, self._text = constraint, vocabulary, text
+        self._words = text.split()
+        dates = find_quantities(text).dates.values()
+        self._quantities = {text[slice(*place)] for places in dates for place in places}
+        schema = constraint.enforced_schema if constraint.is_json else None
+        members = list(leaf_members(schema))
+        self._paths = [path for path, _, _ in members]
+        asked = members if len(self._words) > 1 and reads_phrases(text) else ()
+        lists = (_string_list(path, member, may_miss) for path, member, may_miss in asked)
+        self._lists = {one.path: one for one in lists if one is not None}
+        self._strings = {path for path, member, may_miss in asked if not may_miss and is_plain_string(member)}
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to ask."""
+        return bool(self._lists or self._strings)
+
+    def decide(
+        self,
+        known: Mapping[str, str],
+        said: Sequence[str],
+        reader: PromptReader,
+        temperature: float,
+        randomness: Randomness | None,
+    ) -> tuple[dict[str, Any], dict[str, Decision]]:
+        """Reads the members one after the other.
+
+        Args:
+            known: the JSON texts of other members, by JSON Pointer.
+            said: what the text may say for them, besides strings.
+            reader: reads behind the prompt.
+            temperature: of draws; 0: greedy.
+            randomness: for draws.
+
+        Returns:
+            By JSON Pointer, the values of members, and the decisions about strings and items of lists.
+        """
+        texts, values, decisions = dict(known), dict[str, Any](), dict[str, Decision]()
+        for path in self._paths:
+            pointer = member_pointer(path)
+            if pointer in texts or (path not in self._lists and path not in self._strings):
+                continue
+            ask = partial(self._ask, reader, texts, said, temperature, randomness)
+            before = self._opening(path, texts)
+            if path in self._strings:
+                item = ask(before, None, LEAST_STRING)
+                if item is not None:
+                    one = decisions[pointer] = item.decision
+                    values[pointer], texts[pointer] = one.value, one.text
+                continue
+            wanted, items = self._lists[path], list[_Item]()
+            while len(items) < min(wanted.most, MOST_ITEMS):
+                item = ask(before + "[", items, LEAST if items or wanted.may_miss else LEAST_FIRST)
+                if item is None:
+                    break
+                items.append(item)
+            if items and wanted.least <= len(items) < MOST_ITEMS:
+                values[pointer] = [item.decision.value for item in items]
+                texts[pointer] = json.dumps(values[pointer], ensure_ascii=False)
+                decisions |= {f"{pointer}/{number}": item.decision for number, item in enumerate(items)}
+        return values, decisions
+
+    def _ask(
+        self,
+        reader: PromptReader,
+        texts: Mapping[str, str],
+        said: Sequence[str],
+        temperature: float,
+        randomness: Randomness | None,
+        before: str,
+        items: Sequence[_Item] | None,
+        least: float,
+    ) -> _Item | None:
+        """The phrase behind some text and, in a list, its items so far; None where there is none.
+
+        Args:
+            reader: reads behind the prompt.
+            texts: the JSON texts of members that are known.
+            said: see `decide`.
+            temperature: of draws.
+            randomness: for draws.
+            before: what is written.
+            items: of a list; None: it is none.
+            least: log-probability that a phrase has at least, in nats.
+        """
+        between, _ = self._constraint.separators
+        begun = before + between.join(item.decision.text for item in items or ())
+        values = [json.loads(text) for text in texts.values()]
+        used = [*said, *(one for value in values for one in (value if isinstance(value, list) else [value]))]
+        found = [item.decision.value for item in items or ()]
+        goes_on = None if items is None else {word for item in items for word in self._following(item)}
+        phrases = PhraseQuestions(
+            self._constraint,
+            self._vocabulary,
+            self._text,
+            {(): False},
+            begun + between * bool(items),
+            [*used, *found],
+            goes_on,
+        )
+        rows = reader.rows(phrases.leads)
+        if items:
+            node = self._node(phrases, len(begun.encode()) - 1)
+            chance = 0.0 if node is None else self._goes_on(rows[node]())
+            if chance < LIKELY_END and not goes_on:
+                return None
+            least -= chance
+        row = rows[phrases.leads.paths[0][-1]]()
+        phrases.choose([row])
+        if not phrases.questions:
+            return None
+        (question,) = phrases.questions
+        stated = replace(question, options=question.options[:-1])  # without `ABSENT`
+        tree = option_tree([stated])
+        (evidence,) = read_evidence(reader.scores(tree, option_ends([stated])), [stated])
+        if evidence.elsewhere >= CONFIDENT and not phrases.begins_word(evidence.likeliest):
+            return None
+        # What another member has is ruled out, and so is what the model would write of it.
+        free = math.log(max(LEAST_FREE, 1.0 - phrases.used_share(row)))
+        scores = np.append(joined(stated, evidence.totals) - free, least)
+        for index in range(len(stated.options)):
+            value = stated.value(index)
+            places = phrases.free_places(value)
+            if not places or value in found:
+                scores[index] = -math.inf
+            elif items is not None:
+                scores[index] += self._gain(value, places, items)
+        evidence = replace(evidence, logprobs=np.append(evidence.logprobs, -math.inf))
+        decision = decided(question, evidence, scores, temperature, randomness)
+        return None if decision.text == ABSENT else _Item(decision, phrases.free_places(decision.value))
+
+    def _gain(self, value: str, places: Sequence[Collection[int]], items: Sequence[_Item]) -> float:
+        """What the place of a phrase, and what it is, say for it as an item, in nats."""
+        gain = QUANTITY if value in self._quantities or not any(map(str.isalpha, value)) else 0.0
+        if not items:
+            return gain + ENUMERATED * any(self._follows(max(place)) for place in places)
+        others = [one for item in items for one in item.places]
+        is_next = any(
+            min(place) in self._follows(max(one)) or min(one) in self._follows(max(place))
+            for place in places
+            for one in others
+        )
+        return gain + ENUMERATED * is_next
+
+    def _following(self, item: _Item) -> Iterator[int]:
+        """The words with which the next item of an enumeration may begin."""
+        for place in item.places:
+            yield from (word for word in self._follows(max(place)) if word < len(self._words))
+
+    def _follows(self, last: int) -> range:
+        """Where the next item of an enumeration may begin behind the last word of one: at once, or behind an article."""
+        words = self._words
+        if last + 1 >= len(words):
+            return range(0)
+        joined = words[last + 1].lower() in _JOINS
+        if not joined and words[last][-1] not in ",;":
+            return range(0)
+        return range(last + 1 + joined, last + 3 + joined)
+
+    def _opening(self, path: tuple[str, ...], values: Mapping[str, str]) -> str:
+        """The text before a member, with those before it that are known."""
+        text, around = "", tuple[str, ...]()
+        for other in self._paths[: self._paths.index(path)]:
+            pointer = member_pointer(other)
+            if pointer in values:
+                text += self._moved(around, other, text) + values[pointer]
+                around = other
+        return text + self._moved(around, path, text)
+
+    def _moved(self, last: tuple[str, ...], path: tuple[str, ...], text: str) -> str:
+        """What stands between the value of a member and that of another one behind it."""
+        between, behind_name = self._constraint.separators
+        shared = 0
+        while shared < min(len(last), len(path)) - 1 and last[shared] == path[shared]:
+            shared += 1
+        closed = "}" * (len(last) - 1 - shared) + between if text else "{"
+        opened = "{".join(json_text(name) + behind_name for name in path[shared:])
+        return closed + opened
+
+    def _node(self, phrases: PhraseQuestions, size: int) -> int | None:
+        """The node of the lead behind which so many bytes are read; None: a token goes beyond."""
+        read = 0
+        for node in phrases.leads.paths[0]:
+            read += len(self._vocabulary.tokens[phrases.leads.tokens[node]])
+            if read >= size:
+                return node if read == size else None
+        return None
+
+    def _goes_on(self, row: NDArray[Any]) -> float:
+        """Log-probability that a list goes on, in nats, where the quote of an item comes next."""
+        between, _ = self._constraint.separators
+        more, end = (_quoted(self._vocabulary, first) for first in (between[:1], "]"))
+        if not len(more) or not len(end):
+            return 0.0
+        goes_on, stops = log_sum_exp(row[more]), log_sum_exp(row[end])
+        return float(goes_on - np.logaddexp(goes_on, stops))
+
+
+@lru_cache(maxsize=16)
+def _quoted(vocabulary: Vocabulary, behind: str) -> NDArray[np.intp]:
+    """The tokens that begin with a quote and what comes behind it."""
+    begin = b'"' + behind.encode()
+    return np.array(
+        [one for text, one in vocabulary.ids_by_bytes.items() if text.startswith(begin)], dtype=np.intp
+    )
+
+
+def _string_list(path: tuple[str, ...], schema: Any, may_miss: bool) -> StringList | None:
+    """A member as a list of strings; None: it is none."""
+    schema = without_null(schema)
+    if not isinstance(schema, Mapping) or schema.get("type") != "array" or set(schema) - _KEYWORDS:
+        return None
+    if not is_plain_string(schema.get("items")):
+        return None
+    return StringList(path, may_miss, schema.get("minItems", 0), schema.get("maxItems", MOST_ITEMS))
