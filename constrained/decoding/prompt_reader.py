@@ -36,14 +36,14 @@ class PromptReader:
             tuple[list[int], Cache]
         ] = []  # rows, and the tokens that they have read behind the prompt
 
-    def rows(self, tree: TokenTree, *, keeps: bool = True) -> Mapping[int, Callable[[], Row]]:
+    def rows(self, tree: TokenTree, keep: int = 0) -> Mapping[int, Callable[[], Row]]:
         """Reads a tree whose sequences share their first token; returns by node what gives the logits [V] behind it.
 
         Nodes that an earlier tree has read have none.
 
         Args:
             tree: what is read.
-            keeps: whether what its sequences share is kept for later trees, but for the last token, behind which they are asked for too.
+            keep: how many of the first tokens, which all sequences share, are kept for later trees; there are no logits behind them then.
         """
         trunk = _trunk(tree)
         shared = [tree.tokens[node] for node in trunk]
@@ -55,16 +55,16 @@ class PromptReader:
         place = {node: i for i, node in enumerate(nodes)}
         parents = [place.get(tree.parents[node], ROOT) for node in nodes]
         logits = read_tree(self._model, row, (), [tree.tokens[node] for node in nodes], parents)
-        if keeps and len(shared) > len(read) + 1:
-            row.keep_paths([0], [list(range(len(shared) - len(read) - 1))])
-            self._stages = [*self._stages[-1:], (shared[:-1], row)]
+        if keep > len(read):
+            row.keep_paths([0], [list(range(keep - len(read)))])
+            self._stages = [*self._stages[-1:], (shared[:keep], row)]
         self._stats.forwards += 1
         return {node: partial(logits.row, i) for node, i in place.items()}
 
     def scores(self, tree: TokenTree, ends: Sequence[NDArray[np.intp] | None]) -> TreeScores:
         """The scores of a tree, see `score_tree`, of what stands behind the tokens that an earlier tree has read."""
         reader = ScoreReader(tree, ends)
-        for node, row in self.rows(tree, keeps=False).items():
+        for node, row in self.rows(tree).items():
             if reader.wants(node):
                 reader.read(node, row())
         return reader.scores(1)

@@ -24,8 +24,16 @@ from constrained.decisions import ABSENT, Decision
 from constrained.decisions.decision import decided
 from constrained.decisions.evidence import option_ends, option_tree, read_evidence
 from constrained.decisions.questions import json_text, leaf_members, member_pointer, without_null
-from constrained.extraction.phrases import CONFIDENT, PhraseQuestions, is_plain_string, joined, reads_phrases
+from constrained.extraction.phrases import (
+    CONFIDENT,
+    PhraseQuestions,
+    by_member,
+    is_plain_string,
+    joined,
+    reads_phrases,
+)
 from constrained.grammars.text.quantities import find_quantities
+from constrained.sampling.token_tree import ROOT
 from constrained.spec.scores import log_sum_exp
 
 if TYPE_CHECKING:
@@ -191,34 +199,36 @@ class FurtherPhrases:
             [*used, *found],
             goes_on,
         )
-        rows = reader.rows(phrases.leads)
+        (lead,) = phrases.leads.paths
+        rows = reader.rows(phrases.leads, len(lead) - 2)
         if items:
             node = self._node(phrases, len(begun.encode()) - 1)
-            chance = 0.0 if node is None else self._goes_on(rows[node]())
+            chance = 0.0 if node not in rows else self._goes_on(rows[node]())
             if chance < LIKELY_END and not goes_on:
                 return None
             least -= chance
-        row = rows[phrases.leads.paths[0][-1]]()
+        row = rows[lead[-1]]()
         phrases.choose([row])
         if not phrases.questions:
             return None
-        (question,) = phrases.questions
-        stated = replace(question, options=question.options[:-1])  # without `ABSENT`
-        tree = option_tree([stated])
-        (evidence,) = read_evidence(reader.scores(tree, option_ends([stated])), [stated])
+        read = reader.scores(option_tree(phrases.questions), option_ends(phrases.questions))
+        (question,), (evidence,) = by_member(phrases.questions, read_evidence(read, phrases.questions))
         if evidence.elsewhere >= CONFIDENT and not phrases.begins_word(evidence.likeliest):
             return None
-        # What another member has is ruled out, and so is what the model would write of it.
+        # Of strings that begin behind the quote, as nearly all do; and of those that do not begin as what another member has.
+        has_quote = question.options[0].tokens[: len(lead)] == phrases.leads.tokens
+        quote = float(read.path(0)[len(lead) - 1]) if has_quote else 0.0
         free = math.log(max(LEAST_FREE, 1.0 - phrases.used_share(row)))
-        scores = np.append(joined(stated, evidence.totals) - free, least)
-        for index in range(len(stated.options)):
-            value = stated.value(index)
+        totals = joined(question, evidence.totals) - quote - free
+        scores = np.append(totals[:-1], least)
+        for index in range(len(totals) - 1):
+            value = question.value(index)
             places = phrases.free_places(value)
             if not places or value in found:
                 scores[index] = -math.inf
             elif items is not None:
                 scores[index] += self._gain(value, places, items)
-        evidence = replace(evidence, logprobs=np.append(evidence.logprobs, -math.inf))
+        evidence = replace(evidence, mass=float(np.exp(min(0.0, log_sum_exp(totals[:-1])))))
         decision = decided(question, evidence, scores, temperature, randomness)
         return None if decision.text == ABSENT else _Item(decision, phrases.free_places(decision.value))
 
@@ -270,14 +280,14 @@ class FurtherPhrases:
         opened = "{".join(json_text(name) + behind_name for name in path[shared:])
         return closed + opened
 
-    def _node(self, phrases: PhraseQuestions, size: int) -> int | None:
-        """The node of the lead behind which so many bytes are read; None: a token goes beyond."""
+    def _node(self, phrases: PhraseQuestions, size: int) -> int:
+        """The node of the lead behind which so many bytes are read; `ROOT`: a token goes beyond."""
         read = 0
         for node in phrases.leads.paths[0]:
             read += len(self._vocabulary.tokens[phrases.leads.tokens[node]])
             if read >= size:
-                return node if read == size else None
-        return None
+                return node if read == size else ROOT
+        return ROOT
 
     def _goes_on(self, row: NDArray[Any]) -> float:
         """Log-probability that a list goes on, in nats, where the quote of an item comes next."""

@@ -67,7 +67,8 @@ class ListContext:
             phrases = PhraseQuestions(
                 self._constraint, self._model.vocabulary, text, {(self._anchor,): False}, self._written(found)
             )
-            phrases.choose([reader.rows(phrases.leads)[phrases.leads.paths[0][-1]]()])
+            (lead,) = phrases.leads.paths
+            phrases.choose([reader.rows(phrases.leads, len(lead) - 2)[lead[-1]]()])
             tree, ends = option_tree(phrases.questions), option_ends(phrases.questions)
             evidence = read_evidence(reader.scores(tree, ends), phrases.questions)
             decision = phrases.decide(evidence, [*used, *found], dict, 0.0, None).get(self.pointer)

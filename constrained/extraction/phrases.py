@@ -13,8 +13,9 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,7 +70,7 @@ _ENDS = re.compile(r"\n|[;:!?]\s|\w{5}\.\s")
 """What no phrase goes beyond."""
 _ITEM_ENDS = re.compile(r"\n|[,;:!?]\s|\w{5}\.\s")
 """The same of an item."""
-_EDGES = "\"'“”‘’«»„()[].,;:!?"
+_EDGES = "\"'“”‘’«»„()[]<>*`|.,;:!?"
 
 
 class PhraseQuestions:
@@ -107,11 +108,9 @@ class PhraseQuestions:
         self._vocabulary, self._text, self._members = vocabulary, text, members
         self._before = before
         self._words = [match.span() for match in re.finditer(r"\S+", text)]
-        begun = [self._begun_with(first) for first in range(len(self._words))]
-        size = _shared_tokens(begun)
-        self._heads = [tokens[size] for tokens in begun]
-        self._begins = [self._tokens_of(first) for first in range(len(self._words))]
-        few = sorted({head: first for first, head in enumerate(self._heads)}.values())[:3]
+        heads = self._heads()
+        self._begins = [self._tokens_of(first, head) for first, head in enumerate(heads)]
+        few = sorted({head: first for first, head in enumerate(heads) if head is not None}.values())[:3]
         self.leads = TokenTree.of([_lead([self._spelled(path, first) for first in few]) for path in members])
         self.questions: list[Question] = []
         self._optional = {member_pointer(path) for path, may_miss in members.items() if may_miss}
@@ -124,24 +123,37 @@ class PhraseQuestions:
         value = json_text(self._word(first))
         return self._vocabulary.encode(self._before + member_text(self._constraint, path, value))
 
-    def _begun_with(self, first: int) -> Sequence[int]:
-        """The tokens of a string that begins with a word of the text, behind the last quote before it: what is before does not matter."""
+    def _heads(self) -> list[int | None]:
+        """Of each word the first token of a string that begins with it; None: it is one token with the quote, as ``"+49``."""
         path = next(iter(self._members))
         before = self._before + member_text(self._constraint, path)
-        return self._vocabulary.encode(before[before.rfind('"') :] + json_text(self._word(first)))
+        before = before[before.rfind('"') :]  # what is before does not matter
+        begun = [self._vocabulary.encode(before + json_text(self._word(i))) for i in range(len(self._words))]
+        size, found = len(before) + 1, list[int | None]()
+        for tokens in begun:
+            read = accumulate(len(self._vocabulary.tokens[token]) for token in tokens)
+            place = next(number for number, end in enumerate(read) if end >= size)
+            whole = sum(len(self._vocabulary.tokens[token]) for token in tokens[: place + 1]) == size
+            found.append(tokens[place + 1] if whole else None)
+        if all(head is None for head in found):  # a tokenizer that never cuts behind a quote
+            shared = _shared_tokens(begun)
+            return [tokens[shared] for tokens in begun]
+        return found
 
     def _word(self, first: int) -> str:
         word = self._text[slice(*self._words[first])]
         return word.strip(_EDGES) or word
 
-    def _tokens_of(self, first: int) -> list[int]:
+    def _tokens_of(self, first: int, head: int | None) -> list[int]:
         """The tokens with which a string may begin that begins with a word of the text; first the one of the tokenizer.
 
         Behind a quote a tokenizer may cut a word at other places than behind a space, and there a model has seen it.
         """
+        if head is None:
+            return []
         word, ids = self._word(first).encode(), self._vocabulary.ids_by_bytes
         others = (ids.get(word[:size]) for size in range(1, len(word) + 1))
-        return list(dict.fromkeys([self._heads[first], *(one for one in others if one is not None)]))
+        return list(dict.fromkeys([head, *(one for one in others if one is not None)]))
 
     def choose(self, rows: Sequence[NDArray[Any]]) -> None:
         """Chooses the phrases that are asked about.
@@ -149,7 +161,7 @@ class PhraseQuestions:
         Args:
             rows: logits [V] behind each lead.
         """
-        heads = sorted(set(self._heads))
+        heads = sorted({tokens[0] for tokens in self._begins if tokens})
         self._begun = {
             member_pointer(path): float(np.exp(log_sum_exp(row[heads]) - log_sum_exp(row)))
             for path, row in zip(self._members, rows, strict=True)
@@ -162,19 +174,35 @@ class PhraseQuestions:
 
     def _asked(self, rows: Sequence[NDArray[Any]], beginnings: int) -> list[Question]:
         """The questions whose phrases begin at the words that are likeliest in each string."""
-        asked = []
+        asked = list[Question]()
         for path, row, nodes in zip(self._members, rows, self.leads.paths, strict=True):
             least = log_sum_exp(row) + (LEAST if member_pointer(path) in self._optional else LEAST_REQUIRED)
             top = int(np.argmax(row))
-            heads = [top if top in tokens else tokens[0] for tokens in self._begins]
+            heads = [None if not one else top if top in one else one[0] for one in self._begins]
             firsts = self._likeliest(row, heads, beginnings)
             firsts = sorted({*firsts, *(self._goes_on or ())} - self._used)
-            phrases = [json_text(one) for one in self._phrases(firsts, row[heads] >= least)]
+            likely = [head is None or row[head] >= least for head in heads]
+            phrases = [json_text(one) for one in self._phrases(firsts, likely)]
             question = member_question(self._constraint, phrases, self._vocabulary, path, True, self._before)
             if question is not None:
-                lead = [self.leads.tokens[node] for node in nodes]
-                asked.append(self._with_spellings(question, lead, top))
+                asked += self._parted(question, tuple(self.leads.tokens[node] for node in nodes), top)
         return asked
+
+    def _parted(self, question: Question, lead: tuple[int, ...], top: int) -> Iterator[Question]:
+        """The question about the phrases that begin behind a lead, and one about those whose first token is one with the quote.
+
+        Args:
+            question: about all of them.
+            lead: the tokens before the strings.
+            top: the token that the model would write behind it.
+        """
+        *phrases, absent = question.options
+        behind = [one for one in phrases if one.tokens[: len(lead)] == lead]
+        others = [one for one in phrases if one.tokens[: len(lead)] != lead]
+        if behind:
+            yield self._with_spellings(replace(question, options=(*behind, absent)), lead, top)
+        if others:
+            yield replace(question, options=(*others, absent))
 
     def _with_spellings(self, question: Question, lead: Sequence[int], begin: int) -> Question:
         """A question whose phrases may also begin with the token that the model would write, if the tokenizer would write another."""
@@ -185,17 +213,24 @@ class PhraseQuestions:
         spelled = (respelled(one, lead, begin, self._vocabulary, between) for one in phrases)
         return replace(question, options=(*phrases, *(one for one in spelled if one is not None), absent))
 
-    def _likeliest(self, row: NDArray[Any], heads: Sequence[int], count: int) -> list[int]:
-        """The words with which a string begins most likely; of those with the same first token at most two."""
+    def _likeliest(self, row: NDArray[Any], heads: Sequence[int | None], count: int) -> list[int]:
+        """The words with which a string begins most likely, of those with the same first token at most two; and some of unknown likelihood."""
         alike: dict[int, list[int]] = {}
+        others = list[int]()
         for first, head in enumerate(heads):
             if first in self._used:
                 continue
-            alike.setdefault(head, []).append(first)
+            if head is not None:
+                alike.setdefault(head, []).append(first)
+            elif any(map(str.isalnum, self._word(first))):
+                others.append(first)
         likely = sorted(alike, key=lambda head: -row[head])
-        return sorted([first for head in likely[:count] for first in alike[head][:2]][:count])
+        return [
+            *[first for head in likely[:count] for first in alike[head][:2]][:count],
+            *others[: (count + 1) // 2],
+        ]
 
-    def _phrases(self, firsts: Sequence[int], likely: NDArray[np.bool_]) -> list[str]:
+    def _phrases(self, firsts: Sequence[int], likely: Sequence[bool]) -> list[str]:
         """The runs of words that begin at some words, with and without the punctuation around them.
 
         Args:
@@ -240,25 +275,24 @@ class PhraseQuestions:
             randomness: for draws.
         """
         used = self._words_of(known)
-        scores = [
-            joined(question, one.totals) for question, one in zip(self.questions, evidence, strict=True)
-        ]
-        for row, question in zip(scores, self.questions, strict=True):
+        questions, evidence = by_member(self.questions, evidence)
+        scores = [joined(question, one.totals) for question, one in zip(questions, evidence, strict=True)]
+        for row, question in zip(scores, questions, strict=True):
             row[-1] = LEAST if question.pointer in self._optional else LEAST_REQUIRED
         left = []
         for index, row in enumerate(scores):
             if row[:-1].max() > row[-1] and evidence[index].elsewhere < CONFIDENT:
                 left.append(index)
-            elif self._is_unstated(self.questions[index].pointer, evidence[index], habits):
+            elif self._is_unstated(questions[index].pointer, evidence[index], habits):
                 row[:-1] = -math.inf
                 left.append(index)
         found = {}
         while left:
             for index in left:
-                self._take(scores[index], self.questions[index], used)
+                self._take(scores[index], questions[index], used)
             index = max(left, key=lambda one: float(scores[one].max()))
             left.remove(index)
-            question = self.questions[index]
+            question = questions[index]
             decision = decided(question, evidence[index], scores[index], temperature, randomness)
             if question.pointer in self._optional or decision.text != ABSENT:
                 found[question.pointer] = decision
@@ -342,6 +376,24 @@ def phrase_questions(constraint: Constraint, vocabulary: Vocabulary, text: str) 
 def reads_phrases(text: str) -> bool:
     """Whether a text has words, and not too many of them."""
     return not _WITHOUT_SPACES.search(text) and len(text.split()) <= MOST_WORDS
+
+
+def by_member(
+    questions: Sequence[Question], evidence: Sequence[Evidence]
+) -> tuple[list[Question], list[Evidence]]:
+    """One question for each member, where `PhraseQuestions` parts it, and the evidence for it."""
+    found: list[Question] = []
+    about: list[Evidence] = []
+    for question, one in zip(questions, evidence, strict=True):
+        if found and found[-1].pointer == question.pointer:
+            totals = np.append(about[-1].totals[:-1], one.totals)
+            whole = log_sum_exp(totals)
+            found[-1] = replace(question, options=(*found[-1].options[:-1], *question.options))
+            about[-1] = replace(about[-1], logprobs=totals - whole, mass=float(np.exp(min(0.0, whole))))
+        else:
+            found.append(question)
+            about.append(one)
+    return found, about
 
 
 def joined(question: Question, totals: NDArray[np.float64]) -> NDArray[np.float64]:

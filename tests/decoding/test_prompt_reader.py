@@ -22,7 +22,7 @@ def test_scores_are_those_of_a_pass_over_prompt_and_all_that_is_shared() -> None
     for number in range(12):
         # A lead that goes on behind the last one, or parts from it.
         lead = [*lead[: rng.randrange(1, len(lead) + 1)], *(rng.randrange(40) for _ in range(3))]
-        rows = reader.rows(TokenTree.of([lead]))
+        rows = reader.rows(TokenTree.of([lead]), len(lead) - 1)
         last = rows[len(lead) - 1]()
         options = [[*lead, *(rng.randrange(40) for _ in range(rng.randrange(1, 4)))] for _ in range(4)]
         tree = TokenTree.of(options)
@@ -41,8 +41,8 @@ def test_what_trees_share_is_read_once() -> None:
     model.forward([prompt], cache)
     stats = Stats()
     reader = PromptReader(model, cache, stats)
-    assert len(reader.rows(TokenTree.of([[3, 4, 5]]))) == 3
-    assert len(reader.rows(TokenTree.of([[3, 4, 5, 6], [3, 4, 5, 7, 8]]), keeps=False)) == 4
+    assert len(reader.rows(TokenTree.of([[3, 4, 5]]), 2)) == 3
+    assert len(reader.rows(TokenTree.of([[3, 4, 5, 6], [3, 4, 5, 7, 8]]))) == 4
     assert len(reader.rows(TokenTree.of([[3, 4, 5, 6, 9]]))) == 3
     assert len(reader.rows(TokenTree.of([[3, 4, 8]]))) == 1
     assert stats.forwards == 4

@@ -96,3 +96,46 @@ def test_what_another_member_says_begins_no_record(model: HuggingFaceModel) -> N
     )
     members = [Member("Jacob", 1655), Member("Johann", 1667), Member("Nicolaus", 1662)]
     assert Extractor(model, Family)(text).value == Family("Bernoulli", members)
+
+
+@dataclass
+class Consultation:
+    """Why somebody went to the doctor."""
+
+    age: int
+    symptoms: list[str]
+    medication: str | None = None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "A 63-year-old woman came in with chest pain, shortness of breath and a fever. She takes metoprolol.",
+            Consultation(63, ["chest pain", "shortness of breath", "fever"], "metoprolol"),
+        ),
+        (
+            "The patient, a boy of 8, has had a sore throat and a headache since Monday.",
+            Consultation(8, ["sore throat", "headache"]),
+        ),
+    ],
+)
+def test_the_items_of_a_list_are_phrases_of_the_text(
+    model: HuggingFaceModel, text: str, expected: Consultation
+) -> None:
+    """They were "skeletal muscle weakness", and "strep", "strep throat"."""
+    assert Extractor(model, Consultation)(text).value == expected
+
+
+@dataclass
+class Contact:
+    """How to reach somebody."""
+
+    name: str
+    email: str | None = None
+
+
+def test_signs_that_are_one_token_with_a_quote_do_not_hide_other_phrases(model: HuggingFaceModel) -> None:
+    """Where a text has ``+49`` or ``#7``, all other words seemed to begin with the same token, and two of them were asked about."""
+    text = "Lena Fischer\nlena.fischer@mail.example | +49 30 1234567\n\nSkills: Python, SQL"
+    assert Extractor(model, Contact)(text).value == Contact("Lena Fischer", "lena.fischer@mail.example")
