@@ -20,6 +20,17 @@ nearly the same, .5 two thirds of it."""
 
 _GAPS = re.compile(r"[\s_\-]+")
 _WORDS = re.compile(r"[^\W\d_]+?(?=[A-Z]|[\W\d_]|$)")
+_CURRENCIES = {
+    code: re.compile(signs)
+    for code, signs in {
+        "eur": r"€|\beuros?\b",
+        "usd": r"\$|\bdollars?\b",
+        "gbp": r"£|\bpounds?\b",
+        "jpy": r"¥|\byen\b",
+        "inr": r"₹|\brupees?\b",
+    }.items()
+}
+"""How texts mostly write the currencies whose codes are options."""
 _STEM = 4
 """Letters of a word in a name that are looked for at least; the last two may differ: ``families`` has ``family``."""
 _SHORTEST = 2
@@ -38,6 +49,7 @@ def named_options(question: Question, text: str) -> NDArray[np.float64]:
         text: that the question is about.
     """
     left = _GAPS.sub(" ", text).casefold()
+    left += "".join(f" {code}" for code, signs in _CURRENCIES.items() if signs.search(left))
     gains = np.zeros(len(question.options))
     words = {index: _words(question.value(index)) for index in range(len(question.options))}
     sought = [index for index, word in words.items() if len(word) >= _SHORTEST]

@@ -9,7 +9,9 @@ from itertools import accumulate
 import regex
 
 _PARAGRAPH_END = regex.compile(r"\n[^\S\n]*\n\s*|\f\s*|\u2029\s*")
-_SENTENCE_END = regex.compile(r"(?:[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？｡]+[」』”’）]*|\n)\s*")
+_NO_END = r"(?m:^)[^\S\n]{0,8}\d{1,3}|\b(?:\p{Lu}|Mr|Mrs|Ms|Dr|Prof|St|No|Nr|vs|Jr|Sr)"
+"""Behind a number that begins a line, an initial and some titles a full stop ends no sentence."""
+_SENTENCE_END = regex.compile(rf"(?:(?<!{_NO_END})[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？｡]+[」』”’）]*|\n)\s*")
 _WORD_END = regex.compile(r"\s+")
 _GRAPHEME = regex.compile(r"\X")
 _LATE = 2 / 3

@@ -50,6 +50,9 @@ MOST_EXAMPLES = 4
 """Records of examples that the model is shown before it reads one."""
 LIKELY = 0.03
 """Probability of all phrases of a sentence as the anchor, from which on it has a record."""
+LIKELY_IN_LINE = 0.003
+"""The same of a line with a bullet or a number."""
+_BULLET = re.compile(r"\s*(?:[-*•–·]|\d{1,3}[.)])\s")
 _BREAK = re.compile(r"[,;:](?=\s)\s*|\s[-–—&]\s|\s(?:and|und|et|y|e|en|och|og|és|i|и)\s")
 """Where a sentence is cut between two records."""
 
@@ -326,8 +329,9 @@ class RecordList:
             return "" if stated else None
         decision = sentence.decisions.get(member_pointer([self.anchor]))
         if decision is not None:
-            sentence.is_sure = decision.mass >= LIKELY_NEXT
-            return str(decision.value) if decision.mass >= LIKELY else None
+            is_line = bool(_BULLET.match(text, sentence.parts[0][0]))
+            sentence.is_sure = is_line or decision.mass >= LIKELY_NEXT
+            return str(decision.value) if decision.mass >= (LIKELY_IN_LINE if is_line else LIKELY) else None
         written = str(sentence.value.get(self.anchor, ""))
         said = sentence.text(text)
         place = _find(said, written)

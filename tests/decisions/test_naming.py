@@ -28,6 +28,7 @@ def question(*texts: str) -> Question:
         (["12", "3", "true", "null"], "12 of 3 are true, null", [1, 0, 0, 0]),
         (['"C++"', '"C"'], "written in C++.", [1, 0]),
         (['"süß"', '"(sauer)"'], "SÜSS und (sauer)", [1, 1]),
+        (['"EUR"', '"USD"', '"GBP"'], "for €89.95, not 90 pounds", [1, 0, 1]),
     ],
 )
 def test_an_option_is_named_by_words_of_its_own(options: list[str], text: str, named: list[int]) -> None:

@@ -19,7 +19,7 @@ import constrained
 from constrained import Extractor, Span, extract, extract_many
 from constrained.constraint.json_text import read_exact, write_exact
 from constrained.constraint.optional_members import optional_members
-from constrained.extraction.chunks import split_text
+from constrained.extraction.chunks import sentences, split_text
 from constrained.extraction.values.exact_json import in_schema_order
 from constrained.extraction.values.merge import merge_values
 from constrained.testing import ScriptedModel
@@ -83,6 +83,19 @@ class Reading:
 
     def confidence(self, pointer: str) -> float:
         return self.logprobs[pointer]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ["1. Ada, vet\n", "2. Ben, cook"],
+        ["Dr. Khan met J. Smith in St. Ives. ", "He left at 5. ", "Then it rained!"],
+        ["In 2019. ", "Then", ""],
+    ],
+)
+def test_numbers_of_lines_initials_and_titles_end_no_sentence(parts: list[str]) -> None:
+    text = "".join(parts)
+    assert [text[one.start : one.end] for one in sentences(text)] == [part for part in parts if part]
 
 
 def test_values_of_parts_are_merged_by_their_kind() -> None:

@@ -81,6 +81,13 @@ def test_a_sentence_begins_a_record_or_goes_on_about_the_one_before(model: Reade
     assert found.fields["/1/city"].probability > 0.5
 
 
+def test_a_line_with_a_bullet_begins_a_record_sooner() -> None:
+    model = Reader(WISHES | {"name": {"Ada": 9.0, "Ben": 1.0}})
+    for bullet, names in (("", ["Ada"]), ("- ", ["Ada", "Ben"]), ("2. ", ["Ada", "Ben"])):
+        found = Extractor(model, list[Person], lists="apart")(f"{bullet}Ada, vet\n{bullet}Ben, cook")
+        assert [one.name for one in found.value] == names
+
+
 def test_a_sentence_with_the_same_name_goes_on_as_well(model: Reader) -> None:
     text = "Ada is a vet. Ada lives in Oslo. Ben is a cook from Rome."
     assert Extractor(model, list[Person], lists="apart")(text).value == PEOPLE
