@@ -291,7 +291,7 @@ def respelled(
         between: what stands before the next member.
     """
     value, begun = option.text[1:].encode(), vocabulary.tokens[begin]
-    if not value.startswith(begun) or option.tokens[len(lead)] == begin:
+    if not value.startswith(begun) or option.tokens[len(lead) : len(lead) + 1] == (begin,):
         return None
     try:
         rest = _option(vocabulary, "", value[len(begun) :].decode(), between)

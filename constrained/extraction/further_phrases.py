@@ -215,11 +215,9 @@ class FurtherPhrases:
         (question,), (evidence,) = by_member(phrases.questions, read_evidence(read, phrases.questions))
         if evidence.elsewhere >= CONFIDENT and not phrases.begins_word(evidence.likeliest):
             return None
-        # Of strings that begin behind the quote, as nearly all do; and of those that do not begin as what another member has.
-        has_quote = question.options[0].tokens[: len(lead)] == phrases.leads.tokens
-        quote = float(read.path(0)[len(lead) - 1]) if has_quote else 0.0
+        # Of all strings, and of those that do not begin as what another member has.
         free = math.log(max(LEAST_FREE, 1.0 - phrases.used_share(row)))
-        totals = joined(question, evidence.totals) - quote - free
+        totals = joined(question, evidence.totals) - phrases.quote(read) - free
         scores = np.append(totals[:-1], least)
         for index in range(len(totals) - 1):
             value = question.value(index)

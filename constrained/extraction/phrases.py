@@ -33,7 +33,7 @@ from constrained.decisions.questions import (
     respelled,
     without_null,
 )
-from constrained.decoding.tree_scores import score_tree
+from constrained.decoding.tree_scores import TreeScores, score_tree
 from constrained.sampling.token_tree import ROOT, TokenTree
 from constrained.spec.scores import log_sum_exp
 
@@ -108,10 +108,8 @@ class PhraseQuestions:
         self._vocabulary, self._text, self._members = vocabulary, text, members
         self._before = before
         self._words = [match.span() for match in re.finditer(r"\S+", text)]
-        heads = self._heads()
-        self._begins = [self._tokens_of(first, head) for first, head in enumerate(heads)]
-        few = sorted({head: first for first, head in enumerate(heads) if head is not None}.values())[:3]
-        self.leads = TokenTree.of([_lead([self._spelled(path, first) for first in few]) for path in members])
+        self._begins = [self._tokens_of(first, head) for first, head in enumerate(self._heads())]
+        self.leads = TokenTree.of([self._lead(path) for path in members])
         self.questions: list[Question] = []
         self._optional = {member_pointer(path) for path, may_miss in members.items() if may_miss}
         self._known_places: dict[str, list[frozenset[int]]] = {}
@@ -123,21 +121,26 @@ class PhraseQuestions:
         value = json_text(self._word(first))
         return self._vocabulary.encode(self._before + member_text(self._constraint, path, value))
 
+    def _lead(self, path: tuple[str, ...]) -> Sequence[int]:
+        """The tokens before a string, with its quote; without it where the tokenizer never cuts behind one."""
+        lead = self._before + member_text(self._constraint, path, '"')
+        tokens = self._vocabulary.encode(lead + "A")
+        return tokens[: self._cut(tokens, len(lead.encode()))]
+
+    def _cut(self, tokens: Sequence[int], size: int) -> int:
+        """How many tokens have no more than so many bytes together."""
+        return bisect_right(list(accumulate(len(self._vocabulary.tokens[token]) for token in tokens)), size)
+
     def _heads(self) -> list[int | None]:
         """Of each word the first token of a string that begins with it; None: it is one token with the quote, as ``"+49``."""
-        path = next(iter(self._members))
-        before = self._before + member_text(self._constraint, path)
-        before = before[before.rfind('"') :]  # what is before does not matter
-        begun = [self._vocabulary.encode(before + json_text(self._word(i))) for i in range(len(self._words))]
-        size, found = len(before) + 1, list[int | None]()
-        for tokens in begun:
-            read = accumulate(len(self._vocabulary.tokens[token]) for token in tokens)
-            place = next(number for number, end in enumerate(read) if end >= size)
-            whole = sum(len(self._vocabulary.tokens[token]) for token in tokens[: place + 1]) == size
-            found.append(tokens[place + 1] if whole else None)
-        if all(head is None for head in found):  # a tokenizer that never cuts behind a quote
-            shared = _shared_tokens(begun)
-            return [tokens[shared] for tokens in begun]
+        before = self._before + member_text(self._constraint, next(iter(self._members)), '"')
+        before = before[before[:-1].rfind('"') :]  # what is before does not matter
+        size = len(before.encode())
+        lead = self._cut(self._vocabulary.encode(before + "A"), size)
+        found = list[int | None]()
+        for number in range(len(self._words)):
+            tokens = self._vocabulary.encode(before[:-1] + json_text(self._word(number)))
+            found.append(tokens[lead] if self._cut(tokens, size) >= lead else None)
         return found
 
     def _word(self, first: int) -> str:
@@ -163,7 +166,7 @@ class PhraseQuestions:
         """
         heads = sorted({tokens[0] for tokens in self._begins if tokens})
         self._begun = {
-            member_pointer(path): float(np.exp(log_sum_exp(row[heads]) - log_sum_exp(row)))
+            member_pointer(path): float(np.exp(log_sum_exp(row[heads]) - log_sum_exp(row))) if heads else 0.0
             for path, row in zip(self._members, rows, strict=True)
         }
         for beginnings in _BEGINNINGS if self._goes_on is None else _ITEM_BEGINNINGS:
@@ -208,7 +211,7 @@ class PhraseQuestions:
         """A question whose phrases may also begin with the token that the model would write, if the tokenizer would write another."""
         between, _ = self._constraint.separators
         *phrases, absent = question.options
-        if any(option.tokens[len(lead)] == begin for option in phrases):
+        if any(option.tokens[len(lead) : len(lead) + 1] == (begin,) for option in phrases):
             return question
         spelled = (respelled(one, lead, begin, self._vocabulary, between) for one in phrases)
         return replace(question, options=(*phrases, *(one for one in spelled if one is not None), absent))
@@ -304,6 +307,16 @@ class PhraseQuestions:
         if pointer not in self._optional or self._begun[pointer] >= BEGUN:
             return False
         return evidence.elsewhere < CONFIDENT or evidence.likeliest == habits().get(pointer)
+
+    def quote(self, read: TreeScores) -> float:
+        """Log-probability that the only string is one, in nats; 0 where no phrase begins behind a quote that is a token of its own.
+
+        Args:
+            read: of the questions about it.
+        """
+        (lead,) = self.leads.paths
+        is_behind = self.questions[0].options[0].tokens[: len(lead)] == self.leads.tokens
+        return float(read.path(0)[len(lead) - 1]) if is_behind else 0.0
 
     def used_share(self, row: NDArray[Any]) -> float:
         """Probability that a string begins as a value that is known does, and as no other word of the text.
@@ -405,20 +418,6 @@ def joined(question: Question, totals: NDArray[np.float64]) -> NDArray[np.float6
     for row in places.values():
         found[row[0]] = log_sum_exp(totals[row])
     return found
-
-
-def _shared_tokens(sequences: Sequence[Sequence[int]]) -> int:
-    """How many first tokens all sequences share, without the last one of the shortest."""
-    count = 0
-    for column in zip(*(one[:-1] for one in sequences), strict=False):
-        if len(set(column)) > 1:
-            break
-        count += 1
-    return count
-
-
-def _lead(sequences: Sequence[Sequence[int]]) -> Sequence[int]:
-    return sequences[0][: _shared_tokens(sequences)]
 
 
 def is_plain_string(schema: Any) -> bool:

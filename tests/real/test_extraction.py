@@ -139,3 +139,20 @@ def test_signs_that_are_one_token_with_a_quote_do_not_hide_other_phrases(model: 
     """Where a text has ``+49`` or ``#7``, all other words seemed to begin with the same token, and two of them were asked about."""
     text = "Lena Fischer\nlena.fischer@mail.example | +49 30 1234567\n\nSkills: Python, SQL"
     assert Extractor(model, Contact)(text).value == Contact("Lena Fischer", "lena.fischer@mail.example")
+
+
+@dataclass
+class Tagged:
+    """Something with tags."""
+
+    name: str
+    tags: list[str]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["|", "| | |", "-\n-\n-", "+1 +2", "# $ x", "a a", "\0 \1 zz", "\U0001f389 \U0001f389", "word " * 300],
+)
+def test_texts_that_have_hardly_a_word_give_something_valid(model: HuggingFaceModel, text: str) -> None:
+    found = Extractor(model, Tagged, on_limit="close")(text, max_tokens=24)
+    assert isinstance(found.value, Tagged)
