@@ -82,7 +82,7 @@ class StringList:
     most: int
 
 
-class _Item(NamedTuple):
+class _PhraseItem(NamedTuple):
     """A phrase, and the numbers of the words of each place where it stands."""
 
     decision: Decision
@@ -149,7 +149,7 @@ class FurtherPhrases:
                     one = decisions[pointer] = item.decision
                     values[pointer], texts[pointer] = one.value, one.text
                 continue
-            wanted, items = self._lists[path], list[_Item]()
+            wanted, items = self._lists[path], list[_PhraseItem]()
             while len(items) < min(wanted.most, MOST_ITEMS):
                 item = ask(before + "[", items, LEAST if items or wanted.may_miss else LEAST_FIRST)
                 if item is None:
@@ -169,9 +169,9 @@ class FurtherPhrases:
         temperature: float,
         randomness: Randomness | None,
         before: str,
-        items: Sequence[_Item] | None,
+        items: Sequence[_PhraseItem] | None,
         least: float,
-    ) -> _Item | None:
+    ) -> _PhraseItem | None:
         """The phrase behind some text and, in a list, its items so far; None where there is none.
 
         Args:
@@ -228,9 +228,9 @@ class FurtherPhrases:
                 scores[index] += self._gain(value, places, items)
         evidence = replace(evidence, mass=float(np.exp(min(0.0, log_sum_exp(totals[:-1])))))
         decision = decided(question, evidence, scores, temperature, randomness)
-        return None if decision.text == ABSENT else _Item(decision, phrases.free_places(decision.value))
+        return None if decision.text == ABSENT else _PhraseItem(decision, phrases.free_places(decision.value))
 
-    def _gain(self, value: str, places: Sequence[Collection[int]], items: Sequence[_Item]) -> float:
+    def _gain(self, value: str, places: Sequence[Collection[int]], items: Sequence[_PhraseItem]) -> float:
         """What the place of a phrase, and what it is, say for it as an item, in nats."""
         gain = QUANTITY if value in self._quantities or not any(map(str.isalpha, value)) else 0.0
         if not items:
@@ -243,7 +243,7 @@ class FurtherPhrases:
         )
         return gain + ENUMERATED * is_next
 
-    def _following(self, item: _Item) -> Iterator[int]:
+    def _following(self, item: _PhraseItem) -> Iterator[int]:
         """The words with which the next item of an enumeration may begin."""
         for place in item.places:
             yield from (word for word in self._follows(max(place)) if word < len(self._words))
