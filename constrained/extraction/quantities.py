@@ -296,9 +296,9 @@ def _covered(text: str, places: Iterator[Place]) -> bytearray:
 
 
 def _is_named(text: str, start: int, end: int) -> bool:
-    """Whether digits stand in a name: behind a letter, or joined to one by a hyphen, a slash or the like; but not in ``3-room``."""
+    """Whether digits stand in a name: behind a letter, or joined to one by a hyphen, a slash or the like; but not in ``3-room`` and ``12/year``."""
     before, behind = text[max(0, start - 2) : start], text[end : end + 3]
-    is_unit = behind[:1] == "-" and len(behind) == 3 and behind[1:].isalpha() and behind[1:].islower()
+    is_unit = behind[:1] in tuple("-/") and len(behind) == 3 and behind[1:].isalpha() and behind[1:].islower()
     return (
         before[-1:].isalpha()
         or (before[-1:] in tuple("-/#_") and before[:1].isalnum() and len(before) == 2)

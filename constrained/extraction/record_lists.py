@@ -329,6 +329,8 @@ class RecordList:
             return "" if stated else None
         decision = sentence.decisions.get(member_pointer([self.anchor]))
         if decision is not None:
+            if str(decision.value).casefold() == str(self.anchor).casefold():  # the head of a table
+                return None
             is_line = bool(_BULLET.match(text, sentence.parts[0][0]))
             sentence.is_sure = is_line or decision.mass >= LIKELY_NEXT
             return str(decision.value) if decision.mass >= (LIKELY_IN_LINE if is_line else LIKELY) else None

@@ -117,7 +117,7 @@ def test_a_whole_number_that_a_word_may_say_is_written() -> None:
         ("On 5 May 2024, 2024 lamps", {"2024"}),
         ("-4 degrees, INV-2020, 8kg", {"4", "-4", "8"}),
         ("12,5 m, 9.30 EUR and 1.234.567", {"12.5", "9.3", "1234567"}),
-        ("A 3-room flat at 2 p.m., not 17-B or 5-HT", {"3"}),
+        ("A 3-room flat at 2 p.m. for 900/month, not 17-B, 5-HT or 8/c", {"3", "900"}),
     ],
 )
 def test_names_times_and_days_are_no_numbers(text: str, stated: set[str]) -> None:

@@ -81,6 +81,12 @@ def test_a_sentence_begins_a_record_or_goes_on_about_the_one_before(model: Reade
     assert found.fields["/1/city"].probability > 0.5
 
 
+def test_the_head_of_a_table_begins_no_record() -> None:
+    model = Reader(WISHES | {"name": {"Name": 9.0, "Ada": 9.0, "Ben": 8.0}})
+    found = Extractor(model, list[Person], lists="apart")("Name\tJob\nAda\tvet\nBen\tcook")
+    assert [one.name for one in found.value] == ["Ada", "Ben"]
+
+
 def test_a_line_with_a_bullet_begins_a_record_sooner() -> None:
     model = Reader(WISHES | {"name": {"Ada": 9.0, "Ben": 1.0}})
     for bullet, names in (("", ["Ada"]), ("- ", ["Ada", "Ben"]), ("2. ", ["Ada", "Ben"])):
