@@ -32,9 +32,8 @@ class PromptReader:
             stats: count the passes.
         """
         self._model, self._cache, self._stats = model, cache, stats
-        self._stages: list[
-            tuple[list[int], Cache]
-        ] = []  # rows, and the tokens that they have read behind the prompt
+        # The last two rows, with the tokens that they have read behind the prompt: a tree may part from the one before.
+        self._stages: list[tuple[list[int], Cache]] = []
 
     def rows(self, tree: TokenTree, keep: int = 0) -> Mapping[int, Callable[[], Row]]:
         """Reads a tree whose sequences share their first token; returns by node what gives the logits [V] behind it.

@@ -12,6 +12,8 @@ _PARAGRAPH_END = regex.compile(r"\n[^\S\n]*\n\s*|\f\s*|\u2029\s*")
 _NO_END = r"(?m:^)[^\S\n]{0,8}\d{1,3}|\b(?:\p{Lu}|Mr|Mrs|Ms|Dr|Prof|St|No|Nr|vs|Jr|Sr)"
 """Behind a number that begins a line, an initial and some titles a full stop ends no sentence."""
 _SENTENCE_END = regex.compile(rf"(?:(?<!{_NO_END})[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？｡]+[」』”’）]*|\n)\s*")
+ANDS = ("and", "und", "et", "y", "e", "en", "och", "og", "és", "i", "и")
+"""*And* in some languages."""
 _WORD_END = regex.compile(r"\s+")
 _GRAPHEME = regex.compile(r"\X")
 _LATE = 2 / 3

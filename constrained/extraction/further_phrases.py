@@ -14,7 +14,7 @@ import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from constrained.decisions import ABSENT, Decision
 from constrained.decisions.decision import decided
-from constrained.decisions.evidence import option_ends, option_tree, read_evidence
 from constrained.decisions.questions import json_text, leaf_members, member_pointer, without_null
+from constrained.extraction.chunks import ANDS
 from constrained.extraction.phrases import (
     CONFIDENT,
     PhraseQuestions,
@@ -55,9 +55,7 @@ LEAST_FREE = 0.01
 """Probability that a string has at least to begin with none of the words that other members have."""
 LIKELY_END = -0.7
 """Log-probability that a list goes on, in nats, below which it ends where no enumeration goes on."""
-_JOINS = frozenset(
-    ["and", "und", "et", "y", "e", "en", "och", "og", "és", "i", "и", "&", "or", "oder", "ou", "o"]
-)
+_JOINS = {*ANDS, "&", "or", "oder", "ou", "o"}
 """Words between the last two items of an enumeration."""
 MOST_ITEMS = 32
 """Items of a list that is read like this; the model writes a longer one."""
@@ -102,8 +100,6 @@ class FurtherPhrases:
         """
         self._constraint, self._vocabulary, self._text = constraint, vocabulary, text
         self._words = text.split()
-        dates = find_quantities(text).dates.values()
-        self._quantities = {text[slice(*place)] for places in dates for place in places}
         schema = constraint.enforced_schema if constraint.is_json else None
         members = list(leaf_members(schema))
         self._paths = [path for path, _, _ in members]
@@ -157,7 +153,9 @@ class FurtherPhrases:
                 items.append(item)
             if items and wanted.least <= len(items) < MOST_ITEMS:
                 values[pointer] = [item.decision.value for item in items]
-                texts[pointer] = json.dumps(values[pointer], ensure_ascii=False)
+                texts[pointer] = json.dumps(
+                    values[pointer], ensure_ascii=False, separators=self._constraint.separators
+                )
                 decisions |= {f"{pointer}/{number}": item.decision for number, item in enumerate(items)}
         return values, decisions
 
@@ -211,13 +209,12 @@ class FurtherPhrases:
         phrases.choose([row])
         if not phrases.questions:
             return None
-        read = reader.scores(option_tree(phrases.questions), option_ends(phrases.questions))
-        (question,), (evidence,) = by_member(phrases.questions, read_evidence(read, phrases.questions))
+        (question,), (evidence,) = by_member(phrases.questions, phrases.evidence(reader))
         if evidence.elsewhere >= CONFIDENT and not phrases.begins_word(evidence.likeliest):
             return None
-        # Of all strings, and of those that do not begin as what another member has.
+        # Of the strings that do not begin as what another member has.
         free = math.log(max(LEAST_FREE, 1.0 - phrases.used_share(row)))
-        totals = joined(question, evidence.totals) - phrases.quote(read) - free
+        totals = joined(question, evidence.totals) - free
         scores = np.append(totals[:-1], least)
         for index in range(len(totals) - 1):
             value = question.value(index)
@@ -230,9 +227,15 @@ class FurtherPhrases:
         decision = decided(question, evidence, scores, temperature, randomness)
         return None if decision.text == ABSENT else _PhraseItem(decision, phrases.free_places(decision.value))
 
+    @cached_property
+    def _dates(self) -> set[str]:
+        """The dates of the text, as it writes them."""
+        dates = find_quantities(self._text).dates.values()
+        return {self._text[slice(*place)] for places in dates for place in places}
+
     def _gain(self, value: str, places: Sequence[Collection[int]], items: Sequence[_PhraseItem]) -> float:
         """What the place of a phrase, and what it is, say for it as an item, in nats."""
-        gain = QUANTITY if value in self._quantities or not any(map(str.isalpha, value)) else 0.0
+        gain = QUANTITY if value in self._dates or not any(map(str.isalpha, value)) else 0.0
         if not items:
             return gain + ENUMERATED * any(self._follows(max(place)) for place in places)
         others = [one for item in items for one in item.places]

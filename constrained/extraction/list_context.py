@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from constrained.decisions import Decision
 from constrained.decisions.evidence import option_ends, option_tree, read_evidence
 from constrained.decisions.questions import json_text, member_pointer, member_question
 from constrained.decoding.prompt_reader import PromptReader
@@ -72,7 +69,8 @@ class ListContext:
             )
             (lead,) = phrases.leads.paths
             phrases.choose([reader.rows(phrases.leads, len(lead) - 2)[lead[-1]]()])
-            decision = self._decision(reader, phrases, [*used, *found]) if phrases.questions else None
+            evidence = phrases.evidence(reader) if phrases.questions else []
+            decision = phrases.decide(evidence, [*used, *found], dict, 0.0, None).get(self.pointer)
             anchor = "" if found else first
             if decision is not None and decision.mass >= LIKELY_NEXT:
                 anchor = str(decision.value)
@@ -82,15 +80,6 @@ class ListContext:
             places[anchor] = at, at + len(anchor)
             found.append(anchor)
         return sorted(places.values())
-
-    def _decision(
-        self, reader: PromptReader, phrases: PhraseQuestions, known: Sequence[Any]
-    ) -> Decision | None:
-        """The phrase of the anchor, whose mass is that of a string; None: there is none."""
-        scores = reader.scores(option_tree(phrases.questions), option_ends(phrases.questions))
-        quote = math.exp(-phrases.quote(scores))
-        evidence = [replace(one, mass=one.mass * quote) for one in read_evidence(scores, phrases.questions)]
-        return phrases.decide(evidence, known, dict, 0.0, None).get(self.pointer)
 
     def confirmed(self, text: str, found: Sequence[tuple[str, bool]]) -> list[bool]:
         """Which anchors the model would write behind those before them, and does not pass over for a later one.

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from constrained.decisions import ABSENT, Decision, Question
 from constrained.decisions.decision import decided
-from constrained.decisions.evidence import Evidence, option_tree
+from constrained.decisions.evidence import Evidence, option_ends, option_tree, read_evidence
 from constrained.decisions.questions import (
     json_text,
     leaf_members,
@@ -33,12 +33,13 @@ from constrained.decisions.questions import (
     respelled,
     without_null,
 )
-from constrained.decoding.tree_scores import TreeScores, score_tree
+from constrained.decoding.tree_scores import score_tree
 from constrained.sampling.token_tree import ROOT, TokenTree
 from constrained.spec.scores import log_sum_exp
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
+    from constrained.decoding.prompt_reader import PromptReader
     from constrained.models import LanguageModel
     from constrained.sampling import Randomness
     from constrained.vocabulary import Vocabulary
@@ -308,15 +309,17 @@ class PhraseQuestions:
             return False
         return evidence.elsewhere < CONFIDENT or evidence.likeliest == habits().get(pointer)
 
-    def quote(self, read: TreeScores) -> float:
-        """Log-probability that the only string is one, in nats; 0 where no phrase begins behind a quote that is a token of its own.
+    def evidence(self, reader: PromptReader) -> list[Evidence]:
+        """Reads the questions about the only string; their masses are of what a model writes that writes a string.
 
         Args:
-            read: of the questions about it.
+            reader: has read the lead but for the quote.
         """
+        read = reader.scores(option_tree(self.questions), option_ends(self.questions))
         (lead,) = self.leads.paths
-        is_behind = self.questions[0].options[0].tokens[: len(lead)] == self.leads.tokens
-        return float(read.path(0)[len(lead) - 1]) if is_behind else 0.0
+        has_quote = self.questions[0].options[0].tokens[: len(lead)] == self.leads.tokens
+        share = math.exp(-read.path(0)[len(lead) - 1]) if has_quote else 1.0
+        return [replace(one, mass=one.mass * share) for one in read_evidence(read, self.questions)]
 
     def used_share(self, row: NDArray[Any]) -> float:
         """Probability that a string begins as a value that is known does, and as no other word of the text.

@@ -130,7 +130,7 @@ class ExtractionPlan(Generic[ValueT]):
                 the passes.
             decisions: closed members (enumerated values, booleans, few numbers), and choices, are decided in the pass over the
                 prompt, with the model's prior taken off, see `constrained.extraction.closed_members`, and so are the
-                numbers, dates and phrases of the text, see `constrained.extraction.quantities` and `constrained.extraction.phrases`; False: the model writes them. For the default sampler,
+                numbers, dates, times and phrases of the text, see `constrained.extraction.quantities`, `constrained.extraction.phrases` and `constrained.extraction.further_phrases`; False: the model writes them. For the default sampler,
                 and models that read trees.
             lists: records of lists of objects are read one by one (``"apart"``), each from the sentences that are about it, see
                 `constrained.extraction.record_lists`, or written by the model from the whole text (``"whole"``); ``"auto"``:

@@ -1,7 +1,7 @@
-"""Numbers and dates of an object: which of those that the text states each of them has, if any.
+"""Numbers, dates and times of an object: which of those that the text states each of them has, if any.
 
 A small model copies a date wrongly, writes one number into several members, and makes numbers up where a member may be left out. Here
-each number and date is a question behind the opening of an object, side by side with the others, and its options are what the text
+each of them is a question behind the opening of an object, side by side with the others, and its options are what the text
 states. What stands at one place goes to one member: of all such assignments the likeliest is taken. A member that may be left out
 and gets nothing is left out; a required one is written by the model.
 """

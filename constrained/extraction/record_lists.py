@@ -28,7 +28,7 @@ from constrained.decoding.output import Output
 from constrained.decoding.request_runner import BatchedRequest
 from constrained.errors import ConstrainedError
 from constrained.extraction.binding import bound_generator, compiled_anew
-from constrained.extraction.chunks import sentence_ends, sentences
+from constrained.extraction.chunks import ANDS, sentence_ends, sentences
 from constrained.extraction.closed_members import ClosedMembers
 from constrained.extraction.examples import PromptExample, accepts_text
 from constrained.extraction.list_context import LIKELY_NEXT, ListContext, Span
@@ -53,7 +53,7 @@ LIKELY = 0.03
 LIKELY_IN_LINE = 0.003
 """The same of a line with a bullet or a number."""
 _BULLET = re.compile(r"\s*(?:[-*•–·]|\d{1,3}[.)])\s")
-_BREAK = re.compile(r"[,;:](?=\s)\s*|\s[-–—&]\s|\s(?:and|und|et|y|e|en|och|og|és|i|и)\s")
+_BREAK = re.compile(rf"[,;:](?=\s)\s*|\s[-–—&]\s|\s(?:{'|'.join(ANDS)})\s")
 """Where a sentence is cut between two records."""
 
 Settings = Mapping[str, Any]
