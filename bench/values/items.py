@@ -7,7 +7,7 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,9 @@ DOCUMENTS, LONG_DOCUMENTS = "documents", "long-documents"
 _ROWS = ("e2e", "snips", "banking77", "bfcl-simple_python", "bfcl-multiple", "bfcl-live_simple", "bfcl-parallel")  # fmt: skip
 LISTS = {"e2e-lists": ("e2e", " "), "snips-lists": ("snips", "\n")}
 """Tasks whose texts are three of another one, with this between them, and are read into a list of records."""
-PUBLIC = (*_ROWS, *LISTS)
+STRICT = {"e2e-strict": "e2e", "snips-strict": "snips"}
+"""Tasks that are another one under schemas as strict outputs have them: all members are required, and may be null."""
+PUBLIC = (*_ROWS, *LISTS, *STRICT)
 TASKS = (DOCUMENTS, LONG_DOCUMENTS, *PUBLIC)
 _HERE = Path(__file__).parent
 
@@ -62,13 +64,14 @@ def documents() -> Iterator[ValueItem]:
 
 
 def public(data: Path) -> Iterator[ValueItem]:
-    """The rows of a file of JSON lines, plain or gzipped, of the tasks `PUBLIC`, and the `LISTS` that they make.
+    """The rows of a file of JSON lines, plain or gzipped, of the tasks `PUBLIC`, with the `LISTS` and `STRICT` ones that they make.
 
     Raises:
         InvalidArgument: it cannot be read, or holds something else.
     """
     items = list(read_public(data, _item))
-    return chain(items, *(_lists(task, items) for task in LISTS))
+    strict = (_strict(task, item) for task, of in STRICT.items() for item in items if item.task == of)
+    return chain(items, *(_lists(task, items) for task in LISTS), strict)
 
 
 def read_public(data: Path, item: Callable[[dict[str, Any]], ValueItem | None]) -> Iterator[ValueItem]:
@@ -122,6 +125,15 @@ def _lists(task: str, items: Sequence[ValueItem]) -> Iterator[ValueItem]:
             }
             yield ValueItem(task, kind[0].id, gold, text, schema, item.instructions)
             kind.clear()
+
+
+def _strict(task: str, item: ValueItem) -> ValueItem:
+    """An item whose members are required, and may be null where they could be left out."""
+    schema, members = item.constraint, dict(item.constraint["properties"])
+    for name in set(members) - set(schema.get("required", ())):
+        members[name] = {"anyOf": [members[name], {"type": "null"}]}
+    strict = {**schema, "properties": members, "required": list(members)}
+    return replace(item, task=task, constraint=strict)
 
 
 def draw(items: Sequence[ValueItem], tasks: Sequence[str], limit: int, seed: int) -> list[ValueItem]:

@@ -21,6 +21,7 @@ from constrained.bench.values.items import (
     DOCUMENTS,
     LISTS,
     LONG_DOCUMENTS,
+    STRICT,
     ValueItem,
     documents,
     draw,
@@ -314,6 +315,19 @@ def test_lists_of_records_are_made_of_three_texts(tmp_path: Path) -> None:
     assert (made.task, made.id, made.text) == ("e2e-lists", "e-0", "A. B. C.")
     assert made.gold == {"records": [{"name": "A"}, {"name": "B"}, {"name": "C"}]}
     assert made.constraint["properties"]["records"]["items"] == named
+
+
+def test_strict_tasks_require_members_that_may_be_null(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    row = {"id": "e-0", "task": "e2e", "text": "A.", "instructions": "Read.", "schema": CITY, "gold": {}}
+    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    (made,) = (item for item in public(path) if item.task in STRICT)
+    assert (made.task, made.text) == ("e2e-strict", "A.")
+    assert made.constraint["required"] == list(CITY["properties"])
+    city, wet = made.constraint["properties"]["city"], made.constraint["properties"]["wet"]
+    assert (city, wet) == (CITY["properties"]["city"], {"anyOf": [{"type": "boolean"}, {"type": "null"}]})
+    assert judge(made, {"wet": None}) == []
+    assert [one.verdict for one in judge(made, {"wet": True})] == ["invented"]
 
 
 def test_public_tasks_need_data() -> None:
