@@ -21,7 +21,6 @@ from constrained.cli.options import (
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
-    from constrained.models import Prompt
 
 EXTRACT_EPILOG = """\b
 Examples:
@@ -71,24 +70,15 @@ def extract(
         _extract_files(texts or [], constraint, file, files, extraction, decoding, output)
         return
     source = files.read_one_text(texts or [], file)
-    from constrained.cli.generation import Verbosity, format_text, run_extraction, run_generation
+    from constrained.cli.generation import Verbosity, format_text, run_extraction
 
     verbosity = Verbosity.of(stats=output.stats, quiet=output.quiet, stream=output.stream)
     arguments = extraction.arguments()
-    if arguments and output.stream:
-        raise BadInput(f"--stream does not go with --{next(iter(arguments)).replace('_', '-')}")
-    if not output.stream:
-        found = run_extraction(constraint, source, arguments, decoding, verbosity)
-        emit(format_text(found.text, constraint, output.indent))
-        return
-
-    def make_prompt(constraint: Constraint) -> Prompt:
-        from constrained.extraction.prompt import extraction_prompt
-
-        return extraction_prompt(source, constraint)
-
-    result = run_generation(constraint, make_prompt, decoding, verbosity)
-    emit(format_text(constraint.standard_text(result.text), constraint, output.indent))
+    for name, option in (("retries", "--retries"), ("long", "--split")) if output.stream else ():
+        if name in arguments:
+            raise BadInput(f"--stream does not go with {option}")
+    found = run_extraction(constraint, source, arguments, decoding, verbosity)
+    emit(format_text(found.text, constraint, output.indent))
 
 
 def _extract_files(

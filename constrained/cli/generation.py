@@ -124,11 +124,11 @@ def run_generation(
 
         with (
             truncation_first(on_limit),
-            live_display(shown=verbosity.stream, is_json=constraint.is_json) as show_chunk,
+            live_display(shown=verbosity.stream, is_json=constraint.is_json) as show,
         ):
             for chunk in generator.stream(make_prompt(constraint), **options.settings()):
                 tokens += len(chunk.tokens)
-                show_chunk(chunk)
+                show(chunk.text)
                 show_status(f"{tokens} tokens  {_tail(chunk.text)}")
                 output = chunk.output
     assert output is not None, "a stream ended without its output"
@@ -157,19 +157,30 @@ def run_extraction(
     Raises:
         ConstrainedError: as `constrained.load`, `Extractor` and its call.
     """
-    with contextlib.redirect_stdout(sys.stderr), status_line(shown=verbosity.progress) as show_status:
+    with (
+        contextlib.redirect_stdout(sys.stderr),
+        status_line(shown=verbosity.progress and not verbosity.stream) as show_status,
+    ):
         show_status("loading the model")
         _ = constraint.grammar
+        from constrained.cli.stream_display import live_display
         from constrained.errors import ModelError
         from constrained.extraction import Extractor
 
         model = load_model(options.model, options.device, watched=verbosity.progress)
         extractor: Extractor[Any] = Extractor(model, constraint, **options.extractor_arguments(), **arguments)
         show_status("reading the text")
+        found: Extraction[Any] | None = None
         try:
-            found = extractor(text, **options.settings())
+            if not verbosity.stream:
+                found = extractor(text, **options.settings())
+            with live_display(shown=verbosity.stream, is_json=constraint.is_json) as show:
+                for partial in extractor.stream(text, **options.settings()) if verbosity.stream else ():
+                    show(partial.text)
+                    found = partial.result
         except ModelError as error:  # no batch of texts, whose size its advice is about
             raise error if error.__cause__ is None else error.__cause__ from None
+    assert found is not None, "a stream ended without its result"
     if verbosity.statistics and found.output is not None:
         print(format_statistics(found.output), file=sys.stderr)
     return found

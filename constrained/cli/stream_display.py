@@ -12,10 +12,8 @@ from constrained.decoding.partial_json import partial_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from constrained.decoding import Chunk
-
-ChunkCallback = Callable[["Chunk"], None]
-"""Shows the next chunk of a completion."""
+TextCallback = Callable[[str], None]
+"""Shows a completion as far as it is."""
 
 
 class _Value:
@@ -32,23 +30,31 @@ class _Value:
 
 
 @contextlib.contextmanager
-def live_display(*, shown: bool, is_json: bool, console: Console | None = None) -> Iterator[ChunkCallback]:
-    """Shows chunks of a completion.
+def live_display(*, shown: bool, is_json: bool, console: Console | None = None) -> Iterator[TextCallback]:
+    """Shows a completion that grows.
 
     Args:
-        shown: False: shows no chunk.
+        shown: False: shows nothing.
         is_json: the completion is JSON: a terminal shows its partial value instead of its text.
         console: target; standard error by default.
     """
     if not shown:
-        yield lambda chunk: None
+        yield lambda text: None
         return
     if console is None:
         from rich.console import Console
 
         console = Console(stderr=True)
     if not (is_json and console.is_terminal):
-        yield _write
+        written = 0
+
+        def write(text: str) -> None:
+            nonlocal written
+            sys.stderr.write(text[written:])
+            sys.stderr.flush()
+            written = len(text)
+
+        yield write
         sys.stderr.write("\n")
         return
     from rich.live import Live
@@ -56,12 +62,7 @@ def live_display(*, shown: bool, is_json: bool, console: Console | None = None) 
     value = _Value()
     with Live(value, console=console, refresh_per_second=12, vertical_overflow="visible"):
 
-        def show(chunk: Chunk) -> None:
-            value.text = chunk.text
+        def show(text: str) -> None:
+            value.text = text
 
         yield show
-
-
-def _write(chunk: Chunk) -> None:
-    sys.stderr.write(chunk.delta)
-    sys.stderr.flush()

@@ -229,6 +229,8 @@ def test_the_bundled_model_reads_a_text_from_end_to_end(cli: Cli) -> None:
     assert first.out == again.out
     assert "forward passes" in first.err
     assert len(first.err.splitlines()) == 1
+    streamed = cli("extract", text, "--schema", "person.json", "--stream", script=None)
+    assert streamed.out == first.out
 
 
 # ---------------------------------------------------------------- check

@@ -115,7 +115,7 @@ def test_on_a_terminal_a_streamed_value_grows():
     chunks = list(Generator(ScriptedModel(VOCABULARY, '{"name":"Zoë"}'), JSON).stream("who?"))
     with live_display(shown=True, is_json=True, console=console) as follow:
         for chunk in chunks:
-            follow(chunk)
+            follow(chunk.text)
     drawn = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.getvalue()).replace("\r", "")
     assert drawn.rstrip().endswith('{\n  "name": "Zoë"\n}')
 
@@ -123,7 +123,7 @@ def test_on_a_terminal_a_streamed_value_grows():
 def test_a_pipe_gets_the_characters(capsys):
     with live_display(shown=True, is_json=True) as follow:
         for chunk in Generator(ScriptedModel(VOCABULARY, '{"name":"Zoë"}'), JSON).stream("who?"):
-            follow(chunk)
+            follow(chunk.text)
     assert capsys.readouterr().err == '{"name":"Zoë"}\n'
 
 
