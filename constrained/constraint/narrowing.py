@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from constrained.grammars.json_pointer import unescape
-from constrained.grammars.json_schema.view import target_of
+from constrained.grammars.json_schema.view import target_of, without_null
 
 
 def with_known_members(schema: Any, known: Mapping[str, Any], absent: Sequence[str]) -> Any:
-    """A copy of a schema in which members of objects have one value, or are left out.
+    """A copy of a schema in which members of objects have one value, or are left out; of required ones the value is null then.
 
     Args:
         schema: a JSON Schema whose references are pointers, see `constrained.grammars.json_schema.view`.
         known: values by the JSON Pointer of the member; the members are required then.
-        absent: pointers of optional members.
+        absent: pointers of members that may be left out or null.
     """
     changed = schema
     for pointer, member in [
@@ -27,6 +27,7 @@ def with_known_members(schema: Any, known: Mapping[str, Any], absent: Sequence[s
 
 
 def _with_member(schema: Any, root: Any, path: Sequence[str], member: Any) -> Any:
+    schema = without_null(schema)
     if isinstance(schema.get("$ref"), str) and "properties" not in schema:
         beside = {key: value for key, value in schema.items() if key != "$ref"}
         schema = {**target_of(root, schema["$ref"]), **beside}
@@ -34,6 +35,8 @@ def _with_member(schema: Any, root: Any, path: Sequence[str], member: Any) -> An
     members = dict(schema["properties"])
     members[name] = _with_member(members[name], root, inside, member) if inside else member
     required = list(schema.get("required", ()))
+    if member is False and not inside and name in required:
+        members[name] = {"const": None}
     if member is not False and name not in required:
         required.append(name)
     return (

@@ -24,7 +24,8 @@ class Evidence:
     Attributes:
         logprobs: of each option given that it is one of them, in nats, float64 [options].
         mass: probability that the model writes one of them where the question is asked.
-        elsewhere: probability of the likeliest token where the options part, if none of them begins with it; 0 if one does.
+        elsewhere: probability of the likeliest token where the options part, or where they begin, if they are strings, if none of them
+            begins with it; 0 if one does.
         likeliest: this token.
     """
 
@@ -79,8 +80,9 @@ def _elsewhere(scores: TreeScores, question: Question, begin: int) -> tuple[floa
     tree, count = scores.tree, len(question.options)
     paths = [tree.paths[begin + index] for index in range(count) if question.value(index) is not None]
     shared = [nodes[0] for nodes in zip(*paths, strict=False) if len(set(nodes)) == 1]
-    if len(paths) == 1:
-        shared = shared[: question.lead]
+    is_string = question.is_json and question.options[0].text.startswith('"')
+    if is_string or len(paths) == 1:
+        shared = shared[: question.lead + is_string]  # behind the quote of a string
     node = shared[-1] if shared else ROOT
     top = float(scores.tops[node])
     begun = any(scores.steps[child] >= top for child in tree.children.get(node, ()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from constrained.automaton.cache import compile_cached
 from constrained.automaton.closed_texts import closed_language
 from constrained.errors import ConstrainedError
 from constrained.grammars.json_pointer import escape
-from constrained.grammars.json_schema.view import target_of
+from constrained.grammars.json_schema.view import target_of, without_null
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
@@ -85,7 +85,7 @@ def whole_question(automaton: Automaton, *, is_json: bool) -> Question | None:
 
 
 def closed_questions(
-    constraint: Constraint, vocabulary: Vocabulary, most: int = MOST_OPTIONS
+    constraint: Constraint, vocabulary: Vocabulary, most: int = MOST_OPTIONS, *, nullable: bool = False
 ) -> tuple[Question, ...]:
     """The members of a constraint's JSON object that have few values, also those of objects inside, in their order.
 
@@ -95,15 +95,18 @@ def closed_questions(
         constraint: of JSON with a schema; others have no questions.
         vocabulary: of the model.
         most: options of a question.
+        nullable: see `leaf_members`.
     """
     schema = constraint.enforced_schema
     if not constraint.is_json or not isinstance(schema, Mapping):
         return ()
-    return tuple(_questions(constraint, schema, vocabulary, most))
+    return tuple(_questions(constraint, leaf_members(schema, nullable=nullable), schema, vocabulary, most))
 
 
-def _questions(constraint: Any, schema: Any, vocabulary: Vocabulary, most: int) -> Iterator[Question]:
-    for path, member, optional in leaf_members(schema):
+def _questions(
+    constraint: Any, members: Iterable[Leaf], schema: Any, vocabulary: Vocabulary, most: int
+) -> Iterator[Question]:
+    for path, member, optional in members:
         texts = _member_texts(constraint, member, schema, vocabulary, most)
         if texts:
             question = member_question(constraint, texts, vocabulary, path, optional)
@@ -112,42 +115,52 @@ def _questions(constraint: Any, schema: Any, vocabulary: Vocabulary, most: int) 
                 yield replace(question, about=described if isinstance(described, str) else path[-1])
 
 
-def leaf_members(
-    schema: Any, root: Any = None, path: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], Any, bool]]:
+Leaf = tuple[tuple[str, ...], Any, bool]
+"""A member that is no object: the names of the objects around it and its own, its schema, and whether it may be left out."""
+
+
+def leaf_members(schema: Any, root: Any = None, *, nullable: bool = False) -> Iterator[Leaf]:
     """The members of an object that are no objects, also those of required objects inside.
 
     Args:
         schema: of the object; any other has no members.
         root: the document of its references; None: `schema`.
-        path: names of the objects around it.
-
-    Yields:
-        The names of the objects around a member and its own, its schema, and whether it may be left out.
+        nullable: what may be null may be left out; and members of objects that may be left out are among them, as ones that may
+            be left out, too.
     """
-    root = schema if root is None else root
+    yield from _leaves(schema, schema if root is None else root, (), nullable, False, ())
+
+
+def _leaves(
+    schema: Any, root: Any, path: tuple[str, ...], nullable: bool, may_miss: bool, around: tuple[int, ...]
+) -> Iterator[Leaf]:
     schema = followed(schema, root)
-    if not isinstance(schema, Mapping) or len(path) > DEEPEST:
+    if not isinstance(schema, Mapping) or len(path) > DEEPEST or id(schema) in around:
         return
+    for name, member, is_required in declared_members(schema):
+        inside = followed(without_null(member), root) if nullable else member
+        optional = may_miss or not is_required or (nullable and may_be_null(member))
+        if not is_object(inside, root):
+            yield (*path, name), member, optional
+        elif nullable or is_required:
+            yield from _leaves(inside, root, (*path, name), nullable, optional, (*around, id(schema)))
+
+
+def declared_members(schema: Any) -> Iterator[tuple[str, Any, bool]]:
+    """The members that a schema declares: name, schema, and whether it is required."""
     members, required = schema.get("properties"), schema.get("required", ())
     for name, member in members.items() if isinstance(members, Mapping) else ():
-        if not is_object(member, root):
-            yield (*path, name), member, name not in required
-        elif name in required:
-            yield from leaf_members(member, root, (*path, name))
+        yield name, member, name in required
 
 
-def without_null(schema: Any) -> Any:
-    """The schema of a member's values but null: of ``anyOf`` and of a list of types, if there is one other kind."""
+def may_be_null(schema: Any) -> bool:
+    """Whether a schema allows one kind of values and null: ``anyOf``, a list of types, or an enumeration."""
     if not isinstance(schema, Mapping):
-        return schema
-    kinds = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
-    if len(kinds) == 1 and not set(schema) - {"anyOf", "title", "description", "default"}:
-        return kinds[0]
-    types = schema.get("type")
-    if isinstance(types, list) and len(types) == 2 and "null" in types:
-        return {**schema, "type": next(one for one in types if one != "null")}
-    return schema
+        return False
+    if None in schema.get("enum", ()):
+        return True
+    has_null = {"type": "null"} in schema.get("anyOf", ()) or "null" in schema.get("type", ())
+    return has_null and without_null(schema) is not schema
 
 
 def is_object(schema: Any, root: Any) -> bool:
@@ -280,8 +293,8 @@ def _option(vocabulary: Vocabulary, lead: str, text: str, between: str) -> Close
 
 def respelled(
     option: ClosedAnswer, lead: Sequence[int], begin: int, vocabulary: Vocabulary, between: str
-) -> ClosedAnswer | None:
-    """A string that begins with another token than the tokenizer would write; None where it does not begin so.
+) -> list[ClosedAnswer]:
+    """The spellings of a string that begin with a token which the tokenizer would not write there, also with capital letters.
 
     Args:
         option: the string.
@@ -290,14 +303,23 @@ def respelled(
         vocabulary: of the model.
         between: what stands before the next member.
     """
-    value, begun = option.text[1:].encode(), vocabulary.tokens[begin]
-    if not value.startswith(begun) or option.tokens[len(lead) : len(lead) + 1] == (begin,):
-        return None
-    try:
-        rest = _option(vocabulary, "", value[len(begun) :].decode(), between)
-    except UnicodeDecodeError:  # the token ends within a character
-        return None
-    return replace(option, tokens=(*lead, begin, *rest.tokens), ends=rest.ends)
+    value, begun = option.text[1:], vocabulary.tokens[begin]
+    found = list[ClosedAnswer]()
+    for one in dict.fromkeys((value, capitalized(value), " ".join(map(capitalized, value.split(" "))))):
+        spelled = one.encode()
+        if not spelled.startswith(begun) or option.tokens[len(lead) : len(lead) + 1] == (begin,):
+            continue
+        try:
+            rest = _option(vocabulary, "", spelled[len(begun) :].decode(), between)
+        except UnicodeDecodeError:  # the token ends within a character
+            continue
+        found.append(replace(option, tokens=(*lead, begin, *rest.tokens), ends=rest.ends))
+    return found
+
+
+def capitalized(text: str) -> str:
+    """A text with a capital first letter; unlike `str.capitalize`, the others stay."""
+    return text[:1].upper() + text[1:]
 
 
 @lru_cache(maxsize=64)

@@ -7,7 +7,6 @@ out where the document speaks for none of its values. The decided members are co
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from constrained.automaton import compile
 from constrained.automaton.cache import compile_cached
+from constrained.constraint import choice
 from constrained.constraint.narrowing import with_known_members
 from constrained.decisions import ABSENT, Decision, Question, closed_questions, whole_question
 from constrained.decisions.decision import decided
@@ -26,10 +26,10 @@ from constrained.decisions.questions import json_text
 from constrained.errors import ConstrainedError
 from constrained.extraction.further_phrases import FurtherPhrases
 from constrained.extraction.open_question import open_question, with_share
+from constrained.extraction.optional_objects import Presence, optional_objects, presence
 from constrained.extraction.phrases import PhraseQuestions, phrase_questions
 from constrained.extraction.prompt import shown_text
 from constrained.extraction.quantities import QuantityQuestions, quantity_questions
-from constrained.lru_cache import LRUCache
 from constrained.models import LanguageModel
 from constrained.sampling import Exact
 
@@ -47,8 +47,6 @@ MOST_OPTIONS = 64
 """Options of a member that is decided; others are written."""
 MOST_NODES = 256
 """Tokens of all options in the pass over a prompt."""
-_LEADS = 16
-"""Trees of leads, of which nearly all texts have the same, whose habits are kept."""
 MOST_NUMBERS = 11
 """Numbers among the options: of more numbers a document mostly states the right one, which the model copies."""
 
@@ -62,7 +60,11 @@ class ClosedMembers:
     """
 
     def __init__(
-        self, generator: Generator[Any], parts: PromptParts, prompt: Callable[[str], Prompt]
+        self,
+        generator: Generator[Any],
+        parts: PromptParts,
+        prompt: Callable[[str], Prompt],
+        writes_lists: Callable[[], bool],
     ) -> None:
         """Finds them.
 
@@ -70,8 +72,9 @@ class ClosedMembers:
             generator: writes the values.
             parts: of the prompt.
             prompt: of a text.
+            writes_lists: whether the model writes lists itself; asked where a text has no item for one.
         """
-        self._model, self._prompt = generator.model, prompt
+        self._model, self._prompt, self._writes_lists = generator.model, prompt, writes_lists
         self._constraint = generator.constraint
         self.is_whole = isinstance(generator.sampler, Exact)
         whole = None
@@ -81,18 +84,21 @@ class ClosedMembers:
             self.questions: tuple[Question, ...] = (whole,)
         elif isinstance(self._model, LanguageModel) and self._model.no_trees is None:
             self.questions = _affordable(
-                closed_questions(generator.constraint, self._model.vocabulary, MOST_OPTIONS)
+                closed_questions(generator.constraint, self._model.vocabulary, MOST_OPTIONS, nullable=True)
             )
         else:
             self.questions = ()
         self._open = None if whole is None else open_question(self._model, whole, parts)
         self._said = f"{parts.instructions or ''} {parts.context or ''}"
         self._weighings: list[Weighing] | None = None
-        self._habits: LRUCache[tuple[int, ...], Mapping[str, int]] = LRUCache(_LEADS)
         self._lock = threading.Lock()
 
     def about(
-        self, generator: Generator[Any], text: str, known: Mapping[str, Any] | None = None
+        self,
+        generator: Generator[Any],
+        text: str,
+        known: Mapping[str, Any] | None = None,
+        needed: str | None = None,
     ) -> MemberQuestions | None:
         """The questions about a document; None: there are none.
 
@@ -102,6 +108,7 @@ class ClosedMembers:
             generator: writes the value of the document.
             text: of the document.
             known: values of members that are known already, by JSON Pointer.
+            needed: pointer of a string; where the text has no phrase for it, nothing but null is written.
         """
         if self.is_whole:
             return None
@@ -111,12 +118,7 @@ class ClosedMembers:
             return None
         weighings = self.weighings() if self.questions else []
         weighed = [weighing.about(text) for weighing in weighings]
-        return MemberQuestions(
-            generator, weighed, quantities, phrases, further, self._habits_of(phrases), known
-        )
-
-    def _habits_of(self, phrases: PhraseQuestions | None) -> Callable[[], Mapping[str, int]]:
-        return dict if phrases is None else functools.partial(self.habits, phrases)
+        return MemberQuestions(generator, weighed, quantities, phrases, further, known, needed)
 
     def _stated(self, text: str) -> tuple[QuantityQuestions | None, PhraseQuestions | None]:
         """The questions about what a text states: see `constrained.extraction.quantities` and `constrained.extraction.phrases`."""
@@ -132,17 +134,7 @@ class ClosedMembers:
         model = self._model
         if not isinstance(model, LanguageModel) or model.no_trees is not None:
             return None
-        return FurtherPhrases(self._constraint, model.vocabulary, text) or None
-
-    def habits(self, phrases: PhraseQuestions) -> Mapping[str, int]:
-        """The likeliest first token of each string behind a prompt for a text that says nothing, by pointer; reads it once."""
-        key = tuple(phrases.leads.tokens)
-        with self._lock:
-            known = self._habits.get(key)
-            if known is None:
-                known = phrases.first_tokens(self._model, self._model.encode(self._prompt(NEUTRAL_TEXTS[0])))
-                self._habits.put(key, known)
-            return known
+        return FurtherPhrases(self._constraint, model.vocabulary, text, self._writes_lists) or None
 
     def weighings(self) -> list[Weighing]:
         """How answers are weighed; reads the prompts for `NEUTRAL_TEXTS` when it is first called."""
@@ -175,8 +167,8 @@ class MemberQuestions:
         quantities: QuantityQuestions | None = None,
         phrases: PhraseQuestions | None = None,
         further: FurtherPhrases | None = None,
-        habits: Callable[[], Mapping[str, int]] = dict,
         known: Mapping[str, Any] | None = None,
+        needed: str | None = None,
     ) -> None:
         """Nothing is asked yet.
 
@@ -186,13 +178,14 @@ class MemberQuestions:
             quantities: questions about its numbers and dates; None: they are written.
             phrases: questions about its phrases; None: strings are written.
             further: questions about its lists of strings, and strings without phrase; None: they are written.
-            habits: see `PhraseQuestions.decide`.
             known: values of members that are known already, by JSON Pointer.
+            needed: see `ClosedMembers.about`.
         """
+        self._needed = needed if phrases is not None else None
         self._generator, self._known = generator, known or {}
+        self._constraint: Any = generator.constraint
         self._weighings, self._quantities, self._phrases = weighings, quantities, phrases
         self._further = further
-        self._habits = habits
         self.leads = None if phrases is None else phrases.leads
         self._questions: list[Question] = []
         self.decisions: dict[str, Decision] = {}
@@ -235,36 +228,51 @@ class MemberQuestions:
             said = self._quantities.written(quantities)
         if self._phrases is not None:
             self.decisions |= self._phrases.decide(
-                list(evidence), [*known, *said], self._habits, temperature, randomness
+                list(evidence), [*known, *said], self._generator.model, temperature, randomness
             )
         further: dict[str, Any] = {}
+        if self._needed is not None and self._needed not in self.decisions:
+            return compile_cached(choice(["null"]), self._generator.model.vocabulary)[1]
+        there = self._presence()
+        self.decisions = there.decisions
         if self._further is not None:
             texts = {pointer: json_text(value) for pointer, value in self._known.items()}
             texts |= {pointer: one.text for pointer, one in self.decisions.items() if one.text != ABSENT}
-            further, decisions = self._further.decide(texts, said, reader, temperature, randomness)
+            further, decisions = self._further.decide(texts, said, there, reader, temperature, randomness)
             self.decisions |= decisions
-        automaton = self._narrowed_automaton(further)
+        automaton = self._narrowed_automaton(further, there)
         if automaton is None or not 0 <= automaton.shortest_completion(automaton.start) <= limit:
             self.decisions = {}
             return self._generator.automaton
         return automaton
 
-    def _narrowed_automaton(self, further: Mapping[str, Any]) -> Automaton | None:
+    def _presence(self) -> Presence:
+        """Which objects are there that may be left out."""
+        asked = {question.pointer for question in self._questions}
+        asked |= set() if self._phrases is None else self._phrases.pointers
+        asked |= set() if self._quantities is None else {*self._quantities.unstated}
+        schema = self._constraint.enforced_schema
+        return presence(optional_objects(schema), self.decisions, asked, self._known)
+
+    def _narrowed_automaton(self, further: Mapping[str, Any], there: Presence) -> Automaton | None:
         """Of the constraint with the decided members as constants; None where they contradict what it says of others.
 
         Args:
-            further: values of members by JSON Pointer, whose decisions may be about a part of them.
+            further: values of members by JSON Pointer, whose decisions may be about a part of them; None: left out.
+            there: the objects that may be left out.
         """
-        constraint: Any = self._generator.constraint
-        vocabulary = self._generator.model.vocabulary
+        constraint, vocabulary = self._constraint, self._generator.model.vocabulary
         known = {
             pointer: one.value
             for pointer, one in self.decisions.items()
             if one.text != ABSENT and not any(pointer.startswith(f"{other}/") for other in further)
         }
-        known |= {**self._known, **further}
+        known |= {**self._known, **{pointer: one for pointer, one in further.items() if one is not None}}
         absent = [pointer for pointer, one in self.decisions.items() if one.text == ABSENT]
-        absent += () if self._quantities is None else self._quantities.unstated
+        absent += [pointer for pointer, one in further.items() if one is None]
+        unstated = () if self._quantities is None else self._quantities.unstated
+        absent += [one for one in unstated if not there.hides(one) and one not in there.needed]
+        absent += there.missing
         narrowed = constraint.with_schema(with_known_members(constraint.enforced_schema, known, absent))
         try:
             # What is bound to one document is not kept, see `bound_generator`.

@@ -2,7 +2,8 @@
 
 A small model that writes a list goes on where the text says nothing more: it writes what goes well with the items, or one of them again.
 Here each item is a question of its own, behind the members that are decided already and the items so far: it is a phrase of the text that
-nothing else has, or the list ends. A list for which the text has no first item is left to the model.
+nothing else has, or the list ends. A list for which the text has no first item is left to a model that writes lists right
+(`constrained.extraction.trial`); it is empty where the model is a small one, which would make items up.
 
 A required string that got no phrase beside the others (`constrained.extraction.phrases`) is asked for in the same way: what the others have
 is no option any more, and the model sees it.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from constrained.decisions import ABSENT, Decision
 from constrained.decisions.decision import decided
-from constrained.decisions.questions import json_text, leaf_members, member_pointer, without_null
+from constrained.decisions.questions import json_text, leaf_members, member_pointer
 from constrained.extraction.chunks import ANDS
 from constrained.extraction.phrases import (
     CONFIDENT,
@@ -32,12 +33,14 @@ from constrained.extraction.phrases import (
     joined,
     reads_phrases,
 )
+from constrained.grammars.json_schema.view import without_null
 from constrained.grammars.text.quantities import find_quantities
 from constrained.sampling.token_tree import ROOT
 from constrained.spec.scores import log_sum_exp
 
 if TYPE_CHECKING:
     from constrained.decoding.prompt_reader import PromptReader
+    from constrained.extraction.optional_objects import Presence
     from constrained.sampling import Randomness
     from constrained.vocabulary import Vocabulary
 
@@ -90,32 +93,39 @@ class _PhraseItem(NamedTuple):
 class FurtherPhrases:
     """The lists of strings of the values for one text, and the strings that must be there and got no phrase."""
 
-    def __init__(self, constraint: Any, vocabulary: Vocabulary, text: str) -> None:
+    def __init__(
+        self, constraint: Any, vocabulary: Vocabulary, text: str, writes_lists: Callable[[], bool]
+    ) -> None:
         """Nothing is asked yet.
 
         Args:
             constraint: of the values.
             vocabulary: of the model.
             text: of the document.
+            writes_lists: whether the model writes a list for which the text has no item.
         """
         self._constraint, self._vocabulary, self._text = constraint, vocabulary, text
+        self._writes_lists = writes_lists
         self._words = text.split()
         schema = constraint.enforced_schema if constraint.is_json else None
-        members = list(leaf_members(schema))
+        members = list(leaf_members(schema, nullable=True))
         self._paths = [path for path, _, _ in members]
         asked = members if len(self._words) > 1 and reads_phrases(text) else ()
         lists = (_string_list(path, member, may_miss) for path, member, may_miss in asked)
         self._lists = {one.path: one for one in lists if one is not None}
-        self._strings = {path for path, member, may_miss in asked if not may_miss and is_plain_string(member)}
+        strings = [(path, may_miss) for path, member, may_miss in asked if is_plain_string(member)]
+        self._strings = {member_pointer(path) for path, _ in strings}
+        self._required = {member_pointer(path) for path, may_miss in strings if not may_miss}
 
     def __bool__(self) -> bool:
         """Whether there is anything to ask."""
-        return bool(self._lists or self._strings)
+        return bool(self._lists or self._required)
 
     def decide(
         self,
         known: Mapping[str, str],
         said: Sequence[str],
+        there: Presence,
         reader: PromptReader,
         temperature: float,
         randomness: Randomness | None,
@@ -125,21 +135,23 @@ class FurtherPhrases:
         Args:
             known: the JSON texts of other members, by JSON Pointer.
             said: what the text may say for them, besides strings.
+            there: the objects that may be left out.
             reader: reads behind the prompt.
             temperature: of draws; 0: greedy.
             randomness: for draws.
 
         Returns:
-            By JSON Pointer, the values of members, and the decisions about strings and items of lists.
+            By JSON Pointer, the values of members, and the decisions about strings and items of lists. None: a list is left out.
         """
         texts, values, decisions = dict(known), dict[str, Any](), dict[str, Decision]()
         for path in self._paths:
             pointer = member_pointer(path)
-            if pointer in texts or (path not in self._lists and path not in self._strings):
+            is_string = pointer in self._required or pointer in there.needed & self._strings
+            if pointer in texts or there.hides(pointer) or not (is_string or path in self._lists):
                 continue
             ask = partial(self._ask, reader, texts, said, temperature, randomness)
             before = self._opening(path, texts)
-            if path in self._strings:
+            if is_string:
                 item = ask(before, None, LEAST_STRING)
                 if item is not None:
                     one = decisions[pointer] = item.decision
@@ -151,7 +163,12 @@ class FurtherPhrases:
                 if item is None:
                     break
                 items.append(item)
-            if items and wanted.least <= len(items) < MOST_ITEMS:
+            if not items and self._writes_lists():
+                continue
+            if not items and wanted.may_miss and pointer not in there.needed:
+                values[pointer] = None
+            elif wanted.least <= len(items) < MOST_ITEMS:
+                items.sort(key=lambda item: min(map(min, item.places)))  # as the text has them
                 values[pointer] = [item.decision.value for item in items]
                 texts[pointer] = json.dumps(
                     values[pointer], ensure_ascii=False, separators=self._constraint.separators

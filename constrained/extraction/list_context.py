@@ -70,7 +70,8 @@ class ListContext:
             (lead,) = phrases.leads.paths
             phrases.choose([reader.rows(phrases.leads, len(lead) - 2)[lead[-1]]()])
             evidence = phrases.evidence(reader) if phrases.questions else []
-            decision = phrases.decide(evidence, [*used, *found], dict, 0.0, None).get(self.pointer)
+            decided = phrases.decide(evidence, [*used, *found], self._model, 0.0, None)
+            decision = decided.get(self.pointer)
             anchor = "" if found else first
             if decision is not None and decision.mass >= LIKELY_NEXT:
                 anchor = str(decision.value)

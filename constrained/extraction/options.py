@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from constrained.decoding.cut import OnLimit
     from constrained.decoding.repetition import OnRepeat
     from constrained.extraction.prompt import PromptTemplate
+    from constrained.extraction.trial import Lists
     from constrained.sampling import Sampler
 
 
@@ -42,7 +43,7 @@ class ExtractorOptions(TypedDict, total=False):
     thinking: int | None
     draft_first: bool
     decisions: bool
-    lists: Literal["auto", "apart", "whole"]
+    lists: Lists
 
 
 class CallOptions(GenerationSettings, total=False):

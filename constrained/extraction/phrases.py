@@ -5,7 +5,8 @@ one phrase into one member after another, or makes values up. Here each string i
 with the others, and its options are phrases of the text: those that begin at the words with which the model would begin most likely, which
 a short pass finds out before. A phrase goes to the member in which it is most likely, and is then lost to the others. A member that wants no
 phrase is left to the model, and so is one for which the model would begin with something else, as a large one may with the country of a city.
-But one that may be left out is left out where the model has no beginning in mind, or the one that it has for a text that says nothing.
+But one that may be left out is left out where the model would begin with no word of the text, unless it is one that writes what a text
+says right (`constrained.extraction.trial`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -25,16 +26,17 @@ from constrained.decisions import ABSENT, Decision, Question
 from constrained.decisions.decision import decided
 from constrained.decisions.evidence import Evidence, option_ends, option_tree, read_evidence
 from constrained.decisions.questions import (
+    capitalized,
     json_text,
     leaf_members,
     member_pointer,
     member_question,
     member_text,
     respelled,
-    without_null,
 )
-from constrained.decoding.tree_scores import score_tree
-from constrained.sampling.token_tree import ROOT, TokenTree
+from constrained.extraction.trial import passes_trial
+from constrained.grammars.json_schema.view import without_null
+from constrained.sampling.token_tree import TokenTree
 from constrained.spec.scores import log_sum_exp
 
 if TYPE_CHECKING:
@@ -62,6 +64,8 @@ _BEGINNINGS = (4, 2, 1)
 """Words of the text with which the phrases of a member begin; fewer where there would be too many tokens."""
 _ITEM_BEGINNINGS = (2, 1)
 """The same of an item, beside those with which the enumeration goes on."""
+CAPITAL = 3
+"""Bytes of a beginning with a capital that the text does not have: of fewer many words may begin so."""
 _LONGEST = 6
 """Words of a phrase."""
 _WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
@@ -71,6 +75,41 @@ _ENDS = re.compile(r"\n|[;:!?]\s|\w{5}\.\s")
 """What no phrase goes beyond."""
 _ITEM_ENDS = re.compile(r"\n|[,;:!?]\s|\w{5}\.\s")
 """The same of an item."""
+_ARTICLES = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "ein",
+        "eine",
+        "einen",
+        "einem",
+        "einer",
+        "der",
+        "die",
+        "das",
+        "den",
+        "dem",
+        "un",
+        "une",
+        "le",
+        "la",
+        "les",
+        "du",
+        "des",
+        "el",
+        "los",
+        "las",
+        "una",
+        "unos",
+        "unas",
+        "il",
+        "lo",
+        "i",
+        "gli",
+    ]
+)
+"""No item begins with them; with a capital they may belong to a name."""
 _EDGES = "\"'“”‘’«»„()[]<>*`|.,;:!?"
 
 
@@ -117,10 +156,10 @@ class PhraseQuestions:
         self._begun: dict[str, float] = {}  # probability that a string begins with a word of the text
         self._used = self._words_of(known)
 
-    def _spelled(self, path: tuple[str, ...], first: int) -> Sequence[int]:
-        """The tokens of a string that begins with a word of the text."""
-        value = json_text(self._word(first))
-        return self._vocabulary.encode(self._before + member_text(self._constraint, path, value))
+    @property
+    def pointers(self) -> set[str]:
+        """Of the strings."""
+        return set(map(member_pointer, self._members))
 
     def _lead(self, path: tuple[str, ...]) -> Sequence[int]:
         """The tokens before a string, with its quote; without it where the tokenizer never cuts behind one."""
@@ -151,12 +190,16 @@ class PhraseQuestions:
     def _tokens_of(self, first: int, head: int | None) -> list[int]:
         """The tokens with which a string may begin that begins with a word of the text; first the one of the tokenizer.
 
-        Behind a quote a tokenizer may cut a word at other places than behind a space, and there a model has seen it.
+        Behind a quote a tokenizer may cut a word at other places than behind a space, and there a model has seen it; and a model
+        may write a capital where the text has none.
         """
         if head is None:
             return []
-        word, ids = self._word(first).encode(), self._vocabulary.ids_by_bytes
-        others = (ids.get(word[:size]) for size in range(1, len(word) + 1))
+        ids, spelled = self._vocabulary.ids_by_bytes, self._word(first)
+        word, capital = spelled.encode(), capitalized(spelled).encode()
+        others = [ids.get(word[:size]) for size in range(1, len(word) + 1)]
+        if capital != word and spelled not in _ARTICLES:
+            others += [ids.get(capital[:size]) for size in range(CAPITAL, len(capital) + 1)]
         return list(dict.fromkeys([head, *(one for one in others if one is not None)]))
 
     def choose(self, rows: Sequence[NDArray[Any]]) -> None:
@@ -184,13 +227,24 @@ class PhraseQuestions:
             top = int(np.argmax(row))
             heads = [None if not one else top if top in one else one[0] for one in self._begins]
             firsts = self._likeliest(row, heads, beginnings)
-            firsts = sorted({*firsts, *(self._goes_on or ())} - self._used)
+            if self._goes_on is not None:
+                firsts = [self._behind_article(first) for first in {*firsts, *self._goes_on}]
+            firsts = sorted({*firsts} - self._used)
             likely = [head is None or row[head] >= least for head in heads]
-            phrases = [json_text(one) for one in self._phrases(firsts, likely)]
+            phrases = [json_text(one) for one in self._phrases(firsts, likely) if self._may_be(one)]
             question = member_question(self._constraint, phrases, self._vocabulary, path, True, self._before)
             if question is not None:
                 asked += self._parted(question, tuple(self.leads.tokens[node] for node in nodes), top)
         return asked
+
+    def _may_be(self, phrase: str) -> bool:
+        """Whether a phrase is more than an article, if it is an item."""
+        return self._goes_on is None or phrase.lower() not in _ARTICLES
+
+    def _behind_article(self, first: int) -> int:
+        """The word with which an item begins that begins with some word in the text."""
+        is_article = self._word(first) in _ARTICLES and first + 1 < len(self._words)
+        return first + is_article
 
     def _parted(self, question: Question, lead: tuple[int, ...], top: int) -> Iterator[Question]:
         """The question about the phrases that begin behind a lead, and one about those whose first token is one with the quote.
@@ -214,8 +268,8 @@ class PhraseQuestions:
         *phrases, absent = question.options
         if any(option.tokens[len(lead) : len(lead) + 1] == (begin,) for option in phrases):
             return question
-        spelled = (respelled(one, lead, begin, self._vocabulary, between) for one in phrases)
-        return replace(question, options=(*phrases, *(one for one in spelled if one is not None), absent))
+        spelled = [twin for one in phrases for twin in respelled(one, lead, begin, self._vocabulary, between)]
+        return replace(question, options=(*phrases, *spelled, absent))
 
     def _likeliest(self, row: NDArray[Any], heads: Sequence[int | None], count: int) -> list[int]:
         """The words with which a string begins most likely, of those with the same first token at most two; and some of unknown likelihood."""
@@ -251,21 +305,11 @@ class PhraseQuestions:
                 found |= dict.fromkeys(one for one in (whole.rstrip(_STOPS), whole.strip(_EDGES)) if one)
         return list(found)
 
-    def first_tokens(self, model: LanguageModel, prompt: Sequence[int]) -> dict[str, int]:
-        """The likeliest first token of each string behind another prompt, by pointer; reads it."""
-        ends = [np.array(sorted(self._vocabulary.eos_ids), dtype=np.intp)] * len(self.leads.paths)
-        likeliest = score_tree(model, prompt, self.leads, ends).likeliest
-        nodes = [path[-1] if path else ROOT for path in self.leads.paths]
-        return {
-            member_pointer(path): int(likeliest[node])
-            for path, node in zip(self._members, nodes, strict=True)
-        }
-
     def decide(
         self,
         evidence: Sequence[Evidence],
         known: Iterable[Any],
-        habits: Callable[[], Mapping[str, int]],
+        model: LanguageModel,
         temperature: float,
         randomness: Randomness | None,
     ) -> dict[str, Decision]:
@@ -274,7 +318,7 @@ class PhraseQuestions:
         Args:
             evidence: for each question.
             known: values of other members; phrases among them are used.
-            habits: the likeliest first token of each string where a text says nothing, by pointer.
+            model: was asked.
             temperature: of draws; 0: greedy.
             randomness: for draws.
         """
@@ -287,7 +331,7 @@ class PhraseQuestions:
         for index, row in enumerate(scores):
             if row[:-1].max() > row[-1] and evidence[index].elsewhere < CONFIDENT:
                 left.append(index)
-            elif self._is_unstated(questions[index].pointer, evidence[index], habits):
+            elif self._is_made_up(questions[index].pointer, model):
                 row[:-1] = -math.inf
                 left.append(index)
         found = {}
@@ -303,11 +347,9 @@ class PhraseQuestions:
             used |= self._free(decision.value, used) or frozenset()
         return found
 
-    def _is_unstated(self, pointer: str, evidence: Evidence, habits: Callable[[], Mapping[str, int]]) -> bool:
-        """Whether a string that may be left out has no beginning that the text speaks for."""
-        if pointer not in self._optional or self._begun[pointer] >= BEGUN:
-            return False
-        return evidence.elsewhere < CONFIDENT or evidence.likeliest == habits().get(pointer)
+    def _is_made_up(self, pointer: str, model: LanguageModel) -> bool:
+        """Whether a string that may be left out would be made up: a small model would begin it with no word of the text."""
+        return pointer in self._optional and self._begun[pointer] < BEGUN and not passes_trial(model)
 
     def evidence(self, reader: PromptReader) -> list[Evidence]:
         """Reads the questions about the only string; their masses are of what a model writes that writes a string.
@@ -383,7 +425,8 @@ def phrase_questions(constraint: Constraint, vocabulary: Vocabulary, text: str) 
         text: of the document.
     """
     schema = constraint.enforced_schema if constraint.is_json else None
-    members = {path: may_miss for path, member, may_miss in leaf_members(schema) if is_plain_string(member)}
+    leaves = leaf_members(schema, nullable=True)
+    members = {path: may_miss for path, member, may_miss in leaves if is_plain_string(member)}
     if not members or not reads_phrases(text) or len(text.split()) < 2:
         return None
     return PhraseQuestions(constraint, vocabulary, text, members)

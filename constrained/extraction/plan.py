@@ -6,7 +6,7 @@ import copy
 import functools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, get_args, overload
 
 from constrained.automaton import Automaton
 from constrained.constraint.generated import generated_constraint
@@ -24,6 +24,7 @@ from constrained.extraction.options import check_call_names
 from constrained.extraction.prompt import CHAT_TEMPLATE, PromptParts, PromptTemplate, extraction_prompt
 from constrained.extraction.record_lists import RecordLists, record_lists
 from constrained.extraction.template_prompt import find_form, template_prompt
+from constrained.extraction.trial import Lists, writes_lists
 from constrained.models import Prompt
 from constrained.sampling import AWRS, Exact, Local
 
@@ -85,7 +86,7 @@ class ExtractionPlan(Generic[ValueT]):
         thinking: int | None = None,
         draft_first: bool = False,
         decisions: bool = True,
-        lists: Literal["auto", "apart", "whole"] = "auto",
+        lists: Lists = "auto",
         **settings: Unpack[CallOptions],
     ) -> None:
         """Loads the model, compiles the constraint, and checks the examples.
@@ -134,7 +135,8 @@ class ExtractionPlan(Generic[ValueT]):
                 and models that read trees.
             lists: records of lists of objects are read one by one (``"apart"``), each from the sentences that are about it, see
                 `constrained.extraction.record_lists`, or written by the model from the whole text (``"whole"``); ``"auto"``:
-                apart by a model that cannot write them (`constrained.extraction.list_trial`). Without `decisions` they are written.
+                apart by a model that cannot write them (`constrained.extraction.trial`). Such a model does not write
+                items of lists of strings either: their items are phrases of the text. Without `decisions` lists are written.
             settings: of all calls that do not say otherwise, such as ``max_tokens=200``; see `GenerationSettings`.
 
         Raises:
@@ -201,15 +203,20 @@ class ExtractionPlan(Generic[ValueT]):
         checked = check_examples(examples, constraint, self.generator.automaton)
         self.parts = replace(self.parts, examples=checked)
         decides = decisions and sampler is None and not has_first
-        self.closed_members = ClosedMembers(self.generator, self.parts, self.prompt) if decides else None
+        writes = functools.partial(
+            writes_lists, self.generator.model, _one_of("lists", lists, get_args(Lists))
+        )
+        self.closed_members: ClosedMembers | None = None
+        if decides:
+            self.closed_members = ClosedMembers(self.generator, self.parts, self.prompt, writes)
         self.record_lists: RecordLists | None = None
-        if _one_of("lists", lists, ("auto", "apart", "whole")) != "whole" and decides and not self._form:
+        if lists != "whole" and decides and not self._form:
             self.record_lists = record_lists(
                 self.generator,
                 self._make_generator,
                 self.parts,
+                writes,
                 grounded=require_grounding,
-                always=lists == "apart",
             )
 
     def prompt(self, text: str, constraint: Constraint | None = None) -> Prompt:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -27,9 +28,9 @@ from constrained.decisions.questions import (
     member_automaton,
     member_pointer,
     member_question,
-    without_null,
 )
 from constrained.extraction.examples import accepts_text
+from constrained.grammars.json_schema.view import without_null
 from constrained.grammars.text.quantities import Quantities, find_quantities, has_number_words
 from constrained.spec.scores import log_sum_exp
 
@@ -190,7 +191,7 @@ def quantity_questions(
     schema = constraint.enforced_schema if constraint.is_json else None
     members = [
         (path, member, kind, optional)
-        for path, member, optional in leaf_members(schema)
+        for path, member, optional in leaf_members(schema, nullable=True)
         if (kind := _kind(without_null(member))) is not None
     ]
     if not members:
@@ -295,10 +296,16 @@ def _covered(text: str, places: Iterator[Place]) -> bytearray:
     return covered
 
 
+_PAIR = re.compile(r"(?:.*[^\w-])?[0-9]{1,2}[-\u2013][0-9]{1,2}[^\w/-]?", re.DOTALL)
+"""The end of a pair of small numbers, as in ``3-1`` and ``45-60 minutes``."""
+
+
 def _is_named(text: str, start: int, end: int) -> bool:
-    """Whether digits stand in a name: behind a letter, or joined to one by a hyphen, a slash or the like; but not in ``3-room`` and ``12/year``."""
+    """Whether digits stand in a name: behind a letter, or joined to one by a hyphen, a slash or the like; but not in ``3-room``, ``12/year`` and ``3-1``."""
     before, behind = text[max(0, start - 2) : start], text[end : end + 3]
     is_unit = behind[:1] in tuple("-/") and len(behind) == 3 and behind[1:].isalpha() and behind[1:].islower()
+    if _PAIR.fullmatch(text, max(0, start - 4), end + 1):
+        return False
     return (
         before[-1:].isalpha()
         or (before[-1:] in tuple("-/#_") and before[:1].isalnum() and len(before) == 2)

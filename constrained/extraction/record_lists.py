@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.constraint import choice
 from constrained.decisions import ABSENT, Decision
-from constrained.decisions.questions import followed, is_object, leaf_members, member_pointer, without_null
+from constrained.decisions.questions import followed, is_object, leaf_members, member_pointer
 from constrained.decoding.output import Output
 from constrained.decoding.request_runner import BatchedRequest
 from constrained.errors import ConstrainedError
@@ -32,12 +32,12 @@ from constrained.extraction.chunks import ANDS, sentence_ends, sentences
 from constrained.extraction.closed_members import ClosedMembers
 from constrained.extraction.examples import PromptExample, accepts_text
 from constrained.extraction.list_context import LIKELY_NEXT, ListContext, Span
-from constrained.extraction.list_trial import writes_lists
 from constrained.extraction.phrases import is_plain_string, reads_phrases
 from constrained.extraction.prompt import PromptParts, extraction_prompt
 from constrained.extraction.values.exact_json import in_schema_order
 from constrained.extraction.values.grounding import find_spans
 from constrained.grammars.json_pointer import escape
+from constrained.grammars.json_schema.view import without_null
 from constrained.models import LanguageModel, Prompt
 
 if TYPE_CHECKING:
@@ -93,23 +93,22 @@ class RecordLists:
     """The lists of records of a type. Safe to share between threads."""
 
     def __init__(
-        self, model: LanguageModel, frame: _Reader | None, lists: Sequence[RecordList], *, always: bool
+        self, frame: _Reader | None, lists: Sequence[RecordList], writes: Callable[[], bool]
     ) -> None:
         """Nothing is read yet.
 
         Args:
-            model: reads them.
             frame: reads the members that are no lists; None: there are none.
             lists: at least one.
-            always: also by a model that writes lists right.
+            writes: whether the model writes them.
         """
-        self._model, self._frame, self._lists, self._always = model, frame, lists, always
+        self._frame, self._lists, self._writes = frame, lists, writes
 
     def steps(self, text: str, settings: Settings) -> Coroutine[list[BatchedRequest], None, ReadValue | None]:
         """Reads a text; returns the whole value, or None where the model has to write it."""
         if not reads_phrases(text) or len(sentences(text)) > MOST_SENTENCES:
             return None
-        if not self._always and writes_lists(self._model):
+        if self._writes():
             return None
         value: dict[str, Any] = {}
         decisions: dict[str, Decision] = {}
@@ -120,34 +119,38 @@ class RecordLists:
             value, decisions = read[0].value, dict(read[0].decisions)
         matches = find_spans(text, value).values()
         used = [(one.start, one.end) for one in matches if one.start is not None and one.end is not None]
-        has_records = False
         for one in self._lists:
             known = yield from one.steps(text, settings, used)
             if known is None:
                 return None
-            has_records |= bool(known.value)
             decisions |= {one.pointer + pointer: decision for pointer, decision in known.decisions.items()}
             if one.name is None:
                 value = known.value
             else:
                 value[one.name] = known.value
-        return ReadValue(value, decisions) if has_records else None
+        return ReadValue(value, decisions)
 
 
 class _Reader:
     """Reads texts into JSON values, each like a document of its own."""
 
-    def __init__(self, generator: Generator[Any], parts: PromptParts, grounded: bool) -> None:
+    def __init__(
+        self, generator: Generator[Any], parts: PromptParts, writes: Callable[[], bool], grounded: bool
+    ) -> None:
         self.generator = generator
         self._parts, self._grounded = parts, grounded
-        self.members = ClosedMembers(generator, parts, self.prompt)
+        self.members = ClosedMembers(generator, parts, self.prompt, writes)
 
     def prompt(self, text: str) -> Prompt:
         """Asks for the value of a text."""
         return extraction_prompt(text, self.generator.constraint, self._parts)
 
     def steps(
-        self, texts: Sequence[str], known: Sequence[Mapping[str, Any]], settings: Settings
+        self,
+        texts: Sequence[str],
+        known: Sequence[Mapping[str, Any]],
+        settings: Settings,
+        needed: str | None = None,
     ) -> Coroutine[list[BatchedRequest], None, list[ReadValue | None]]:
         """Reads texts side by side; returns value and decisions of each, None for a text that has no value or too long a one.
 
@@ -155,12 +158,13 @@ class _Reader:
             texts: what is read.
             known: members of their values that are known already, by JSON Pointer.
             settings: of the requests.
+            needed: pointer of a string without which a text has no value worth reading.
         """
         asked: list[tuple[MemberQuestions | None, BatchedRequest] | None] = []
         for number, (text, one) in enumerate(zip(texts, known, strict=True)):
             try:
                 generator = bound_generator(self.generator, text, require_grounding=self._grounded)
-                questions = self.members.about(generator, text, one)
+                questions = self.members.about(generator, text, one, None if needed in one else needed)
                 prompt = self.prompt(text)
                 request = generator._request(prompt, sequence=number, questions=questions, **settings)
             except ConstrainedError:
@@ -283,12 +287,11 @@ class RecordList:
         if not records:
             return
         texts = [one.text(text) for one in records]
-        known = [
-            {member_pointer([self.anchor]): one.name} if self.anchor and one.name else {} for one in records
-        ]
-        read = yield from self._item.steps(texts, known, settings)
+        anchor = None if self.anchor is None else member_pointer([self.anchor])
+        known = [{anchor: one.name} if anchor and one.name else {} for one in records]
+        read = yield from self._item.steps(texts, known, settings, anchor)
         for record, one in zip(records, read, strict=True):
-            if one is not None:
+            if one is not None and one.value is not None:
                 record.value, record.decisions, record.is_read = one.value, one.decisions, True
 
     def _split(
@@ -345,9 +348,9 @@ def record_lists(
     whole: Generator[Any],
     make_generator: Callable[[Any], Generator[Any]],
     parts: PromptParts,
+    writes: Callable[[], bool],
     *,
     grounded: bool = False,
-    always: bool = False,
 ) -> RecordLists | None:
     """The lists of objects in a type, each the value of a member of the outermost object, or the whole type; None: it has none.
 
@@ -355,8 +358,8 @@ def record_lists(
         whole: writes values of the type.
         make_generator: of a constraint.
         parts: of the prompt.
+        writes: whether the model writes lists.
         grounded: strings and numbers are those of the text.
-        always: see `RecordLists`.
     """
     constraint: Any = whole.constraint
     schema = constraint.enforced_schema if constraint.is_json else None
@@ -379,7 +382,8 @@ def record_lists(
             shown = replace(parts, examples=_record_examples(parts.examples, name, anchor, separators))
             generator = _generator(make_generator, constraint.with_schema({**shared, **item}))
             if generator is not None:
-                found.append(RecordList(name, anchor, whole, _Reader(generator, shown, grounded), parts))
+                reader = _Reader(generator, shown, writes, grounded)
+                found.append(RecordList(name, anchor, whole, reader, parts))
     if not found:
         return None
     names = {one.name for one in found}
@@ -392,8 +396,8 @@ def record_lists(
         generator = _generator(make_generator, constraint.with_schema(rest))
         if generator is None:
             return None
-        frame = _Reader(generator, shown, grounded)
-    return RecordLists(whole.model, frame, found, always=always)
+        frame = _Reader(generator, shown, writes, grounded)
+    return RecordLists(frame, found, writes)
 
 
 def _generator(make_generator: Callable[[Any], Generator[Any]], constraint: Any) -> Generator[Any] | None:

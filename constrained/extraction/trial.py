@@ -1,10 +1,10 @@
-"""`writes_lists`: whether a model writes a list of records right from a whole text, which small ones do not."""
+"""`passes_trial`: whether a model writes what a text says right, which small ones do not: they make values up."""
 
 from __future__ import annotations
 
 import json
 from itertools import accumulate
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from constrained.constraint.generated import generated_constraint
@@ -12,6 +12,9 @@ from constrained.decoding.tree_scores import score_tree
 from constrained.extraction.prompt import extraction_prompt
 from constrained.models import LanguageModel
 from constrained.sampling.token_tree import TokenTree
+
+Lists = Literal["auto", "apart", "whole"]
+"""Who writes lists: records and items that are no phrases of a text; see `writes_lists`."""
 
 RIGHT = 14
 """Values of the trial, of `VALUES`, that a model has to begin right."""
@@ -45,11 +48,16 @@ VALUES = sum(map(len, _RECORDS))
 _known: WeakKeyDictionary[LanguageModel, bool] = WeakKeyDictionary()
 
 
-def writes_lists(model: LanguageModel) -> bool:
+def passes_trial(model: LanguageModel) -> bool:
     """Whether a model begins the values of three records right, each behind the right ones before; one pass, once for each model."""
     if model not in _known:
         _known[model] = right_values(model) >= RIGHT
     return _known[model]
+
+
+def writes_lists(model: LanguageModel, lists: Lists) -> bool:
+    """Whether a model writes lists itself: ``"auto"``: if it passes the trial."""
+    return passes_trial(model) if lists == "auto" else lists == "whole"
 
 
 def right_values(model: LanguageModel) -> int:

@@ -45,6 +45,19 @@ def target_of(root: Any, reference: str) -> Any:
     return None if reference != "#" and not reference.startswith("#/") else target
 
 
+def without_null(schema: Any) -> Any:
+    """The schema of a member's values but null: of ``anyOf`` and of a list of types, if there is one other kind."""
+    if not isinstance(schema, Mapping):
+        return schema
+    kinds = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
+    if len(kinds) == 1 and not set(schema) - {"anyOf", "title", "description", "default"}:
+        return kinds[0]
+    types = schema.get("type")
+    if isinstance(types, list) and len(types) == 2 and "null" in types:
+        return {**schema, "type": next(one for one in types if one != "null")}
+    return schema
+
+
 def local_view(schema: Any, *, registry: Any = None, draft: str | None = None) -> Any:
     """A schema with the same values in which each ``$ref`` is a plain JSON Pointer into it.
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from constrained.extraction import Extractor
+from tests.support.finite import byte_vocabulary
 from tests.support.wishing_model import WishingModel
 
 
@@ -65,11 +66,43 @@ def test_a_list_does_not_take_what_another_member_has() -> None:
     assert found.value == {"things": ["lamp"], "name": "Ada Lim"}
 
 
-def test_a_list_for_which_the_text_has_nothing_is_written() -> None:
-    model = Listing({"things": {"a saw": 9.0}})
-    found = Extractor(model, schema(things={**STRINGS, "maxItems": 1}))(TEXT)
+def test_a_list_for_which_the_text_has_nothing_is_written_by_models_that_write_lists() -> None:
+    model, type_ = Listing({"things": {"a saw": 9.0}}), schema(things={**STRINGS, "maxItems": 1})
+    assert Extractor(model, type_)(TEXT).value == {"things": []}
+    found = Extractor(model, type_, lists="whole")(TEXT)
     assert found.value == {"things": ["a saw"]}
     assert not found.decisions
+
+
+class Capital(Listing):
+    """Where it would begin with ``lam`` it begins with the token ``Lam``."""
+
+    def __init__(self, wishes: dict[str, dict[str, float]]) -> None:
+        super().__init__(wishes)
+        self.vocabulary = byte_vocabulary("Lam")
+
+    def logits(self, prompt: list[int], completion: list[int]) -> Any:
+        written = self.vocabulary.decode(completion).replace(b"Lam", b"lam")
+        row = super().logits(prompt, list(written))
+        if row.argmax() == ord("l") and written.endswith(b'"'):
+            row[256], row[ord("l")] = row[ord("l")], 0.0
+        return row
+
+
+def test_a_phrase_is_written_as_in_the_text_though_the_model_would_begin_it_with_a_capital() -> None:
+    model = Capital({"things": {"lamp": 9.0}})
+    assert Extractor(model, schema(things=STRINGS))(TEXT).value == {"things": ["lamp"]}
+
+
+def test_items_stand_in_the_order_of_the_text() -> None:
+    model = Listing({"things": {"tent": 6.0, "ropes": 5.0}})
+    assert Extractor(model, schema(things=STRINGS))(TEXT).value == {"things": ["ropes", "tent"]}
+
+
+def test_items_begin_with_no_article() -> None:
+    model = Listing({"things": {"a tent": 9.0, "tent": 8.0, "ropes": 7.0}})
+    found = Extractor(model, schema(things=STRINGS))("Ada brings a tent and ropes.")
+    assert found.value == {"things": ["tent", "ropes"]}
 
 
 @pytest.mark.parametrize(("bounds", "items"), [({"maxItems": 2}, 2), ({"minItems": 2, "maxItems": 3}, 3)])
@@ -115,7 +148,7 @@ def test_a_string_without_phrase_is_asked_for_behind_what_is_known() -> None:
 
 def test_draws_of_items_can_be_repeated() -> None:
     extractor = Extractor(
-        Listing({"things": {"lamp": 4.0, "ropes": 4.0, "tent": 4.0}}), schema(things=STRINGS)
+        Listing({"things": {"lamp": 2.0, "ropes": 2.0, "tent": 2.0}}), schema(things=STRINGS)
     )
     drawn = [extractor(TEXT, temperature=1.0, seed=seed).value["things"] for seed in range(8)]
     assert drawn == [extractor(TEXT, temperature=1.0, seed=seed).value["things"] for seed in range(8)]

@@ -50,7 +50,7 @@ def test_a_stream_yields_the_members_so_far_and_then_the_result() -> None:
 
 def test_items_come_as_they_close() -> None:
     text = '[{"city": "Oslo"}, {"city": "a]b,\\"c"}]'
-    extractor = Extractor(saying(text), list[Address])
+    extractor = Extractor(saying(text), list[Address], lists="whole")
     assert list(extractor.stream_items("Two cities.")) == [Address("Oslo"), Address('a]b,"c')]
     with pytest.raises(constrained.InvalidArgument, match="of an array only"):
         Extractor(saying("1"), int).stream_items("A number.")

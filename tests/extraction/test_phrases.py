@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from constrained.extraction import Extractor
+from constrained.extraction import Extractor, trial
 from constrained.extraction.phrases import MOST_NODES
 from tests.support.wishing_model import WishingModel
 
@@ -79,23 +79,22 @@ def test_a_member_that_wants_no_phrase_of_the_text_is_written() -> None:
     assert set(found.decisions) == {"/name"}
 
 
-class Knowing(Wishing):
-    """It says what it wishes to say about a text in which Oslo stands."""
-
-    def logits(self, prompt: list[int], completion: list[int]) -> Any:
-        row = super().logits(prompt, completion)
-        return row if b"Oslo" in bytes(prompt) or completion[-1:] == [ord(" ")] else np.zeros_like(row)
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models pass the trial."""
+    monkeypatch.setattr(trial, "right_values", lambda model: trial.VALUES)
 
 
-def test_a_member_that_the_model_would_begin_with_something_else_is_written() -> None:
+@pytest.mark.usefixtures("passes")
+def test_a_model_that_passes_the_trial_writes_what_it_would_begin_with_something_else() -> None:
     """A model that knows the country of a city is not made to write the city."""
-    model = Knowing({"name": {"Ada Lim": 6.0}, "country": {"Norge": 9.0, "Oslo": 5.0}})
+    model = Wishing({"name": {"Ada Lim": 6.0}, "country": {"Norge": 9.0, "Oslo": 5.0}})
     found = Extractor(model, strings("country", "name", required=("name",)))(TEXT)
     assert found.value == {"country": "Norge", "name": "Ada Lim"}
     assert "/country" not in found.decisions
 
 
-def test_what_the_model_says_of_any_text_is_left_out_of_a_member_that_may_be() -> None:
+def test_a_small_model_writes_no_string_that_may_be_left_out() -> None:
     model = Wishing({"name": {"Ada Lim": 6.0}, "country": {"USA": 9.0, "Oslo": 5.0}})
     found = Extractor(model, strings("country", "name", required=("name",)))(TEXT)
     assert found.value == {"name": "Ada Lim"}
@@ -113,9 +112,14 @@ def test_a_member_without_a_likely_beginning_is_left_out_if_it_may_be() -> None:
     assert found.decisions["/state"].value is None
 
 
-def test_a_long_value_that_begins_with_a_word_of_the_text_is_written() -> None:
+@pytest.mark.parametrize("required", [("summary",), ()])
+def test_a_long_value_that_begins_with_a_word_of_the_text_is_written(
+    required: tuple[str, ...], request: pytest.FixtureRequest
+) -> None:
+    if not required:
+        request.getfixturevalue("passes")
     wish = "who lives in Oslo and is the vet of all the cats there"
-    found = Extractor(Wishing({"summary": {wish: 9.0}}), strings("summary"))(TEXT)
+    found = Extractor(Wishing({"summary": {wish: 9.0}}), strings("summary", required=required))(TEXT)
     assert found.value == {"summary": wish}
     assert not found.decisions
 

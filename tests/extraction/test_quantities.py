@@ -118,6 +118,7 @@ def test_a_whole_number_that_a_word_may_say_is_written() -> None:
         ("-4 degrees, INV-2020, 8kg", {"4", "-4", "8"}),
         ("12,5 m, 9.30 EUR and 1.234.567", {"12.5", "9.3", "1234567"}),
         ("A 3-room flat at 2 p.m. for 900/month, not 17-B, 5-HT or 8/c", {"3", "900"}),
+        ("Won 3-1 in 45-60 minutes, not B1-2, 2-3-4 or 555-20", {"3", "1", "45", "60", "2", "555"}),
     ],
 )
 def test_names_times_and_days_are_no_numbers(text: str, stated: set[str]) -> None:

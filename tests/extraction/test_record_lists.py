@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from constrained.errors import InvalidArgument
-from constrained.extraction import Extractor
-from constrained.extraction import list_trial as trial
+from constrained.extraction import Extractor, trial
 from constrained.extraction.record_lists import MOST_SENTENCES
 from tests.support.wishing_model import WishingModel
 
@@ -276,7 +275,7 @@ class Perfect(WishingModel):
 def test_a_model_that_writes_lists_goes_on_doing_so(trials: list[int]) -> None:
     model = Perfect({})
     assert trial.right_values(model) == trial.VALUES
-    assert trial.writes_lists(model)
+    assert trial.passes_trial(model)
     whole = Extractor(model, trial.TYPE, max_tokens=600)("Blue Fig. Saffron.")
     assert len(whole.value) == 3
     assert not whole.decisions

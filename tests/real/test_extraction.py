@@ -10,7 +10,7 @@ import pytest
 
 from constrained.bench.values.items import DOCUMENTS, ValueItem, documents
 from constrained.extraction import Extractor
-from constrained.extraction.list_trial import RIGHT, right_values
+from constrained.extraction.trial import RIGHT, right_values
 from constrained.extraction.values.scoring import ExtractionScores, score_fields
 from constrained.models.hugging_face import HuggingFaceModel
 
