@@ -53,6 +53,7 @@ LIKELY = 0.03
 LIKELY_IN_LINE = 0.003
 """The same of a line with a bullet or a number."""
 _BULLET = re.compile(r"\s*(?:[-*•–·]|\d{1,3}[.)])\s")
+_WORD = re.compile(r"[^\W_\d]{3,}")
 _BREAK = re.compile(rf"[,;:](?=\s)\s*|\s[-–—&]\s|\s(?:{'|'.join(ANDS)})\s")
 """Where a sentence is cut between two records."""
 
@@ -217,13 +218,20 @@ class RecordList:
     """
 
     def __init__(
-        self, name: str | None, anchor: str | None, whole: Generator[Any], item: _Reader, parts: PromptParts
+        self,
+        name: str | None,
+        anchor: str | None,
+        others: Iterable[str],
+        whole: Generator[Any],
+        item: _Reader,
+        parts: PromptParts,
     ) -> None:
         """Makes it.
 
         Args:
             name: see the class.
             anchor: see the class.
+            others: names of the members beside the list.
             whole: writes values of the type.
             item: reads a record.
             parts: of the prompt.
@@ -231,6 +239,7 @@ class RecordList:
         self.name, self.anchor = name, anchor
         self.pointer = "" if name is None else f"/{escape(name)}"
         self._item, self._parts, self._whole = item, parts, whole
+        self._labels = {word.lower() for one in others for word in _WORD.findall(one)}
 
     def _prompt(self, text: str) -> Prompt:
         """Asks for a value of the whole type."""
@@ -267,7 +276,7 @@ class RecordList:
         for piece in pieces:
             if piece.name is not None and not (records and _is_same(piece.name, records[-1].name)):
                 records.append(piece)
-            elif records and (piece.name is not None or not _meets(piece.parts[0], used)):
+            elif records and (piece.name is not None or not self._is_beside(piece, text, used)):
                 records[-1].parts += piece.parts
                 records[-1].is_read = False
         yield from self._read([one for one in records if not one.is_read], text, settings)
@@ -279,6 +288,11 @@ class RecordList:
             for pointer, decision in one.decisions.items()
         }
         return ReadValue([one.value for one in records], decisions)
+
+    def _is_beside(self, piece: _Record, text: str, used: Sequence[Span]) -> bool:
+        """Whether a part of a text says something for a member beside the list: its value stands there, or it begins with its name."""
+        first = _WORD.search(piece.text(text))
+        return _meets(piece.parts[0], used) or (first is not None and first[0].lower() in self._labels)
 
     def _read(
         self, records: Sequence[_Record], text: str, settings: Settings
@@ -383,7 +397,7 @@ def record_lists(
             generator = _generator(make_generator, constraint.with_schema({**shared, **item}))
             if generator is not None:
                 reader = _Reader(generator, shown, writes, grounded)
-                found.append(RecordList(name, anchor, whole, reader, parts))
+                found.append(RecordList(name, anchor, set(lists) - {name}, whole, reader, parts))
     if not found:
         return None
     names = {one.name for one in found}

@@ -119,6 +119,18 @@ def test_the_members_that_are_no_lists_are_read_first_and_their_phrases_begin_no
     assert found.decisions["/title"].value == "Chess Club"
 
 
+def test_a_line_that_begins_with_the_name_of_a_member_beside_the_list_is_about_no_record(
+    model: Reader,
+) -> None:
+    """A line about the year of a club in Rome gave the last of its members a city."""
+    text = "Chess Club\nAda, vet\nBen, cook\n{}: in Rome"
+    cities = [
+        [one.city for one in Extractor(model, Club, lists="apart")(text.format(label)).value.members]
+        for label in ("Year", "Moved")
+    ]
+    assert cities == [[None, None], [None, "Rome"]]
+
+
 def test_a_name_that_the_model_passes_over_in_the_whole_text_begins_no_record() -> None:
     """As a pronoun does, which is all that its sentence has."""
     wishes = {**WISHES, "name": {**WISHES["name"], "This": 3.0}}
