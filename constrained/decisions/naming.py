@@ -65,9 +65,14 @@ def named_options(question: Question, text: str) -> NDArray[np.float64]:
     return gains
 
 
+def name_words(name: str) -> list[str]:
+    """The words of a member's name, in lower case: ``familyFriendly``, ``family_friendly``."""
+    return [word.lower() for word in _WORDS.findall(name)]
+
+
 def _has_word_of(name: str, text: str) -> bool:
     """Whether a word of a member's name stands in a text, in any form: ``familyFriendly`` in ``for families``."""
-    stems = [word[: max(_STEM, len(word) - 2)] for word in _WORDS.findall(name) if len(word) >= _STEM]
+    stems = [word[: max(_STEM, len(word) - 2)] for word in name_words(name) if len(word) >= _STEM]
     return any(re.search(rf"(?<!\w){re.escape(stem)}", text, re.IGNORECASE) for stem in stems)
 
 

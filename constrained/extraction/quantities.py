@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from constrained.decisions import Decision, Question
 from constrained.decisions.decision import decided
 from constrained.decisions.evidence import Evidence, option_tree
+from constrained.decisions.naming import name_words
 from constrained.decisions.questions import (
     json_text,
     leaf_members,
@@ -31,7 +32,7 @@ from constrained.decisions.questions import (
 )
 from constrained.extraction.examples import accepts_text
 from constrained.grammars.json_schema.view import without_null
-from constrained.grammars.text.quantities import Quantities, find_quantities, has_number_words
+from constrained.grammars.text.quantities import Quantities, find_quantities, number_words
 from constrained.spec.scores import log_sum_exp
 
 if TYPE_CHECKING:
@@ -207,17 +208,20 @@ def quantity_questions(
     }
     if len(plain) + len(found.dates) + len(values["time"]) > MOST_NODES:
         return None
+    words = number_words(text)
     may_be_known = {
         "date": bool(find_quantities(said).dates),
         "time": False,
-        "integer": has_number_words(text),
+        "integer": any(number > 1 for number, _ in words),
         "number": False,
     }
-    numbers = _place_numbers(place for one in values.values() for places in one.values() for place in places)
+    places = [place for one in values.values() for places in one.values() for place in places]
+    numbers = _place_numbers([*places, *(place for _, place in words)])
     questions, stated, least, optional_ones, unstated = [], [], [], set(), []
     for path, member, kind, optional in members:
         pointer = member_pointer(path)
-        spelled = _spelled(constraint, vocabulary, schema, member, text, values[kind])
+        mine = {**values[kind], **_counted(text, words, path[-1])} if kind == "integer" else values[kind]
+        spelled = _spelled(constraint, vocabulary, schema, member, text, mine)
         question = member_question(
             constraint, [one for row in spelled.values() for one in row], vocabulary, path, True
         )
@@ -234,7 +238,7 @@ def quantity_questions(
                 Stated(
                     row[0],
                     tuple(at[one] for one in row),
-                    frozenset(numbers[place] for place in values[kind][value]),
+                    frozenset(numbers[place] for place in mine[value]),
                 )
                 for value, row in spelled.items()
             ]
@@ -296,6 +300,8 @@ def _covered(text: str, places: Iterator[Place]) -> bytearray:
     return covered
 
 
+_WORD, _STEM = re.compile(r"[^\W\d_]{4,}"), 4
+"""Words of a text, and the letters by which one of them and one of a name are the same."""
 _PAIR = re.compile(r"(?:.*[^\w-])?[0-9]{1,2}[-\u2013][0-9]{1,2}[^\w/-]?", re.DOTALL)
 """The end of a pair of small numbers, as in ``3-1`` and ``45-60 minutes``."""
 
@@ -313,7 +319,18 @@ def _is_named(text: str, start: int, end: int) -> bool:
     )
 
 
-def _place_numbers(places: Iterator[Place]) -> dict[Place, int]:
+def _counted(text: str, words: Sequence[tuple[int, Place]], name: str) -> dict[Decimal, list[Place]]:
+    """The words of numbers that count what a member is called: ``two`` in `two adults` for `adults`, ``one`` in `one child` for `children`."""
+    stems = {word[:_STEM] for word in name_words(name) if len(word) >= _STEM}
+    found: dict[Decimal, list[Place]] = {}
+    for number, (start, end) in words:
+        following = _WORD.match(text, end + 1)
+        if following is not None and following[0][:_STEM].lower() in stems:
+            found.setdefault(Decimal(number), []).append((start, end))
+    return found
+
+
+def _place_numbers(places: Iterable[Place]) -> dict[Place, int]:
     """The same number for all places that overlap."""
     numbers: dict[Place, int] = {}
     count, last = -1, 0

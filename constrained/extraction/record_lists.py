@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.constraint import choice
 from constrained.decisions import ABSENT, Decision
+from constrained.decisions.naming import name_words
 from constrained.decisions.questions import followed, is_object, leaf_members, member_pointer
 from constrained.decoding.output import Output
 from constrained.decoding.request_runner import BatchedRequest
@@ -239,7 +240,7 @@ class RecordList:
         self.name, self.anchor = name, anchor
         self.pointer = "" if name is None else f"/{escape(name)}"
         self._item, self._parts, self._whole = item, parts, whole
-        self._labels = {word.lower() for one in others for word in _WORD.findall(one)}
+        self._labels = {word for one in others for word in name_words(one)}
 
     def _prompt(self, text: str) -> Prompt:
         """Asks for a value of the whole type."""

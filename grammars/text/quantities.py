@@ -2,6 +2,7 @@
 
     numbers   1234.5   1,234.50   1.234,50   1 234,50   1'234.50   -3   (the sign only where nothing stands before it)
     dates     2026-01-05   05.01.2026   1/5/2026 (both readings)   5 January 2026   January 5th, 2026   5. Januar 2026
+              4 to 9 August 2025   4.-9.8.2025   March 28 - April 2, 2025   August 4-9, 2025 (both days)
     times     09:30   09:30:15   9.30 pm   9 am
 
 Names of months are known in English, German, French, Spanish, Italian, Portuguese, Dutch, Czech and Polish. Where a form has two readings
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -85,6 +87,23 @@ _DATES = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+_TO = r"(?:[ ]?[-\u2013\u2014][ ]?|[ ](?:to|until|till|through|and|bis|und|au|et|al|a|y|e|do|až|tot|en)[ ](?:the[ ]|zum[ ])?)"
+_FROM_DAY = re.compile(
+    rf"(?<![0-9.,:])(?P<day>[0-9]{{1,2}}){_ORDINAL}(?:[ ](?:of[ ]|de[ ])?(?P<month>{_MONTH})\.?)?{_TO}$",
+    re.IGNORECASE,
+)
+_FROM_FIGURES = re.compile(
+    r"(?<![0-9.,:])(?P<day>[0-9]{1,2})\.(?:(?P<month>[0-9]{1,2})\.)?[ ]?[-\u2013][ ]?$"
+)
+_FROM_MONTH = re.compile(
+    rf"(?<!\w)(?P<month>{_MONTH})\.?[ ](?P<day>[0-9]{{1,2}}){_ORDINAL}{_TO}$", re.IGNORECASE
+)
+"""The first day of two, before the second one as it is written with its day first, in figures, and with its month first."""
+_LONGEST_FROM = 32
+_IN_MONTH = re.compile(
+    rf"(?<!\w)(?P<month>{_MONTH})\.?[ ](?P<day>[0-9]{{1,2}}){_ORDINAL}{_TO}(?P<last>[0-9]{{1,2}}){_ORDINAL},?[ ](?P<year>[0-9]{{4}})(?![0-9])",
+    re.IGNORECASE,
+)
 _TIMES = re.compile(
     r"""
     (?<![0-9:.,])(?P<h>[0-9]{1,2})(?:[:.h](?P<m>[0-9]{2})(?:[:.](?P<s>[0-9]{2})(?P<f>[.,][0-9]{1,6})?)?)?
@@ -99,25 +118,32 @@ _ISO_TIME, _ISO_DATETIME = re.compile(_CLOCK), re.compile(rf"[0-9]{{4}}-[0-9]{{2
 _BEFORE_DAY, _BEHIND_DAY = re.compile("(?: on|,) $"), re.compile("^,? (?:at |um |\u00e0 )?")
 
 
-_NUMBER_WORDS = re.compile(
-    r"""\b(?:  # two to twelve; without words that mostly mean something else
-        two | three | four | five | six | seven | eight | nine | ten | eleven | twelve
-      | zwei | drei | vier | fünf | sechs | sieben | acht | neun | zehn | elf | zwölf
-      | deux | trois | quatre | cinq | sept | huit | neuf | dix | onze | douze
-      | dos | tres | cuatro | cinco | seis | siete | ocho | nueve | diez | doce
-      | tre | quattro | cinque | sette | otto | nove | dieci | undici | dodici
-      | dois | duas | três | quatro | sete | oito | dez | doze
-      | twee | drie | vijf | zes | zeven | negen | tien | twaalf
-      | dva | dvě | tři | čtyři | pět | šest | sedm | osm | devět | deset | jedenáct | dvanáct
-      | dwa | dwie | trzy | cztery | pięć | sześć | siedem | osiem | dziewięć | dziesięć | jedenaście | dwanaście
-    )\b""",
-    re.VERBOSE | re.IGNORECASE,
-)
+def _number_words() -> dict[str, int]:
+    lists = (  # one to twelve; "-" for words that mostly mean something else
+        "one two three four five six seven eight nine ten eleven twelve",
+        "ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
+        "un deux trois quatre cinq six sept huit neuf dix onze douze",
+        "uno dos tres cuatro cinco seis siete ocho nueve diez - doce",
+        "una - tre quattro cinque - sette otto nove dieci undici dodici",
+        "um dois três quatro cinco seis sete oito nove dez onze doze",
+        "een twee drie vier vijf zes zeven acht negen tien elf twaalf",
+        "jeden dva tři čtyři pět šest sedm osm devět deset jedenáct dvanáct",
+        "jedna dwa trzy cztery pięć sześć siedem osiem dziewięć dziesięć jedenaście dwanaście",
+        "eine duas",
+        "une dvě",
+        "einen dwie",
+    )
+    return {word: number for line in lists for number, word in enumerate(line.split(), 1) if word != "-"}
 
 
-def has_number_words(text: str) -> bool:
-    """Whether a text has the word of a number from two to twelve, in one of the languages above."""
-    return _NUMBER_WORDS.search(text) is not None
+NUMBER_WORDS = _number_words()
+"""Words of numbers, in lower case -> 1 to 12."""
+_NUMBER_WORDS = re.compile(rf"\b(?:{'|'.join(NUMBER_WORDS)})\b", re.IGNORECASE)
+
+
+def number_words(text: str) -> list[tuple[int, Place]]:
+    """The words of numbers up to twelve that a text has, in one of the languages above, and their places."""
+    return [(NUMBER_WORDS[match[0].lower()], match.span()) for match in _NUMBER_WORDS.finditer(text)]
 
 
 @lru_cache(maxsize=4)
@@ -126,18 +152,20 @@ def find_quantities(text: str) -> Quantities:
     return Quantities(_numbers(text), _dates(text), _times(text))
 
 
+_CURRENCY = r"(?:[$\u20ac\u00a3]|(?:K\u010d|CZK|EUR|Euro|USD|GBP|PLN|CHF|z\u0142|euros?|korun)\b)"
 _GROUPED = re.compile(
     rf"""
     (?<![\w.,])(?:
         [0-9]{{1,3}}(?:(?P<comma>[,'\u2019])[0-9]{{3}})(?:(?P=comma)[0-9]{{3}})*(?P<point>\.[0-9]+)?
       | [0-9]{{1,3}}(?:\.[0-9]{{3}})+(?:\.[0-9]{{3}}|(?P<decimals>,[0-9]+))
       | [0-9]{{1,3}}(?:(?P<space>[{_SPACES}])[0-9]{{3}})(?:(?P=space)[0-9]{{3}})*(?P<cents>[,.][0-9]{{1,2}})?
-        (?=[{_SPACES}]?(?:[$\u20ac\u00a3]|(?:K\u010d|CZK|EUR|USD|GBP|PLN|z\u0142|euros?|korun)\b))
+        (?=[{_SPACES}]?{_CURRENCY})
+      | [0-9]{{1,3}}\.[0-9]{{3}}(?=[{_SPACES}]?{_CURRENCY}(?![ ]?/))
     )(?![\w]|[.,'\u2019][0-9])
     """,
     re.VERBOSE,
 )
-"""Numbers whose digits are in groups beyond doubt; ``1.250`` alone may be a fraction, ``12 345`` two numbers."""
+"""Numbers whose digits are in groups beyond doubt; ``1.250`` alone may be a fraction, but for prices, ``12 345`` two numbers."""
 
 
 def ungroup_numbers(text: str) -> str:
@@ -191,6 +219,51 @@ def _readings(digits: str, group: str | None) -> list[Decimal]:
 
 
 def _dates(text: str) -> dict[dt.date, list[Place]]:
+    found = _whole_dates(text)
+    for value, place in list(_first_days(text, found)):
+        found[value] = sorted({*found.get(value, ()), place})
+    return found
+
+
+def _first_days(text: str, found: dict[dt.date, list[Place]]) -> Iterator[tuple[dt.date, Place]]:
+    """The days that share month or year with one behind them, and both days of ``August 4-9, 2025``.
+
+    Args:
+        text: of all.
+        found: the days that are written with month and year.
+    """
+    for last, places in found.items():
+        for start, end in places:
+            begins = re.match("[0-9]+", text[start:end])
+            if begins is not None and int(begins[0]) != last.day:  # the year, or the month
+                continue
+            for form in (_FROM_MONTH,) if begins is None else (_FROM_DAY, _FROM_FIGURES):
+                match = form.search(text, max(0, start - _LONGEST_FROM), start)
+                if match is not None:
+                    yield from _day_before(last, match)
+    for match in _IN_MONTH.finditer(text):
+        try:
+            last = dt.date(int(match["year"]), MONTHS[match["month"].lower()], int(match["last"]))
+        except ValueError:
+            continue
+        yield last, (match.start("last"), match.end())
+        yield from _day_before(last, match)
+
+
+def _day_before(last: dt.date, match: re.Match[str]) -> Iterator[tuple[dt.date, Place]]:
+    """The first day of two; of another year where its month is a later one."""
+    month = match["month"] or str(last.month)
+    number = int(month) if month.isdigit() else MONTHS[month.lower()]
+    try:
+        first = dt.date(last.year - (number > last.month), number, int(match["day"]))
+    except ValueError:
+        return
+    if first < last:
+        ends = [match.span(name) for name in ("day", "month") if match[name]]
+        yield first, (min(ends)[0], max(ends)[1])
+
+
+def _whole_dates(text: str) -> dict[dt.date, list[Place]]:
     found: dict[dt.date, list[Place]] = {}
     for match in _DATES.finditer(text):
         part = match.groupdict()

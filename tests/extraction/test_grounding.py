@@ -36,7 +36,7 @@ from constrained.extraction.values.document_view import field_views, html_page, 
 from constrained.extraction.values.fields import FieldProbability
 from constrained.extraction.values.grounding import choose_places, find_spans, iterate_scalars
 from constrained.extraction.values.json_places import scalar_places
-from constrained.grammars.text.quantities import find_quantities
+from constrained.grammars.text.quantities import find_quantities, ungroup_numbers
 from constrained.testing import ScriptedModel
 from tests.support.grounded_documents import make_document
 
@@ -154,6 +154,41 @@ def test_numbers_and_dates_of_a_text() -> None:
     assert {dt.date(2026, 1, 5), dt.date(2026, 5, 1), dt.date(2024, 5, 3), dt.date(1999, 12, 31)} <= set(
         found.dates
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("4 to 9 August 2025", ["2025-08-04", "2025-08-09"]),
+        ("vom 4. bis 9. August 2025", ["2025-08-04", "2025-08-09"]),
+        ("4.-9.8.2025", ["2025-08-04", "2025-08-09", "2025-09-08"]),
+        ("04.08. - 09.08.2025", ["2025-08-04", "2025-08-09", "2025-09-08"]),
+        ("August 4-9, 2025", ["2025-08-04", "2025-08-09"]),
+        ("March 28 to April 2, 2025", ["2025-03-28", "2025-04-02"]),
+        ("28 December to 3 January 2025", ["2024-12-28", "2025-01-03"]),
+        ("9:15 to 4 August 2025", ["2025-08-04"]),
+        ("31 April to 2 May 2024", ["2024-05-02"]),
+        ("12 and 4 August 2025", ["2025-08-04"]),
+    ],
+)
+def test_days_that_share_month_or_year_with_the_one_behind_them(text: str, days: list[str]) -> None:
+    """A stay of ``4 to 9 August 2025`` began on the 19th of April."""
+    found = find_quantities(text).dates
+    assert sorted(day.isoformat() for day in found) == days
+    for day, places in found.items():
+        assert any(str(day.day) in text[start:end] for start, end in places)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("7.200 Euro", "7200 Euro"),
+        ("12.345 \u20ac und 1.250", "12345 \u20ac und 1.250"),
+        ("1.259 EUR/l, 41.387 km", "1.259 EUR/l, 41.387 km"),
+    ],
+)
+def test_a_price_with_one_point_and_three_digits_has_groups_of_digits(text: str, shown: str) -> None:
+    assert ungroup_numbers(text) == shown
 
 
 # ---------------------------------------------------------------- by construction

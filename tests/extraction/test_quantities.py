@@ -109,6 +109,20 @@ def test_a_whole_number_that_a_word_may_say_is_written() -> None:
     assert extractor("We ordered boxes.").value == Order(None)
 
 
+def test_a_word_that_counts_what_a_member_is_called_is_its_number() -> None:
+    """Two adults were 780, the only number in figures."""
+
+    @dataclass
+    class Booking:
+        adults: int
+        children: int | None = None
+        total: float | None = None
+
+    model = Counting({"adults": {"2": 9.0, "780": 9.5}, "children": {"1": 9.0}, "total": {"780": 9.0}})
+    text = "Two adults and one child, {} euros, zwei."
+    assert Extractor(model, Booking)(text.format(780)).value == Booking(2, 1, 780.0)
+
+
 @pytest.mark.parametrize(
     ("text", "stated"),
     [
