@@ -70,6 +70,12 @@ def name_words(name: str) -> list[str]:
     return [word.lower() for word in _WORDS.findall(name)]
 
 
+def names_alike(one: str, other: str) -> bool:
+    """Whether two names, or a word and a name, have words that begin with the same four letters: ``child`` and ``children``."""
+    stems = [{word[:_STEM] for word in name_words(name) if len(word) >= _STEM} for name in (one, other)]
+    return bool(stems[0] & stems[1])
+
+
 def _has_word_of(name: str, text: str) -> bool:
     """Whether a word of a member's name stands in a text, in any form: ``familyFriendly`` in ``for families``."""
     stems = [word[: max(_STEM, len(word) - 2)] for word in name_words(name) if len(word) >= _STEM]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from constrained.decisions import Decision, Question
 from constrained.decisions.decision import decided
 from constrained.decisions.evidence import Evidence, option_tree
-from constrained.decisions.naming import name_words
+from constrained.decisions.naming import names_alike
 from constrained.decisions.questions import (
     json_text,
     leaf_members,
@@ -300,8 +300,7 @@ def _covered(text: str, places: Iterator[Place]) -> bytearray:
     return covered
 
 
-_WORD, _STEM = re.compile(r"[^\W\d_]{4,}"), 4
-"""Words of a text, and the letters by which one of them and one of a name are the same."""
+_WORD = re.compile(r"\s[^\W\d_]+")
 _PAIR = re.compile(r"(?:.*[^\w-])?[0-9]{1,2}[-\u2013][0-9]{1,2}[^\w/-]?", re.DOTALL)
 """The end of a pair of small numbers, as in ``3-1`` and ``45-60 minutes``."""
 
@@ -321,11 +320,10 @@ def _is_named(text: str, start: int, end: int) -> bool:
 
 def _counted(text: str, words: Sequence[tuple[int, Place]], name: str) -> dict[Decimal, list[Place]]:
     """The words of numbers that count what a member is called: ``two`` in `two adults` for `adults`, ``one`` in `one child` for `children`."""
-    stems = {word[:_STEM] for word in name_words(name) if len(word) >= _STEM}
     found: dict[Decimal, list[Place]] = {}
     for number, (start, end) in words:
-        following = _WORD.match(text, end + 1)
-        if following is not None and following[0][:_STEM].lower() in stems:
+        following = _WORD.match(text, end)
+        if following is not None and names_alike(following[0], name):
             found.setdefault(Decimal(number), []).append((start, end))
     return found
 

@@ -35,6 +35,7 @@ from constrained.extraction.examples import PromptExample, accepts_text
 from constrained.extraction.list_context import LIKELY_NEXT, ListContext, Span
 from constrained.extraction.phrases import is_plain_string, reads_phrases
 from constrained.extraction.prompt import PromptParts, extraction_prompt
+from constrained.extraction.sections import sections
 from constrained.extraction.values.exact_json import in_schema_order
 from constrained.extraction.values.grounding import find_spans
 from constrained.grammars.json_pointer import escape
@@ -52,7 +53,7 @@ MOST_EXAMPLES = 4
 LIKELY = 0.03
 """Probability of all phrases of a sentence as the anchor, from which on it has a record."""
 LIKELY_IN_LINE = 0.003
-"""The same of a line with a bullet or a number."""
+"""The same of a line with a bullet or a number, or below a heading that names the list."""
 _BULLET = re.compile(r"\s*(?:[-*•–·]|\d{1,3}[.)])\s")
 _WORD = re.compile(r"[^\W_\d]{3,}")
 _BREAK = re.compile(rf"[,;:](?=\s)\s*|\s[-–—&]\s|\s(?:{'|'.join(ANDS)})\s")
@@ -152,7 +153,7 @@ class _Reader:
         texts: Sequence[str],
         known: Sequence[Mapping[str, Any]],
         settings: Settings,
-        needed: str | None = None,
+        needed: Sequence[str | None] = (),
     ) -> Coroutine[list[BatchedRequest], None, list[ReadValue | None]]:
         """Reads texts side by side; returns value and decisions of each, None for a text that has no value or too long a one.
 
@@ -160,13 +161,13 @@ class _Reader:
             texts: what is read.
             known: members of their values that are known already, by JSON Pointer.
             settings: of the requests.
-            needed: pointer of a string without which a text has no value worth reading.
+            needed: of each text the pointer of a string without which its value is not read on; none: of no text.
         """
         asked: list[tuple[MemberQuestions | None, BatchedRequest] | None] = []
         for number, (text, one) in enumerate(zip(texts, known, strict=True)):
             try:
                 generator = bound_generator(self.generator, text, require_grounding=self._grounded)
-                questions = self.members.about(generator, text, one, None if needed in one else needed)
+                questions = self.members.about(generator, text, one, needed[number] if needed else None)
                 prompt = self.prompt(text)
                 request = generator._request(prompt, sequence=number, questions=questions, **settings)
             except ConstrainedError:
@@ -191,6 +192,7 @@ class _Record:
 
     Attributes:
         parts: of the text, that are about it.
+        is_listed: whether it has a bullet or a number, or a heading says that it is one of the list.
         name: its anchor, "" in a list without; None: no record begins here.
         is_sure: whether the sentence alone says that.
         value, decisions: once it was read.
@@ -198,6 +200,7 @@ class _Record:
     """
 
     parts: list[Span]
+    is_listed: bool = False
     name: str | None = None
     is_sure: bool = False
     value: Any = None
@@ -223,6 +226,7 @@ class RecordList:
         name: str | None,
         anchor: str | None,
         others: Iterable[str],
+        lists: Mapping[str, bool],
         whole: Generator[Any],
         item: _Reader,
         parts: PromptParts,
@@ -233,6 +237,7 @@ class RecordList:
             name: see the class.
             anchor: see the class.
             others: names of the members beside the list.
+            lists: see `sections`; its own is among them.
             whole: writes values of the type.
             item: reads a record.
             parts: of the prompt.
@@ -240,6 +245,7 @@ class RecordList:
         self.name, self.anchor = name, anchor
         self.pointer = "" if name is None else f"/{escape(name)}"
         self._item, self._parts, self._whole = item, parts, whole
+        self._lists = lists
         self._labels = {word for one in others for word in name_words(one)}
 
     def _prompt(self, text: str) -> Prompt:
@@ -259,7 +265,13 @@ class RecordList:
         context = None
         if self.anchor is not None:
             context = ListContext(self._whole, self._prompt, self.name, self.anchor)
-        single = [_Record([(one.start, one.end)]) for one in sentences(text)]
+        parts = sections(text, sentences(text), self._lists)
+        mine = self.name if any(one.name == self.name for one in parts) else None
+        single = [
+            _Record([one.span], mine is not None or bool(_BULLET.match(text, one.span[0])))
+            for one in parts
+            if one.name == mine
+        ]
         yield from self._read(single, text, settings)
         pieces: list[_Record] = []
         for sentence in single:
@@ -304,7 +316,8 @@ class RecordList:
         texts = [one.text(text) for one in records]
         anchor = None if self.anchor is None else member_pointer([self.anchor])
         known = [{anchor: one.name} if anchor and one.name else {} for one in records]
-        read = yield from self._item.steps(texts, known, settings, anchor)
+        needed = [None if one.name or one.is_listed else anchor for one in records]
+        read = yield from self._item.steps(texts, known, settings, needed)
         for record, one in zip(records, read, strict=True):
             if one is not None and one.value is not None:
                 record.value, record.decisions, record.is_read = one.value, one.decisions, True
@@ -331,7 +344,7 @@ class RecordList:
         if not names or names == [name]:
             return [sentence]
         return [
-            _Record([(start + first, start + last)], one, one != name or sentence.is_sure)
+            _Record([(start + first, start + last)], False, one, one != name or sentence.is_sure)
             for (first, last), one in zip(_cut(text, places), names, strict=True)
         ]
 
@@ -349,14 +362,16 @@ class RecordList:
         if decision is not None:
             if str(decision.value).casefold() == str(self.anchor).casefold():  # the head of a table
                 return None
-            is_line = bool(_BULLET.match(text, sentence.parts[0][0]))
-            sentence.is_sure = is_line or decision.mass >= LIKELY_NEXT
-            return str(decision.value) if decision.mass >= (LIKELY_IN_LINE if is_line else LIKELY) else None
+            least = LIKELY_IN_LINE if sentence.is_listed else LIKELY
+            sentence.is_sure = sentence.is_listed or decision.mass >= LIKELY_NEXT
+            return str(decision.value) if decision.mass >= least else None
         written = str(sentence.value.get(self.anchor, ""))
         said = sentence.text(text)
         place = _find(said, written)
         others = [one.value for one in sentence.decisions.values() if isinstance(one.value, str)]
-        return None if place is None or _meets(place, [_find(said, one) for one in others]) else written
+        if place is None or (not sentence.is_listed and _meets(place, [_find(said, one) for one in others])):
+            return None
+        return written
 
 
 def record_lists(
@@ -385,6 +400,11 @@ def record_lists(
     lists: Mapping[Any, Any] = {None: root} if not isinstance(members, Mapping) else members
     shared = {key: schema[key] for key in ("$schema", "$defs", "definitions") if key in schema}
     separators = constraint.separators
+    arrays = {
+        name: _record_schema(member, schema) is not None
+        for name, member in lists.items()
+        if name is not None and _is_list(member, schema)
+    }
     found = []
     for name, member in lists.items():
         item = _record_schema(member, schema)
@@ -398,7 +418,8 @@ def record_lists(
             generator = _generator(make_generator, constraint.with_schema({**shared, **item}))
             if generator is not None:
                 reader = _Reader(generator, shown, writes, grounded)
-                found.append(RecordList(name, anchor, set(lists) - {name}, whole, reader, parts))
+                beside = set(lists) - {name}
+                found.append(RecordList(name, anchor, beside, arrays, whole, reader, parts))
     if not found:
         return None
     names = {one.name for one in found}
@@ -423,10 +444,14 @@ def _generator(make_generator: Callable[[Any], Generator[Any]], constraint: Any)
         return None
 
 
+def _is_list(schema: Any, root: Any) -> bool:
+    schema = without_null(followed(schema, root))
+    return isinstance(schema, Mapping) and schema.get("type") == "array"
+
+
 def _record_schema(schema: Any, root: Any) -> Any:
     """The schema of the objects of a list; None: it is no list of objects."""
-    schema = without_null(followed(schema, root))
-    items = schema.get("items") if isinstance(schema, Mapping) and schema.get("type") == "array" else None
+    items = without_null(followed(schema, root)).get("items") if _is_list(schema, root) else None
     return followed(items, root) if is_object(items, root) else None
 
 

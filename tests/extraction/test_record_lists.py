@@ -131,6 +131,12 @@ def test_a_line_that_begins_with_the_name_of_a_member_beside_the_list_is_about_n
     assert cities == [[None, None], [None, "Rome"]]
 
 
+def test_below_a_heading_that_names_the_list_are_all_of_its_records(model: Reader) -> None:
+    text = "Chess Club, says Ada, a vet.\nMembers:\nBen, cook\nCleo, baker"
+    found = Extractor(model, Club, lists="apart")(text).value
+    assert found.members == [Person("Ben", "cook"), Person("Cleo", "baker")]
+
+
 def test_a_name_that_the_model_passes_over_in_the_whole_text_begins_no_record() -> None:
     """As a pronoun does, which is all that its sentence has."""
     wishes = {**WISHES, "name": {**WISHES["name"], "This": 3.0}}
