@@ -193,8 +193,6 @@ public:
         return min_length(id);
     }
 
-    /// Languages in which a search without a limit found no text in time: they count as empty.
-    size_t given_up() const { return given_up_; }
     Work& work() const { return work_; }
     const ByteSet& alphabet() const { return alphabet_; }
     size_t size() const { return nodes_.size(); }
@@ -338,7 +336,6 @@ private:
     std::deque<ByteSet> first_;  // references stay valid
     std::array<uint32_t, 256> first_of_head_;
     uint32_t fuel_ = kInfinite;
-    size_t given_up_ = 0;
 };
 
 }  // namespace core

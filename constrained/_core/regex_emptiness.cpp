@@ -250,7 +250,6 @@ uint32_t RegexStore::search(RegexId id) {
     keep_lengths(reached, moves);
     if (best == kInfinite && nodes_[id.value].min_length != kUnknown) return nodes_[id.value].min_length;
     if (best == kInfinite) {
-        given_up_ += nodes_[id.value].min_length == kUnknown;
         nodes_[id.value].min_length = kInfinite;
         return best;
     }

@@ -116,21 +116,6 @@ public:
         const auto at = std::lower_bound(begin, end, byte);
         return at != end && *at == byte ? static_cast<uint32_t>(at - bytes_.begin()) : kNone;
     }
-    /// Element i: the minimum number of tokens that spell `text` from byte i on, or `kInfinite`. Dynamic programming from
-    /// the end of the text.
-    std::vector<uint32_t> min_token_counts(std::span<const uint8_t> text) const {
-        std::vector<uint32_t> fewest(text.size() + 1, kInfinite);
-        fewest[text.size()] = 0;
-        for (size_t i = text.size(); i-- > 0;) {
-            uint32_t node = kRoot;
-            for (size_t j = i; j < text.size(); ++j) {
-                node = child(node, text[j]);
-                if (node == kNone) break;
-                if (!tokens(node).empty()) fewest[i] = std::min(fewest[i], add_lengths(fewest[j + 1], 1));
-            }
-        }
-        return fewest;
-    }
 
 private:
     static std::vector<uint32_t> in_order(const TokenBytes& tokens, const std::vector<uint32_t>& listed) {

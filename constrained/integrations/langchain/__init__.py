@@ -1,6 +1,6 @@
 """LangChain: `ChatConstrained`, a chat model whose tool calls and structured output cannot be malformed, and `ConstrainedDecisionModel`.
 
-`chat_model` is the class, `structured` its structured output, `messages` the conversion of messages, `provider` its name for
+`chat_model` is the class, `structured` its structured output, `extraction` the one that reads a text, `messages` the conversion of messages, `provider` its name for
 `init_chat_model`; `decision_model` is the other one, for which langchain-core 1.8 is needed.
 """
 

@@ -35,6 +35,7 @@ from constrained.decoding import Generator, Output
 from constrained.decoding.limits import WARPER_SETTINGS
 from constrained.decoding.shared_runner import MAX_ROWS
 from constrained.errors import InvalidArgument
+from constrained.integrations.langchain.extraction import extraction_output
 from constrained.integrations.langchain.invocation import ChatInvocation, completions_of
 from constrained.integrations.langchain.messages import (
     message_chunk,
@@ -48,6 +49,7 @@ from constrained.integrations.langchain.structured import (
     content_constraint,
     response_format_of,
     structured_output,
+    unwrapped,
 )
 from constrained.integrations.langchain.typed import tool_definition
 from constrained.models import LanguageModel, load
@@ -160,6 +162,10 @@ class ChatConstrained(BaseChatModel):
     def model_name(self) -> str:
         """Name of the model, for people and for LangChain."""
         return self._name(self.model)
+
+    def call_settings(self) -> dict[str, Any]:
+        """The settings of `Generator` that are set."""
+        return {name: value for name in _SETTINGS if (value := getattr(self, name)) is not None}
 
     def _resolve_model_profile(self) -> ModelProfile | None:
         return ModelProfile(structured_output=True, tool_calling=True, tool_choice=True)
@@ -466,16 +472,21 @@ class ChatConstrained(BaseChatModel):
             include_raw: return ``{"raw", "parsed", "parsing_error"}``; errors of the type's own validators are then in
                 `parsing_error` and not raised.
             method: ``"json_schema"``: the completion is JSON of the schema; ``"function_calling"``: the value is the
-                arguments of a call; ``"json_mode"``: JSON of the schema, which is not shown to the model. All three
-                enforce the schema.
+                arguments of a call; ``"json_mode"``: JSON of the schema, which is not shown to the model. All of them
+                enforce the schema. ``"extraction"``: the user's message is a text, and the value is what it says: it is read
+                by an `Extractor` with the system's message as its instructions, which has more values right.
             strict: as in `bind_tools`.
-            kwargs: further arguments to bind.
+            kwargs: further arguments to bind; of ``"extraction"``: of `Extractor`, such as ``examples=``.
 
         Raises:
             InvalidArgument: the schema is None or has no keyword, or the method is unknown.
             ConstraintError: the schema cannot be enforced.
             Truncated: (when it is invoked) the token limit cut the value; with `include_raw` it is the `parsing_error`.
         """
+        if method == "extraction":
+            if isinstance(schema, Mapping):
+                schema, _ = unwrapped(schema, strict)
+            return extraction_output(self, schema, include_raw=include_raw, options=kwargs)
         return structured_output(
             self,
             schema,

@@ -56,7 +56,7 @@ _KEYWORDS = frozenset(
 )
 """Keywords of which a schema has at least one."""
 
-StructuredOutputMethod = Literal["json_schema", "function_calling", "json_mode"]
+StructuredOutputMethod = Literal["json_schema", "function_calling", "json_mode", "extraction"]
 
 
 def structured_output(
@@ -73,12 +73,12 @@ def structured_output(
     if method not in ("json_schema", "function_calling", "json_mode"):
         raise InvalidArgument(
             f"method={method!r} is not known",
-            action="use 'json_schema', 'function_calling' or 'json_mode'",
+            action="use 'json_schema', 'function_calling', 'json_mode' or 'extraction'",
         )
     if schema is None and method != "json_mode":
         raise InvalidArgument("no schema was given", action="pass a pydantic model, a TypedDict or a dict")
     if isinstance(schema, Mapping):
-        schema, strict = _unwrapped(schema, strict)
+        schema, strict = unwrapped(schema, strict)
     typed = TypedSchema.of(schema)
     old = schema if typed is None and isinstance(schema, type) else None
     tracing = {"kwargs": {"method": method, "strict": strict}, "schema": schema}
@@ -154,7 +154,7 @@ def _check_whole(message: AIMessage) -> None:
         )
 
 
-def _unwrapped(schema: Mapping[str, Any], strict: bool | None) -> tuple[Mapping[str, Any], bool | None]:
+def unwrapped(schema: Mapping[str, Any], strict: bool | None) -> tuple[Mapping[str, Any], bool | None]:
     """The schema in ``{"name", "schema", "strict"}``, which may be a ``json_schema`` of OpenAI's API; others as they are.
 
     Raises:
