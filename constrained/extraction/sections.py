@@ -12,7 +12,7 @@ from constrained.extraction.chunks import TextChunk
 _HEADING = re.compile(r"[\s#*]*(?P<label>[^\W\d_]\w*(?: \w+){0,2}) ?(?::[\s*]*|\s*$)")
 
 
-class Section(NamedTuple):
+class HeadedSentence(NamedTuple):
     """A sentence.
 
     Attributes:
@@ -24,7 +24,7 @@ class Section(NamedTuple):
     name: str | None
 
 
-def sections(text: str, sentences: Iterable[TextChunk], lists: Mapping[str, bool]) -> list[Section]:
+def sections(text: str, sentences: Iterable[TextChunk], lists: Mapping[str, bool]) -> list[HeadedSentence]:
     """The sentences of a text, each with the list that the last heading before it names; headings alone are left out.
 
     Args:
@@ -32,7 +32,7 @@ def sections(text: str, sentences: Iterable[TextChunk], lists: Mapping[str, bool
         sentences: of it, and lines.
         lists: the names of lists, and whether they are lists of objects: in ``Present: Rosa, Emil.`` a heading is of one sentence.
     """
-    found = list[Section]()
+    found = list[HeadedSentence]()
     name: str | None = None
     for one in sentences:
         heading = _HEADING.match(text[: one.end], one.start)
@@ -44,5 +44,5 @@ def sections(text: str, sentences: Iterable[TextChunk], lists: Mapping[str, bool
             if lists[named] or start == one.end:
                 name = named
         if start < one.end:
-            found.append(Section((start, one.end), mine))
+            found.append(HeadedSentence((start, one.end), mine))
     return found

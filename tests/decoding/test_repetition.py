@@ -60,6 +60,12 @@ def test_scripts_without_spaces_are_prose(piece: str) -> None:
     assert out.repairs[0].pointer == "/note"
 
 
+def test_a_word_without_spaces_is_closed_sooner_than_digits() -> None:
+    """A command for a tool was ``heroku.heroku.`` thirty times; digits are repeated in long numbers that people wrote."""
+    assert len(written('{"note": "' + "heroku." * 60, on_repeat="close").value["note"]) <= 64
+    assert len(written('{"note": "' + "1234567890" * 30, on_repeat="close").value["note"]) > 80
+
+
 def test_a_list_takes_no_more_items() -> None:
     out = written('{"note": "a", "tags": [' + '"red", ' * 60, on_repeat="close")
     assert out.finish != "limit"

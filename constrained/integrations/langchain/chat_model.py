@@ -163,10 +163,6 @@ class ChatConstrained(BaseChatModel):
         """Name of the model, for people and for LangChain."""
         return self._name(self.model)
 
-    def call_settings(self) -> dict[str, Any]:
-        """The settings of `Generator` that are set."""
-        return {name: value for name in _SETTINGS if (value := getattr(self, name)) is not None}
-
     def _resolve_model_profile(self) -> ModelProfile | None:
         return ModelProfile(structured_output=True, tool_calling=True, tool_choice=True)
 
@@ -486,7 +482,15 @@ class ChatConstrained(BaseChatModel):
         if method == "extraction":
             if isinstance(schema, Mapping):
                 schema, _ = unwrapped(schema, strict)
-            return extraction_output(self, schema, include_raw=include_raw, options=kwargs)
+            named = {"sampler": self.sampler, "closed": self.closed, "thinking": self.thinking}
+            settings = {name: value for name in _SETTINGS if (value := getattr(self, name)) is not None}
+            return extraction_output(
+                schema,
+                lambda: self._language_model(self.model),
+                lambda given: self._convert_input(given).to_messages(),
+                include_raw=include_raw,
+                **{**named, **self.options, **settings, **kwargs},
+            )
         return structured_output(
             self,
             schema,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableLambda
 
 from constrained.constraint.generated import generated_constraint
@@ -15,26 +15,34 @@ from constrained.extraction import Extraction, Extractor
 from constrained.extraction.options import ExtractorOptions, check_call_names
 from constrained.integrations.langchain.messages import token_usage
 from constrained.lru_cache import LRUCache
-
-if TYPE_CHECKING:
-    from constrained.integrations.langchain.chat_model import ChatConstrained
+from constrained.models import LanguageModel
 
 _MOST_EXTRACTORS = 8
 """Texts of system messages of which an extractor is kept."""
 
 
 def extraction_output(
-    chat: ChatConstrained, schema: Any, *, include_raw: bool, options: Mapping[str, Any]
+    schema: Any,
+    model: Callable[[], LanguageModel],
+    messages: Callable[[Any], Sequence[BaseMessage]],
+    *,
+    include_raw: bool,
+    **options: Any,
 ) -> Runnable[Any, Any]:
     """See `ChatConstrained.with_structured_output`.
 
     Args:
-        chat: has the model and its settings.
         schema: a type or a JSON Schema.
+        model: loads the model when the first message comes.
+        messages: of what a chat model is given.
         include_raw: as there.
         options: of `Extractor`.
+
+    Raises:
+        ConstraintError: the schema cannot be enforced.
+        InvalidArgument: there is no such option.
     """
-    reader = _Reader(chat, schema, options)
+    reader = _MessageReader(schema, model, messages, options)
 
     def invoke(given: Any) -> Any:
         extractor, text = reader.read(given)
@@ -55,24 +63,22 @@ def extraction_output(
     return RunnableLambda(invoke, ainvoke, name="extraction")
 
 
-class _Reader:
+class _MessageReader:
     """Makes an extractor of a chat model, when the first message comes."""
 
-    def __init__(self, chat: ChatConstrained, schema: Any, options: Mapping[str, Any]) -> None:
-        self._chat, self._schema = chat, schema
-        self._options: dict[str, Any] = {
-            "sampler": chat.sampler,
-            "closed": chat.closed,
-            "thinking": chat.thinking,
-        }
-        self._options |= {**chat.options, **chat.call_settings(), **options}
+    def __init__(
+        self,
+        schema: Any,
+        model: Callable[[], LanguageModel],
+        messages: Callable[[Any], Sequence[BaseMessage]],
+        options: dict[str, Any],
+    ) -> None:
+        self._schema, self._model, self._messages, self._options = schema, model, messages, options
         self._extractors: LRUCache[str, Extractor[Any]] = LRUCache(_MOST_EXTRACTORS)
         self._lock = Lock()
-        _ = generated_constraint(
-            schema, closed=self._options["closed"]
-        ).grammar  # raises if it cannot be enforced
+        _ = generated_constraint(schema, closed=options.get("closed", True)).grammar
         names = ExtractorOptions.__annotations__
-        check_call_names({name: value for name, value in self._options.items() if name not in names})
+        check_call_names({name: value for name, value in options.items() if name not in names})
 
     def read(self, given: Any) -> tuple[Extractor[Any], str]:
         """The extractor for some messages, and the text of the user's.
@@ -80,7 +86,7 @@ class _Reader:
         Raises:
             InvalidArgument: there are messages of others than the system and, once and last, the user.
         """
-        *before, last = self._chat._convert_input(given).to_messages()
+        *before, last = self._messages(given)
         if not isinstance(last, HumanMessage) or not all(isinstance(one, SystemMessage) for one in before):
             raise InvalidArgument(
                 'method="extraction" reads one message of the user, behind those of the system',
@@ -91,9 +97,8 @@ class _Reader:
             extractor = self._extractors.get(said)
             if extractor is None:
                 instructions = "\n\n".join(filter(None, (said, self._options.get("instructions"))))
-                model = self._chat._language_model(self._chat.model)
                 options = {**self._options, "instructions": instructions or None}
-                extractor = Extractor(model, self._schema, **options)
+                extractor = Extractor(self._model(), self._schema, **options)
                 self._extractors.put(said, extractor)
         return extractor, str(last.text)
 
