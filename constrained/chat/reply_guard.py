@@ -5,7 +5,7 @@ that, and an agent would act twice. Behind each call the model is asked how it d
 (`constrained.decoding.departure`): by another call, or by the end of the reply; before the end comes a call with a number or name of the user's
 message that none has (`constrained.chat.stated`). Where it cannot be asked, or spells a copy in another way,
 the reply ends behind the copy, which is left out of the `Reply`, and of which `ReplyParser` has no deltas. Each call's arguments have a
-`RepetitionGuard`, if they are written as JSON.
+`RepetitionGuard`, if they are written as JSON, and no call follows one in which it closed a value.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ReplyGuard:
         self._vocabulary = vocabulary
         self._prompt = prompt
         self._arguments: RepetitionGuard | None = None  # of the call that is being written
-        self._repeats = False  # whether the last call was made before
+        self._ends = False  # whether the reply ends: the last call was made before, or repeats itself inside
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._parser = ReplyParser(form)
         self._tokens: list[int] = []
@@ -78,14 +78,17 @@ class ReplyGuard:
         if self._parser.in_call:
             self._read_arguments(tokens, piece)
             return
+        was_closed = self._arguments is not None and bool(self._arguments.repairs)
         self._arguments = None
-        if not was_in_call or self._repeats:
+        if not was_in_call or self._ends:
             return
         calls = self._parser.calls
         *before, last = calls
         if last in before:
-            self._repeats = True
+            self._ends = True
             self.repairs.append(Repair("", f"{last.name}({last.text})", len(tokens)))
+        elif was_closed:
+            self._ends = True
         elif self._form.allows_more_calls:
             self.avoided = self._copies(calls)
             left = self._lacked.without(last.text) if self.avoided else NOTHING_STATED
@@ -128,8 +131,8 @@ class ReplyGuard:
         return self._lacked.rest(text)
 
     def candidates(self, automaton: Automaton, state: int, budget: int) -> AutomatonCandidates:
-        """The candidates of a state; behind a repeated call those of the shortest end."""
-        if self._repeats:
+        """The candidates of a state; behind the last call those of the shortest end."""
+        if self._ends:
             return _ShortestEnd(automaton, state, min(budget, automaton.shortest_completion(state)))
         if self._arguments is not None:
             return self._arguments.candidates(automaton, state, budget)

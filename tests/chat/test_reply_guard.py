@@ -160,11 +160,13 @@ def test_without_the_guard_they_are_written_and_counted_once() -> None:
 
 
 @pytest.mark.parametrize("name", JSON_FORMATS)
-def test_a_string_of_arguments_that_repeats_itself_is_closed(name: str) -> None:
+def test_a_string_of_arguments_that_repeats_itself_is_closed_and_its_call_is_the_last(name: str) -> None:
+    """Another call repeated itself, too, up to the token limit."""
     format = FORMATS[name]
     model = ScriptedModel(byte_vocabulary(), calls(format, "so far " * 60, "Oslo"))
     out = generator(model, format)("Hi", max_tokens=900)
-    first = out.value.calls[0].arguments["city"]
+    (call,) = out.value.calls
+    first = call.arguments["city"]
     assert 4 * len("so far ") <= len(first) <= 12 * len("so far ")
     assert [repair.pointer for repair in out.repairs] == ["/city"]
     assert out.cut is None
