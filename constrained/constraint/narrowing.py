@@ -19,8 +19,8 @@ def with_known_members(schema: Any, known: Mapping[str, Any], absent: Sequence[s
     """
     changed = schema
     for pointer, member in [
-        *((pointer, {"const": value}) for pointer, value in known.items()),
-        *((pointer, False) for pointer in absent),
+        *((pointer, {"enum": [value]}) for pointer, value in known.items()),
+        *((pointer, None) for pointer in absent),
     ]:
         changed = _with_member(changed, schema, [unescape(token) for token in pointer.split("/")[1:]], member)
     return changed
@@ -33,11 +33,14 @@ def _with_member(schema: Any, root: Any, path: Sequence[str], member: Any) -> An
         schema = {**target_of(root, schema["$ref"]), **beside}
     name, *inside = path
     members = dict(schema["properties"])
-    members[name] = _with_member(members[name], root, inside, member) if inside else member
     required = list(schema.get("required", ()))
-    if member is False and not inside and name in required:
-        members[name] = {"const": None}
-    if member is not False and name not in required:
+    if inside:
+        members[name] = _with_member(members[name], root, inside, member)
+    elif member is None:
+        members[name] = {"enum": [None]} if name in required else {"not": {}}
+    else:
+        members[name] = member
+    if member is not None and name not in required:
         required.append(name)
     return (
         {**schema, "properties": members, "required": required}
