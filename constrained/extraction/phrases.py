@@ -75,41 +75,10 @@ _ENDS = re.compile(r"\n|[;:!?]\s|\w{5}\.\s")
 """What no phrase goes beyond."""
 _ITEM_ENDS = re.compile(r"\n|[,;:!?]\s|\w{5}\.\s")
 """The same of an item."""
-_ARTICLES = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "ein",
-        "eine",
-        "einen",
-        "einem",
-        "einer",
-        "der",
-        "die",
-        "das",
-        "den",
-        "dem",
-        "un",
-        "une",
-        "le",
-        "la",
-        "les",
-        "du",
-        "des",
-        "el",
-        "los",
-        "las",
-        "una",
-        "unos",
-        "unas",
-        "il",
-        "lo",
-        "i",
-        "gli",
-    ]
+_ARTICLE = re.compile(
+    r"an?|the|ein(?:e[nmr]?)?|d(?:er|ie|as|en|em|u|es)|une?|l[aeo]s?|les|el|una|un[oa]s|il|i|gli"
 )
-"""No item begins with them; with a capital they may belong to a name."""
+"""No item begins with one; with a capital it may belong to a name."""
 _EDGES = "\"'“”‘’«»„()[]<>*`|.,;:!?"
 
 
@@ -198,7 +167,7 @@ class PhraseQuestions:
         ids, spelled = self._vocabulary.ids_by_bytes, self._word(first)
         word, capital = spelled.encode(), capitalized(spelled).encode()
         others = [ids.get(word[:size]) for size in range(1, len(word) + 1)]
-        if capital != word and spelled not in _ARTICLES:
+        if capital != word and not _ARTICLE.fullmatch(spelled):
             others += [ids.get(capital[:size]) for size in range(CAPITAL, len(capital) + 1)]
         return list(dict.fromkeys([head, *(one for one in others if one is not None)]))
 
@@ -238,13 +207,13 @@ class PhraseQuestions:
         return asked
 
     def _may_be(self, phrase: str) -> bool:
-        """Whether a phrase is more than an article, if it is an item."""
-        return self._goes_on is None or phrase.lower() not in _ARTICLES
+        """Whether a phrase is more than an article; as an item also than one with a capital."""
+        return not _ARTICLE.fullmatch(phrase if self._goes_on is None else phrase.lower())
 
     def _behind_article(self, first: int) -> int:
         """The word with which an item begins that begins with some word in the text."""
-        is_article = self._word(first) in _ARTICLES and first + 1 < len(self._words)
-        return first + is_article
+        is_article = _ARTICLE.fullmatch(self._word(first)) is not None
+        return first + (is_article and first + 1 < len(self._words))
 
     def _parted(self, question: Question, lead: tuple[int, ...], top: int) -> Iterator[Question]:
         """The question about the phrases that begin behind a lead, and one about those whose first token is one with the quote.
