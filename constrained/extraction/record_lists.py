@@ -96,22 +96,22 @@ class RecordLists:
     """The lists of records of a type. Safe to share between threads."""
 
     def __init__(
-        self, frame: _Reader | None, lists: Sequence[RecordList], writes: Callable[[], bool]
+        self, frame: _Reader | None, lists: Sequence[RecordList], writes_lists: Callable[[], bool]
     ) -> None:
         """Nothing is read yet.
 
         Args:
             frame: reads the members that are no lists; None: there are none.
             lists: at least one.
-            writes: whether the model writes them.
+            writes_lists: whether the model writes them.
         """
-        self._frame, self._lists, self._writes = frame, lists, writes
+        self._frame, self._lists, self._writes_lists = frame, lists, writes_lists
 
     def steps(self, text: str, settings: Settings) -> Coroutine[list[BatchedRequest], None, ReadValue | None]:
         """Reads a text; returns the whole value, or None where the model has to write it."""
         if not reads_phrases(text) or len(sentences(text)) > MOST_SENTENCES:
             return None
-        if self._writes():
+        if self._writes_lists():
             return None
         value: dict[str, Any] = {}
         decisions: dict[str, Decision] = {}
@@ -138,11 +138,11 @@ class _Reader:
     """Reads texts into JSON values, each like a document of its own."""
 
     def __init__(
-        self, generator: Generator[Any], parts: PromptParts, writes: Callable[[], bool], grounded: bool
+        self, generator: Generator[Any], parts: PromptParts, writes_lists: Callable[[], bool], grounded: bool
     ) -> None:
         self.generator = generator
         self._parts, self._grounded = parts, grounded
-        self.members = ClosedMembers(generator, parts, self.prompt, writes)
+        self.members = ClosedMembers(generator, parts, self.prompt, writes_lists)
 
     def prompt(self, text: str) -> Prompt:
         """Asks for the value of a text."""
@@ -378,7 +378,7 @@ def record_lists(
     whole: Generator[Any],
     make_generator: Callable[[Any], Generator[Any]],
     parts: PromptParts,
-    writes: Callable[[], bool],
+    writes_lists: Callable[[], bool],
     *,
     grounded: bool = False,
 ) -> RecordLists | None:
@@ -388,7 +388,7 @@ def record_lists(
         whole: writes values of the type.
         make_generator: of a constraint.
         parts: of the prompt.
-        writes: whether the model writes lists.
+        writes_lists: whether the model writes lists.
         grounded: strings and numbers are those of the text.
     """
     constraint: Any = whole.constraint
@@ -417,7 +417,7 @@ def record_lists(
             shown = replace(parts, examples=_record_examples(parts.examples, name, anchor, separators))
             generator = _generator(make_generator, constraint.with_schema({**shared, **item}))
             if generator is not None:
-                reader = _Reader(generator, shown, writes, grounded)
+                reader = _Reader(generator, shown, writes_lists, grounded)
                 beside = set(lists) - {name}
                 found.append(RecordList(name, anchor, beside, arrays, whole, reader, parts))
     if not found:
@@ -432,8 +432,8 @@ def record_lists(
         generator = _generator(make_generator, constraint.with_schema(rest))
         if generator is None:
             return None
-        frame = _Reader(generator, shown, writes, grounded)
-    return RecordLists(frame, found, writes)
+        frame = _Reader(generator, shown, writes_lists, grounded)
+    return RecordLists(frame, found, writes_lists)
 
 
 def _generator(make_generator: Callable[[Any], Generator[Any]], constraint: Any) -> Generator[Any] | None:

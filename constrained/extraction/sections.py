@@ -35,7 +35,7 @@ def sections(text: str, sentences: Iterable[TextChunk], lists: Mapping[str, bool
     found = list[HeadedSentence]()
     name: str | None = None
     for one in sentences:
-        heading = _HEADING.match(text[: one.end], one.start)
+        heading = _HEADING.match(text, one.start, one.end)
         label = "" if heading is None else heading["label"]
         start, mine = one.start, name
         named = next((other for other in lists if names_alike(label, other)), None)

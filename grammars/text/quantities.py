@@ -100,6 +100,7 @@ _FROM_MONTH = re.compile(
 )
 """The first day of two, before the second one as it is written with its day first, in figures, and with its month first."""
 _LONGEST_FROM = 32
+"""Characters before the second day in which the first one stands."""
 _IN_MONTH = re.compile(
     rf"(?<!\w)(?P<month>{_MONTH})\.?[ ](?P<day>[0-9]{{1,2}}){_ORDINAL}{_TO}(?P<last>[0-9]{{1,2}}){_ORDINAL},?[ ](?P<year>[0-9]{{4}})(?![0-9])",
     re.IGNORECASE,
