@@ -96,6 +96,10 @@ def check_names(settings: Iterable[str]) -> None:
     """
     for name in settings:
         if name not in ("max_tokens", *WARPER_SETTINGS):
+            if name in ("seed", "sequence"):
+                raise InvalidArgument(
+                    f"{name!r} is an argument of each call", action=f"call generator(prompt, {name}=...)"
+                )
             known = ("max_tokens", "seed", "sequence", *WARPER_SETTINGS)
             similar = difflib.get_close_matches(name, known, 1)
             raise InvalidArgument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from constrained.decoding.continuous_batch import ContinuousBatch
@@ -33,6 +34,7 @@ class RequestBatch(RequestRunner):
         *,
         max_rows: int,
         max_tokens: int | None = None,
+        between: Callable[[], None] | None = None,
     ) -> None:
         """An empty batch.
 
@@ -41,7 +43,9 @@ class RequestBatch(RequestRunner):
             speculation: decides about draft tokens; if it is None, no request may have drafters, otherwise all.
             max_rows: see above.
             max_tokens: see above.
+            between: called between the pieces of a long prompt, see `ContinuousBatch.add`; it leaves this batch alone.
         """
+        self._between = between
         self.max_rows = max_rows
         self.max_tokens = max_tokens
         self._batch: ContinuousBatch[BatchedRequest] = ContinuousBatch(
@@ -105,7 +109,7 @@ class RequestBatch(RequestRunner):
         self._members.append(member)
         try:
             if isinstance(member.generator.sampler, TokenSampler):
-                self._batch.add([member])
+                self._batch.add([member], self._between)
             else:
                 member.outcome = member.generator._decode(member.request, member.began)
         except Exception as error:

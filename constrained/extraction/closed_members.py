@@ -22,7 +22,7 @@ from constrained.decisions import ABSENT, Decision, Question, closed_questions, 
 from constrained.decisions.decision import decided
 from constrained.decisions.evidence import option_ends, option_tree, read_evidence
 from constrained.decisions.prior import NEUTRAL_TEXTS, Weighing, neutral_prior
-from constrained.decisions.questions import json_text
+from constrained.decisions.questions import json_text, leaf_members
 from constrained.errors import ConstrainedError
 from constrained.extraction.further_phrases import FurtherPhrases
 from constrained.extraction.open_question import open_question, with_share
@@ -49,6 +49,17 @@ MOST_NODES = 256
 """Tokens of all options in the pass over a prompt."""
 MOST_NUMBERS = 11
 """Numbers among the options: of more numbers a document mostly states the right one, which the model copies."""
+
+MOST_MEMBERS = 128
+"""Members of a type of which any are decided: all of them are asked about in the pass over the prompt."""
+
+
+def has_few_members(constraint: Any) -> bool:
+    """Whether values have no more than `MOST_MEMBERS` members, those of objects inside included."""
+    if not constraint.is_json:
+        return True
+    members = leaf_members(constraint.enforced_schema, nullable=True)
+    return sum(1 for _ in islice(members, MOST_MEMBERS + 1)) <= MOST_MEMBERS
 
 
 class ClosedMembers:
@@ -77,12 +88,14 @@ class ClosedMembers:
         self._model, self._prompt, self._writes_lists = generator.model, prompt, writes_lists
         self._constraint = generator.constraint
         self.is_whole = isinstance(generator.sampler, Exact)
+        is_read = isinstance(self._model, LanguageModel) and self._model.no_trees is None
+        self._decides = is_read and has_few_members(self._constraint)
         whole = None
         if self.is_whole:
             whole = whole_question(generator.automaton, is_json=generator.constraint.is_json)
         if whole is not None:
             self.questions: tuple[Question, ...] = (whole,)
-        elif isinstance(self._model, LanguageModel) and self._model.no_trees is None:
+        elif self._decides:
             self.questions = _affordable(
                 closed_questions(generator.constraint, self._model.vocabulary, MOST_OPTIONS, nullable=True)
             )
@@ -123,7 +136,7 @@ class ClosedMembers:
     def _stated(self, text: str) -> tuple[QuantityQuestions | None, PhraseQuestions | None]:
         """The questions about what a text states: see `constrained.extraction.quantities` and `constrained.extraction.phrases`."""
         model, constraint = self._model, self._constraint
-        if not isinstance(model, LanguageModel) or model.no_trees is not None:
+        if not self._decides:
             return None, None
         shown = shown_text(text, constraint)
         quantities = quantity_questions(constraint, model.vocabulary, shown, self._said)
@@ -131,10 +144,10 @@ class ClosedMembers:
 
     def _further(self, text: str) -> FurtherPhrases | None:
         """The lists of strings of a text, and its strings without phrase, see `constrained.extraction.further_phrases`."""
-        model = self._model
-        if not isinstance(model, LanguageModel) or model.no_trees is not None:
+        if not self._decides:
             return None
-        return FurtherPhrases(self._constraint, model.vocabulary, text, self._writes_lists) or None
+        vocabulary = self._model.vocabulary
+        return FurtherPhrases(self._constraint, vocabulary, text, self._writes_lists) or None
 
     def weighings(self) -> list[Weighing]:
         """How answers are weighed; reads the prompts for `NEUTRAL_TEXTS` when it is first called."""

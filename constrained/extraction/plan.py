@@ -17,7 +17,7 @@ from constrained.decoding.output import ValueT
 from constrained.decoding.repetition import OnRepeat
 from constrained.errors import InvalidArgument, UnsupportedConstraint
 from constrained.extraction.binding import bound_generator
-from constrained.extraction.closed_members import ClosedMembers, MemberQuestions
+from constrained.extraction.closed_members import ClosedMembers, MemberQuestions, has_few_members
 from constrained.extraction.examples import check_examples
 from constrained.extraction.first_pass import FirstPass
 from constrained.extraction.options import check_call_names
@@ -210,7 +210,7 @@ class ExtractionPlan(Generic[ValueT]):
         if decides:
             self.closed_members = ClosedMembers(self.generator, self.parts, self.prompt, writes)
         self.record_lists: RecordLists | None = None
-        if lists != "whole" and decides and not self._form:
+        if lists != "whole" and decides and not self._form and has_few_members(constraint):
             self.record_lists = record_lists(
                 self.generator,
                 self._make_generator,

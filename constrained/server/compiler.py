@@ -18,9 +18,10 @@ from constrained.sandbox import WALL
 from constrained.server import prepare
 from constrained.server.draft_schedulers import DraftSchedulers
 from constrained.server.errors import ApiError
+from constrained.server.extractions import Extractors
 from constrained.server.prepare import EncodedPrompts, PreparedRequest
 from constrained.server.request_constraint import constraint_field
-from constrained.server.requests import ApiRequest
+from constrained.server.requests import ApiRequest, ChatRequest
 from constrained.server.settings import ServerSettings
 from constrained.server.stream import ClientDisconnected
 from constrained.server.workers import COMPILE, Workers
@@ -65,6 +66,7 @@ class Compiler:
         self._settings = settings
         self._format = format
         self._workers = workers
+        self._extractors = Extractors(model, None if drafts is None else drafts.speculation)
         self._known: LRUCache[bytes, bool] = LRUCache(_KNOWN)
         self.vocabulary = model.vocabulary.with_shards(_SHARDS)
 
@@ -136,6 +138,10 @@ class Compiler:
         return prepared
 
     def _prepare(self, request: ApiRequest, prompts: EncodedPrompts | None) -> PreparedRequest:
+        if isinstance(request, ChatRequest) and request.extraction:
+            limit = prepare.max_tokens(request, self._settings) or self._settings.max_tokens
+            read = self._extractors.prepare(request, limit)
+            return PreparedRequest([], read.prompt_tokens, read.constraint, extraction=read.steps)
         return prepare.prepare_request(
             request,
             self._model,

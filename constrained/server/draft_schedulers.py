@@ -18,6 +18,7 @@ class DraftSchedulers:
 
     Attributes:
         shared: sets the draft budget of the whole batch.
+        speculation: the configuration, with the memory.
 
     Args:
         speculation: the configuration; its memory is used if it has one.
@@ -26,7 +27,7 @@ class DraftSchedulers:
 
     def __init__(self, speculation: Speculation, model: LanguageModel) -> None:
         self._chains = model.no_trees is not None
-        self._speculation = replace(speculation, memory=speculation.memory or new_memory(model.vocabulary))
+        self.speculation = replace(speculation, memory=speculation.memory or new_memory(model.vocabulary))
         self._schedulers: LRUCache[str, tuple[Automaton, DraftScheduler]] = LRUCache(CACHE_SIZE)
         self.shared = self.for_constraint(*compile_cached({"type": "object"}, model.vocabulary))
 
@@ -35,6 +36,6 @@ class DraftSchedulers:
         cached = self._schedulers.get(constraint.key)
         if cached is not None and cached[0] is automaton:
             return cached[1]
-        scheduler = DraftScheduler(self._speculation, automaton, constraint, chains=self._chains)
+        scheduler = DraftScheduler(self.speculation, automaton, constraint, chains=self._chains)
         self._schedulers.put(constraint.key, (automaton, scheduler))
         return scheduler

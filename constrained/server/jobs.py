@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 from constrained.decoding.continuous_batch import ContinuousBatch
+from constrained.decoding.shared_runner import RequestSteps, SharedRunner
 from constrained.server.sequence_stream import SequenceDelta, SequenceStream
 
 T = TypeVar("T")
@@ -121,5 +122,74 @@ class QueuedReading(Generic[T]):
             self.answer.set_exception(error)
 
 
-Job = QueuedRequest | QueuedReading[Any]
+class QueuedExtraction:
+    """A text that an extractor reads, in a batch with those of other such requests.
+
+    Attributes:
+        sequences: none: its own are in that batch.
+        unread: tokens of the prompt.
+        client: whose turn it takes.
+        cancelled: nobody waits for it any more.
+
+    Args:
+        steps: read it; their result is an `Extraction`.
+        shared: that batch.
+        send: receives the answer as one delta.
+        unread: see above.
+        client: see above.
+    """
+
+    sequences: Sequence[SequenceStream] = ()
+
+    def __init__(
+        self, steps: RequestSteps, shared: SharedRunner, send: DeltaCallback, unread: int, client: str = ""
+    ) -> None:
+        self.unread = unread
+        self.client = client
+        self.cancelled = False
+        self.finished = False
+        self._steps, self._shared, self._send = steps, shared, send
+        self._result: Future[Any] | None = None
+
+    def begin(self, batch: ContinuousBatch[SequenceStream], between: Callable[[], None]) -> None:
+        """Joins the batch of extractions."""
+        self._result = self._shared.begin(self._steps)
+
+    def deliver(self) -> None:
+        """Passes the value to the callback, once it is there."""
+        if self.finished or self._result is None:
+            return
+        if self.cancelled:
+            self.finished = True
+            self._result.cancel()
+        elif self._result.done():
+            self._end(_answer(self._result))
+
+    def fail(self, error: Exception) -> None:
+        """Ends it with an error, unless it has ended."""
+        if not self.finished:
+            if self._result is not None:
+                self._result.cancel()
+            self._end(SequenceDelta(0, error=error))
+
+    def _end(self, delta: SequenceDelta) -> None:
+        self.finished = True
+        if not self.cancelled:
+            self._send([delta])
+
+
+def _answer(result: Future[Any]) -> SequenceDelta:
+    """The delta of an extraction that has ended."""
+    error = result.exception()
+    if error is None:
+        found = result.result()
+        error = found.error
+    if error is not None:
+        return SequenceDelta(0, error=error if isinstance(error, Exception) else RuntimeError(str(error)))
+    output = found.output
+    finish = "stop" if output is None or output.cut is None else "length"
+    return SequenceDelta(0, found.text, finish=finish, count=0 if output is None else len(output.tokens))
+
+
+Job = QueuedRequest | QueuedReading[Any] | QueuedExtraction
 """What waits for its turn."""

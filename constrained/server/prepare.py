@@ -23,6 +23,7 @@ from constrained.sampling import Local, LogitsWarper
 from constrained.sampling.warpers import fit_settings
 from constrained.server.draft_schedulers import DraftSchedulers
 from constrained.server.errors import ApiError, invalid_field_error, to_api_error, unsupported_field_error
+from constrained.server.extractions import check_extraction
 from constrained.server.other_servers import CONSTRAINT_FIELDS, check_other_fields, one_of, repetition
 from constrained.server.reasoning import is_thinking, reasoning_budget, template_variables, thinking_field
 from constrained.server.request_constraint import (
@@ -36,6 +37,7 @@ from constrained.server.sequence_stream import SequenceStream
 from constrained.server.settings import ServerSettings
 
 if TYPE_CHECKING:
+    from constrained.decoding.shared_runner import RequestSteps
     from constrained.vocabulary import Vocabulary
 
 _NO_FORMATS = ReplyFormats()
@@ -51,12 +53,19 @@ class PreparedRequest:
         prompt_tokens: total number of prompt tokens.
         constraint: satisfied by all completions.
         has_captures: whether its answers have captures.
+        extraction: what reads its text, which then has no sequences of its own; None: they are decoded.
     """
 
     groups: list[list[SequenceStream]]
     prompt_tokens: int
     constraint: Constraint
     has_captures: bool = False
+    extraction: RequestSteps | None = None
+
+    @property
+    def count(self) -> int:
+        """Number of completions."""
+        return sum(map(len, self.groups)) if self.extraction is None else 1
 
 
 class EncodedPrompts(NamedTuple):
@@ -87,6 +96,8 @@ def check_request(request: ApiRequest, settings: ServerSettings) -> None:
             raise invalid_field_error("top_logprobs", "needs logprobs")
         if not request.tools:
             _check_tool_choice(request.tool_choice)
+        if request.extraction:
+            check_extraction(request)
     elif isinstance(request, CompletionRequest):
         for name in ("echo", "suffix"):
             if getattr(request, name):

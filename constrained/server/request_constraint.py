@@ -18,6 +18,7 @@ from constrained.constraint import Constraint, choice, gbnf, json_schema, lark, 
 from constrained.constraint.json import MAX_DIGITS, ONE_LINE
 from constrained.grammars.json_schema.view import local_view, target_of
 from constrained.server.errors import invalid_field_error, to_api_error, unsupported_field_error
+from constrained.server.extractions import extraction_constraint, is_extraction
 from constrained.server.other_servers import CONSTRAINT_FIELDS
 from constrained.server.reasoning import REASONING_FIELDS
 from constrained.server.requests import ApiRequest, ChatRequest, ResponseFormat, StructuredOutputs
@@ -34,6 +35,7 @@ _CONSTRAINT_FIELDS = {
     "tool_choice",
     "parallel_tool_calls",
     "stop",
+    "extraction",
     *REASONING_FIELDS,
     *CONSTRAINT_FIELDS,
 }
@@ -163,6 +165,8 @@ def _constraint(
     request: ApiRequest, formats: ReplyFormats, form: JsonForm = JsonForm()
 ) -> tuple[str | None, Callable[[], Constraint]]:
     """The field that contains the constraint, and a function that creates it."""
+    if is_extraction(request):
+        return extraction_constraint(request)
     param, content = _content(request, form)
     stop = stop_strings(request) if content is None else ()
     framed = formats.frame != PLAIN and not _is_tag(param)

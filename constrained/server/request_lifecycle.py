@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 from constrained.server.admission import Admission
 from constrained.server.errors import ApiError, stopping_error
-from constrained.server.jobs import QueuedRequest
+from constrained.server.jobs import QueuedExtraction, QueuedRequest
 from constrained.server.metrics import Metrics
 from constrained.server.sequence_stream import SequenceDelta, SequenceStream
 from constrained.server.served_model import ServedModel
@@ -63,7 +63,7 @@ class RequestLifecycle:
     ) -> None:
         self.began = time.perf_counter()
         self.captures = False
-        self.jobs: list[QueuedRequest] = []
+        self.jobs: Sequence[QueuedRequest | QueuedExtraction] = ()
         self.model: ServedModel | None = None
         self.deltas: asyncio.Queue[list[SequenceDelta]] = asyncio.Queue()
         self._endpoint = endpoint

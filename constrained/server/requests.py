@@ -202,6 +202,7 @@ class ChatRequest(ApiRequest):
     """The body of ``POST /v1/chat/completions``."""
 
     messages: Annotated[Items[ChatMessage], Field(min_length=1)]
+    extraction: bool | None = None  # see `constrained.server.extractions`
     max_completion_tokens: Annotated[int, Field(ge=0)] | None = None
     tools: Items[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None

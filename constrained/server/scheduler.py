@@ -13,10 +13,12 @@ from collections import Counter
 from collections.abc import Callable
 
 from constrained.decoding.continuous_batch import PIECE, ContinuousBatch
+from constrained.decoding.request_batch import RequestBatch
+from constrained.decoding.shared_runner import SharedRunner
 from constrained.decoding.speculation import DraftScheduler
 from constrained.models import LanguageModel
 from constrained.server.errors import ApiError, stopping_error
-from constrained.server.jobs import Job, QueuedRequest
+from constrained.server.jobs import Job, QueuedExtraction, QueuedRequest
 from constrained.server.round_robin import RoundRobin
 from constrained.server.sequence_stream import SequenceStream
 
@@ -37,6 +39,7 @@ class Scheduler:
 
     Attributes:
         steps: steps so far.
+        extractions: the texts that extractors read; for the thread alone.
         failure: type of the error that ended the thread; None while it runs, and after a `stop`.
         on_failure: called by the thread when it fails.
 
@@ -59,6 +62,12 @@ class Scheduler:
         self._drafted = speculation_max_batch
         self._drafting = speculation
         self._rows = max_sequences
+        self._batch: ContinuousBatch[SequenceStream] = ContinuousBatch(
+            model, speculation, speculation_max_batch=speculation_max_batch
+        )
+        self.extractions = SharedRunner(
+            RequestBatch(model, speculation, max_rows=max_sequences, between=self._between)
+        )
         self._kept = max(1, max_sequences // 8) if max_sequences > 1 else 0
         self._changed = threading.Condition()  # guards what follows
         self._waiting: RoundRobin[Job] = RoundRobin()
@@ -94,7 +103,7 @@ class Scheduler:
             self._waiting.put(job.client, job)
             self._changed.notify()
 
-    def cancel(self, job: QueuedRequest) -> None:
+    def cancel(self, job: QueuedRequest | QueuedExtraction) -> None:
         """Cancels a job: its callback is not called again, and its memory is freed before the next step."""
         with self._changed:
             job.cancelled = True
@@ -157,26 +166,32 @@ class Scheduler:
             job.fail(error)
 
     def _loop(self) -> None:
-        batch: ContinuousBatch[SequenceStream] = ContinuousBatch(
-            self._model, self._drafting, speculation_max_batch=self._drafted
-        )
         while self._wait():
             if self._shedding:
                 self._end_one()
-            self._admit(batch)
-            self._step(batch)
-        batch.clear()
+            self._admit()
+            self._step()
+            if len(self.extractions):
+                self.extractions.step()
+                self._deliver()
+        self._batch.clear()
+        self.extractions.clear()
         self._fail(stopping_error())
 
-    def _step(self, batch: ContinuousBatch[SequenceStream], reading: Job | None = None) -> None:
+    def _step(self, reading: Job | None = None) -> None:
         """A step of the batch, while the prompt of `reading` is read."""
         try:
-            batch.step()
+            self._batch.step()
         except Exception as error:  # the model failed: no sequence of this batch can continue
-            batch.clear()
+            self._batch.clear()
             for job in self._running:
-                job.fail(error)
+                if job.sequences:
+                    job.fail(error)
         self.steps += 1
+        self._deliver(reading)
+
+    def _deliver(self, reading: Job | None = None) -> None:
+        """Sends what is new of all jobs but `reading`, and takes those out that have ended."""
         for job in self._running:
             if job is not reading:
                 job.deliver()
@@ -194,30 +209,30 @@ class Scheduler:
     def _wait(self) -> bool:
         """Waits for jobs; False when the scheduler is to stop."""
         with self._changed:
-            while not (self._stopping or self._waiting or self._running):
+            while not (self._stopping or self._waiting or self._running or len(self.extractions)):
                 self._changed.wait()
             return not self._stopping
 
-    def _admit(self, batch: ContinuousBatch[SequenceStream], reading: Job | None = None) -> None:
-        """Adds waiting jobs to the batch while they fit; while the prompt of `reading` is read, those with short ones."""
-        batch.remove_finished()
+    def _admit(self, longest: int | None = None) -> None:
+        """Adds waiting jobs to the batch while they fit; with `longest`, those with no more tokens to read."""
+        self._batch.remove_finished()
         read = prompts = 0
         while (
             read < MAX_PREFILL_TOKENS
             and prompts < MAX_PREFILL_PROMPTS
-            and (job := self._next(longest=None if reading is None else PIECE)) is not None
+            and (job := self._next(longest)) is not None
         ):
             self._running.append(job)
             prompts, read = prompts + 1, read + job.unread
             try:
-                job.begin(batch, functools.partial(self._between, batch, job))
+                job.begin(self._batch, functools.partial(self._between, job))
             except Exception as error:
                 job.fail(error)
 
-    def _between(self, batch: ContinuousBatch[SequenceStream], reading: Job) -> None:
-        """What others get between two pieces of a prompt."""
-        self._step(batch, reading)
-        self._admit(batch, reading)
+    def _between(self, reading: Job | None = None) -> None:
+        """What others get between two pieces of a prompt, of `reading` or of an extraction."""
+        self._step(reading)
+        self._admit(PIECE)
 
     def _next(self, longest: int | None) -> Job | None:
         """Takes the next job out of the queue, in turns of clients; None if nobody waits, or it does not fit yet.
@@ -234,6 +249,8 @@ class Scheduler:
             def ready(client: str) -> bool:
                 job, own = self._waiting.first(client), sizes[client]
                 short = longest is None or job.unread <= longest
+                if isinstance(job, QueuedExtraction):
+                    return short and self.extractions.wants_more
                 return short and (not own or own + len(job.sequences) <= self._rows - self._kept)
 
             client = self._waiting.next(ready)

@@ -21,7 +21,7 @@ from constrained.server.admission import Admission, client_address
 from constrained.server.captures import answer_captures, emitted_pieces
 from constrained.server.decisions import Decisions, DecisionsRequest, SystemOneRequest, prepare_decision
 from constrained.server.errors import ApiError, stopping_error, to_api_error
-from constrained.server.jobs import QueuedReading, QueuedRequest
+from constrained.server.jobs import QueuedExtraction, QueuedReading, QueuedRequest
 from constrained.server.memory import MemoryWatch
 from constrained.server.messages_api import CountTokensRequest, MessagesRequest, in_messages
 from constrained.server.messages_builder import MessagesBuilder
@@ -333,7 +333,7 @@ class Service:
         builder = make(
             model.name,
             ready.constraint,
-            sum(map(len, ready.groups)),
+            ready.count,
             ready.prompt_tokens,
             chat=isinstance(wanted, ChatRequest),
             logprobs=_wants_logprobs(wanted),
@@ -343,9 +343,12 @@ class Service:
         )
         streams = bool(wanted.stream) or builder.reasons
         lifecycle.captures = ready.has_captures
-        lifecycle.jobs = [
-            QueuedRequest(texts, lifecycle.send, lifecycle.client, streams=streams) for texts in ready.groups
-        ]
+        send, client = lifecycle.send, lifecycle.client
+        if ready.extraction is not None:
+            shared = model.scheduler.extractions
+            lifecycle.jobs = [QueuedExtraction(ready.extraction, shared, send, ready.prompt_tokens, client)]
+        else:
+            lifecycle.jobs = [QueuedRequest(texts, send, client, streams=streams) for texts in ready.groups]
         for job in lifecycle.jobs:
             model.scheduler.submit(job)
         if wanted.stream:

@@ -8,6 +8,7 @@ batch for the GIL.
 from __future__ import annotations
 
 import logging
+import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -23,6 +24,7 @@ from constrained.sandbox import FORKS, Sandbox, SandboxFailed, SandboxTimeout
 from constrained.server import prepare
 from constrained.server.captures import Piece, answer_captures
 from constrained.server.errors import ApiError, stopping_error, to_api_error
+from constrained.server.extractions import check_compile_time, is_extraction
 from constrained.server.prepare import EncodedPrompts
 from constrained.server.read_request import Body, ReadRequest, check_values, named, read_request
 from constrained.server.request_constraint import callable_tools, compile_constraint, first_constraints
@@ -215,7 +217,10 @@ def _outcome(served: _Served, function: Callable[..., Any], *arguments: Any) -> 
 
 def _compile(served: _Served, name: str, request: ApiRequest, formats: ReplyFormats) -> None:
     vocabulary = served.vocabularies[name]
+    began = time.thread_time()
     _, automaton = compile_constraint(request, vocabulary, formats, served.settings.json_form)
+    if is_extraction(request):
+        check_compile_time(time.thread_time() - began)
     automaton.fill_mask(automaton.start, automaton.new_mask())
     automaton.shortest_completion(automaton.start)
 
@@ -230,6 +235,8 @@ def _read(served: _Served, kind: type[Body], parts: Sequence[bytes]) -> ReadRequ
     settings = served.settings
     read = read_request(kind, _joined(parts, settings), served.readers, settings)
     request, model = read.request, named(served.readers, read.request.model)
+    if is_extraction(request):
+        return read  # its messages are read where the extractor is
     formats = prepare.formats_for(request, model, served.format)
     tools = callable_tools(request, formats, settings.json_form)
     prompts = prepare.encode_prompts(request, model, settings, formats, tools)

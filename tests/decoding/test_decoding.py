@@ -422,6 +422,8 @@ def test_misuse_of_a_batch_is_named():
         words().batch(["a", ""])
     with pytest.raises(InvalidArgument, match="'temprature': did you mean 'temperature'"):
         words()("a", temprature=1.0)
+    with pytest.raises(InvalidArgument, match="'seed' is an argument of each call"):
+        Generator(llama(), WORDS, seed=1)  # type: ignore[call-arg]
 
 
 def test_an_unknown_sampler_lists_the_known_ones():

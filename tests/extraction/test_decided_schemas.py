@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 import constrained
 from constrained.errors import ConstrainedError
-from constrained.extraction import Extractor
+from constrained.extraction import Extractor, closed_members
 from tests.extraction.test_phrases import Wishing
 
 DATA = os.environ.get("CONSTRAINED_DATA")
@@ -71,3 +72,12 @@ def test_what_is_extracted_under_real_schemas_is_valid(part: int) -> None:
         assert extractor.generator.constraint.problems(found.text) == [], schema
         judged += 1
     assert judged > len(schemas) / 2
+
+
+def test_a_type_with_very_many_members_is_written_by_the_model() -> None:
+    """All of them are asked about in one pass: of 12,000 it would need gigabytes."""
+    many = {f"member_{i}": {"type": "string"} for i in range(closed_members.MOST_MEMBERS + 1)}
+    schema: Any = {"type": "object", "properties": many}
+    few: Any = {"type": "object", "properties": dict(islice(many.items(), 20))}
+    assert not Extractor(constrained.load(), schema, max_tokens=200)(TEXT).decisions
+    assert Extractor(constrained.load(), few, max_tokens=200)(TEXT).decisions

@@ -57,6 +57,13 @@ PARAMETERS: dict[str, tuple[tuple[str, ...], Any]] = {
     "stream_options": (EVERY, {"stream": True, "stream_options": {"include_usage": True}}),
     "reasoning_effort": (EVERY, "low"),
     "verbosity": ((OPENAI,), "low"),
+    "extraction": (
+        (),
+        {
+            "extraction": True,
+            "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": _SCHEMA}},
+        },
+    ),
     "enable_thinking": ((), True),
     "chat_template_kwargs": (LOCAL, {"enable_thinking": True}),
     "thinking_token_budget": ((VLLM,), {"enable_thinking": True, "thinking_token_budget": 5}),

@@ -1,0 +1,173 @@
+"""Chat requests with ``extraction``: an `Extractor` reads the user's message, so that values are those that it states."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from constrained.constraint import Constraint
+from constrained.constraint.generated import generated_constraint
+from constrained.decoding.shared_runner import RequestSteps
+from constrained.decoding.speculation import Speculation
+from constrained.extraction import Extractor
+from constrained.extraction.extraction import Document
+from constrained.extraction.read import document_steps
+from constrained.lru_cache import LRUCache
+from constrained.models import LanguageModel
+from constrained.server.errors import ApiError, invalid_field_error, to_api_error, unsupported_field_error
+from constrained.server.requests import ApiRequest, ChatMessage, ChatRequest
+
+COMPILE_SECONDS = 0.25
+"""Processor time that a constraint may take to compile: the thread of the model compiles a part of it again for each text."""
+
+_MOST_EXTRACTORS = 32
+"""Schemas with their instructions and examples of which an extractor is kept."""
+
+_FIELDS = {"temperature", "top_p", "top_k", "min_p", "seed"}
+_OTHER_FIELDS = {
+    *("extraction", "model", "messages", "response_format", "stream", "stream_options"),
+    *("max_tokens", "max_completion_tokens", "n_predict"),
+    *("user", "metadata", "store", "service_tier", "safety_identifier", "verbosity", "modalities"),
+    *("prompt_cache_key", "prompt_cache_retention"),
+}
+_ONE_IS_NOTHING = ("n", "repetition_penalty", "repeat_penalty", "repeat_last_n", "parallel_tool_calls")
+
+
+class PreparedText(NamedTuple):
+    """A text that can be read.
+
+    Attributes:
+        steps: reads it, in the thread that owns the model; they return an `Extraction`.
+        prompt_tokens: of its prompt.
+        constraint: of its value.
+    """
+
+    steps: RequestSteps
+    prompt_tokens: int
+    constraint: Constraint
+
+
+def is_extraction(request: ApiRequest) -> bool:
+    """Whether the text of a request is read by an extractor."""
+    return isinstance(request, ChatRequest) and bool(request.extraction)
+
+
+def check_extraction(request: ChatRequest) -> None:
+    """Checks the fields of such a request.
+
+    Raises:
+        ApiError: there is no schema, a field does not go with it, or the messages are not those of examples and a text.
+    """
+    form = request.response_format
+    if form is None or form.type != "json_schema":
+        raise invalid_field_error("response_format.type", "has to be 'json_schema' for an extraction")
+    for name in type(request).model_fields:
+        value = getattr(request, name)
+        if name in _FIELDS or name in _OTHER_FIELDS or not value:
+            continue
+        if not (name in _ONE_IS_NOTHING and value in (1, -1)):
+            raise unsupported_field_error(name, "cannot be combined with extraction")
+    _read_messages(request)
+
+
+def extraction_constraint(request: ApiRequest) -> tuple[str, Callable[[], Constraint]]:
+    """The field with the schema, and a function that makes the constraint of values."""
+    assert request.response_format is not None
+    field, schema = request.response_format.wanted
+    if schema is None:
+        raise invalid_field_error(field, "is missing")
+    return field, lambda: generated_constraint(schema).without_document()
+
+
+def check_compile_time(seconds: float) -> None:
+    """Refuses a constraint that takes long to compile.
+
+    Raises:
+        ApiError: it took more processor time than `COMPILE_SECONDS`.
+    """
+    if seconds > COMPILE_SECONDS:
+        what = f"the schema takes {seconds:.1f} s to compile, and an extraction compiles much of it for each text"
+        raise ApiError(400, f"{what}: shorten it, or leave extraction out", code="constraint_too_large")
+
+
+class Extractors:
+    """The extractors of one model. Safe to share between threads.
+
+    Args:
+        model: reads the texts.
+        speculation: of all of them; None: no drafts.
+    """
+
+    def __init__(self, model: LanguageModel, speculation: Speculation | None) -> None:
+        self._model, self._speculation = model, speculation
+        self._made: LRUCache[bytes, Extractor[Any]] = LRUCache(_MOST_EXTRACTORS)
+
+    def prepare(self, request: ChatRequest, max_tokens: int | None) -> PreparedText:
+        """Makes the extractor of a request, unless it is there, and encodes the prompt.
+
+        Args:
+            request: what the client wants; see `check_extraction`.
+            max_tokens: the token limit.
+
+        Raises:
+            ApiError: the schema cannot be enforced, an example is no value of it, or the text is too long.
+        """
+        field, make = extraction_constraint(request)
+        said, examples, text = _read_messages(request)
+        settings = {name: value for name in _FIELDS if (value := getattr(request, name)) is not None}
+        settings |= {} if max_tokens is None else {"max_tokens": max_tokens}
+        if settings.get("top_k") in (-1, 0):
+            del settings["top_k"]
+        wanted = [request.response_format and request.response_format.wanted[1], said, examples]
+        key = hashlib.sha256(json.dumps(wanted).encode()).digest()
+        try:
+            extractor = self._made.get(key)
+            if extractor is None:
+                constraint = make()
+                field = "messages"
+                extractor = Extractor(
+                    self._model,
+                    constraint,
+                    instructions=said or None,
+                    examples=examples,
+                    on_limit="close",
+                    speculation=self._speculation,
+                )
+                self._made.put(key, extractor)
+            field = "messages"
+            tokens = len(self._model.encode(extractor.prompt(text)))
+        except Exception as error:
+            raise to_api_error(error, field) from error
+        steps = document_steps(extractor, Document(None, text), settings)
+        return PreparedText(steps, tokens, extractor.generator.constraint)
+
+
+def _read_messages(request: ChatRequest) -> tuple[str, list[tuple[str, str]], str]:
+    """What the system says, the examples, and the text to read.
+
+    Raises:
+        ApiError: the messages are others than those of the system, pairs of a text and its value, and a text.
+    """
+    turns = [(i, one) for i, one in enumerate(request.messages) if one.role not in ("system", "developer")]
+    said = [_text(i, one) for i, one in enumerate(request.messages) if one.role in ("system", "developer")]
+    for number, (i, one) in enumerate(turns):
+        wanted = "assistant" if number % 2 else "user"
+        if one.role != wanted or one.tool_calls:
+            what = f"an extraction reads one text of the user, behind pairs of a text and its value: {one.role!r}"
+            raise invalid_field_error(f"messages[{i}].role", what)
+    if len(turns) % 2 == 0:
+        raise invalid_field_error("messages", "the last one has to be the user's: the text to read")
+    texts = [_text(i, one) for i, one in turns]
+    return "\n\n".join(said), list(zip(texts[:-1:2], texts[1::2], strict=True)), texts[-1]
+
+
+def _text(number: int, message: ChatMessage) -> str:
+    content = message.content
+    if isinstance(content, str):
+        return content
+    texts = [part.text for part in content or ()]
+    if not texts or any(text is None for text in texts):
+        raise unsupported_field_error(f"messages[{number}].content", "an extraction reads texts")
+    return "\n".join(text for text in texts if text is not None)

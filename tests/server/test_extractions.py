@@ -1,0 +1,194 @@
+"""Chat requests with `extraction`: their answers are those of an `Extractor`; what goes with them, and what does not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from constrained.chat.detect import ReplyFormats
+from constrained.extraction import Extractor
+from constrained.models import LanguageModel, load
+from constrained.server import extractions, workers
+from constrained.server.errors import ApiError
+from constrained.server.requests import ChatRequest
+from constrained.server.settings import ServerSettings
+from tests.server.serving import MODEL, Served, served, wait_until
+
+SCHEMA: Any = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "age": {"type": ["integer", "null"]},
+        "status": {"enum": ["single", "married"]},
+    },
+    "required": ["name", "age", "status"],
+}
+FORMAT = {"type": "json_schema", "json_schema": {"name": "person", "schema": SCHEMA}}
+TEXTS = ("Anna Berg, 34, is married.", "Tom is single.", "We met Eva Lund; she is 51 and married.")
+
+
+@pytest.fixture(scope="module")
+def model() -> LanguageModel:
+    return load()
+
+
+@pytest.fixture(scope="module")
+def server(model: LanguageModel) -> Iterator[Served]:
+    with served(model) as running:
+        yield running
+
+
+def ask(server: Served, *said: str, **more: Any) -> Any:
+    messages = [
+        {"role": "user" if i % 2 == 0 else "assistant", "content": text} for i, text in enumerate(said)
+    ]
+    body = {"model": MODEL, "messages": messages, "response_format": FORMAT, "extraction": True, **more}
+    return server.post("/v1/chat/completions", body)
+
+
+def test_answers_are_those_of_an_extractor(server: Served, model: LanguageModel) -> None:
+    extractor = Extractor(model, SCHEMA, on_limit="close")
+    with ThreadPoolExecutor(6) as threads:  # beside each other, and beside chats
+        chats = [threads.submit(ask, server, text, extraction=False, max_tokens=60) for text in TEXTS]
+        found = [threads.submit(ask, server, text) for text in TEXTS]
+    for text, answer in zip(TEXTS, found, strict=True):
+        (choice,) = answer.result().json()["choices"]
+        expected = extractor(text)
+        assert choice["message"]["content"] == expected.text
+        assert choice["finish_reason"] == "stop"
+    assert all(chat.result().status_code == 200 for chat in chats)
+
+
+def test_settings_of_a_call_are_those_of_the_request(server: Served, model: LanguageModel) -> None:
+    drawn = Extractor(model, {"type": "object", "properties": {"note": {"type": "string", "maxLength": 30}}})
+    schema = {
+        "type": "json_schema",
+        "json_schema": {"name": "n", "schema": drawn.generator.constraint.schema},
+    }
+    answer = ask(server, "Nothing of note.", response_format=schema, temperature=1.5, seed=3, top_p=0.9)
+    expected = drawn("Nothing of note.", temperature=1.5, seed=3, top_p=0.9)
+    assert answer.json()["choices"][0]["message"]["content"] == expected.text
+
+
+def test_a_value_that_the_limit_cuts_is_closed(server: Served) -> None:
+    schema = {"type": "object", "properties": {"note": {"type": "string"}}, "required": ["note"]}
+    form = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
+    (choice,) = ask(server, "Why?", response_format=form, max_tokens=9, temperature=5, seed=1).json()[
+        "choices"
+    ]
+    assert choice["finish_reason"] == "length"
+    assert set(json.loads(choice["message"]["content"])) == {"note"}
+
+
+def test_system_messages_are_instructions_and_turns_are_examples(
+    server: Served, model: LanguageModel
+) -> None:
+    example = {"name": "Bo", "age": 7, "status": "single"}
+    extractor = Extractor(
+        model, SCHEMA, instructions="Names in full.", examples=[("Bo, 7.", example)], on_limit="close"
+    )
+    messages = [
+        {"role": "system", "content": "Names in full."},
+        {"role": "user", "content": [{"type": "text", "text": "Bo, 7."}]},
+        {"role": "assistant", "content": json.dumps(example)},
+        {"role": "user", "content": TEXTS[0]},
+    ]
+    answer = ask(server, messages=messages).json()
+    assert answer["choices"][0]["message"]["content"] == extractor(TEXTS[0]).text
+    assert answer["usage"]["prompt_tokens"] == len(model.encode(extractor.prompt(TEXTS[0])))
+
+
+def test_a_stream_has_the_value_in_one_piece(server: Served) -> None:
+    whole = ask(server, TEXTS[0]).json()["choices"][0]["message"]["content"]
+    with server.openai() as client:
+        chunks = client.chat.completions.create(
+            model=MODEL,
+            messages=[{"role": "user", "content": TEXTS[0]}],
+            response_format=FORMAT,  # type: ignore[call-overload]
+            extra_body={"extraction": True},
+            stream=True,
+        )
+        deltas = [chunk.choices[0] for chunk in chunks]
+    assert "".join(delta.delta.content or "" for delta in deltas) == whole
+    assert deltas[-1].finish_reason == "stop"
+
+
+@pytest.mark.parametrize(
+    ("more", "param"),
+    [
+        ({"n": 2}, "n"),
+        ({"stop": ["x"]}, "stop"),
+        ({"logprobs": True}, "logprobs"),
+        ({"frequency_penalty": 0.5}, "frequency_penalty"),
+        ({"logit_bias": {"3": 1}}, "logit_bias"),
+        ({"enable_thinking": True}, "enable_thinking"),
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+        ({"response_format": None}, "response_format.type"),
+        ({"response_format": {"type": "json_object"}}, "response_format.type"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+        ({"messages": [{"role": "assistant", "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "system", "content": "x"}]}, "messages"),
+        ({"messages": [{"role": "user", "content": None}]}, "messages[0].content"),
+        ({"messages": [{"role": "user", "content": " "}]}, "messages"),
+        ({"max_tokens": 3}, "max_tokens"),
+    ],
+)
+def test_what_does_not_go_with_it_is_refused_by_name(server: Served, more: Any, param: str) -> None:
+    answer = ask(server, TEXTS[0], **more)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
+
+
+def test_neutral_values_go_with_it(server: Served) -> None:
+    neutral = {"n": 1, "stop": [], "logprobs": False, "tools": [], "presence_penalty": 0, "top_k": -1}
+    assert ask(server, TEXTS[1], **neutral, repetition_penalty=1, user="me").status_code == 200
+
+
+def test_a_value_that_is_no_example_is_refused(server: Served) -> None:
+    answer = ask(server, "Bo, 7.", '{"name": 3}', TEXTS[0])
+    assert answer.status_code == 400
+    assert "the value of example 0" in answer.json()["error"]["message"]
+
+
+def test_other_endpoints_have_no_extraction(server: Served) -> None:
+    body = {"model": MODEL, "prompt": "x", "extraction": True}
+    assert server.post("/v1/completions", body).json()["error"]["code"] == "unknown_parameter"
+
+
+def test_a_schema_that_takes_long_to_compile_is_refused(
+    model: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extractions, "COMPILE_SECONDS", 0.0)
+    known = workers._Served({MODEL: model.vocabulary}, {}, ServerSettings(name=MODEL), None)
+    messages: Any = [{"role": "user", "content": "x"}]
+    body: Any = {"model": MODEL, "messages": messages, "response_format": FORMAT}
+    workers._compile(known, MODEL, ChatRequest(**body), ReplyFormats())
+    with pytest.raises(ApiError, match="leave extraction out") as refused:
+        workers._compile(known, MODEL, ChatRequest(**body, extraction=True), ReplyFormats())
+    assert (refused.value.status, refused.value.code) == (400, "constraint_too_large")
+
+
+def test_a_large_body_is_read_like_a_small_one(model: LanguageModel) -> None:
+    with served(model, sandbox=True) as running:
+        small = ask(running, TEXTS[0]).json()["choices"][0]["message"]["content"]
+        large = ask(running, TEXTS[0], metadata={"x": "y" * 70_000})
+        assert large.json()["choices"][0]["message"]["content"] == small
+
+
+def test_the_model_goes_on_after_a_client_has_gone(server: Served) -> None:
+    with pytest.raises(Exception, match="timed out"):
+        server.http.post(
+            "/v1/chat/completions",
+            json={
+                "model": MODEL,
+                "messages": [{"role": "user", "content": "word " * 400}],
+                "response_format": FORMAT,
+                "extraction": True,
+            },
+            timeout=0.05,
+        )
+    wait_until(lambda: not len(server.scheduler.extractions))
+    assert ask(server, TEXTS[0]).status_code == 200
