@@ -79,6 +79,10 @@ _ARTICLE = re.compile(
     r"an?|the|ein(?:e[nmr]?)?|d(?:er|ie|as|en|em|u|es)|une?|l[aeo]s?|les|el|una|un[oa]s|il|i|gli"
 )
 """No item begins with one; with a capital it may belong to a name."""
+_PRONOUN = re.compile(
+    r"he|she|it|they|we|i|you|him|her|them|er|sie|es|wir|ich|ihn|ihm|ihr|elle|ils?|elles|nous|vous|je|él|ellos|ellas|nosotros|yo"
+)
+"""No string is one: it stands for somebody whom the text names elsewhere."""
 _EDGES = "\"'“”‘’«»„()[]<>*`|.,;:!?"
 
 
@@ -207,7 +211,9 @@ class PhraseQuestions:
         return asked
 
     def _may_be(self, phrase: str) -> bool:
-        """Whether a phrase is more than an article; as an item also than one with a capital."""
+        """Whether a phrase is more than a pronoun or an article; as an item also than an article with a capital."""
+        if _PRONOUN.fullmatch(phrase.lower()):
+            return False
         return not _ARTICLE.fullmatch(phrase if self._goes_on is None else phrase.lower())
 
     def _behind_article(self, first: int) -> int:

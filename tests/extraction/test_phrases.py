@@ -72,6 +72,13 @@ def test_a_required_member_gets_its_phrase_or_is_written() -> None:
     assert not unlikely.decisions
 
 
+def test_a_string_is_no_pronoun() -> None:
+    """It is what begins most sentences, and stands for a name that is elsewhere."""
+    model = Wishing({"name": {"She": 9.0, "Ada Lim": 6.0}})
+    found = Extractor(model, strings("name", required=("name",)))("She works with Ada Lim.")
+    assert found.value == {"name": "Ada Lim"}
+
+
 def test_a_member_that_wants_no_phrase_of_the_text_is_written() -> None:
     model = Wishing({"name": {"Ada Lim": 6.0}, "summary": {"She heals": 9.0}})
     found = Extractor(model, strings("name", "summary", required=("summary",)))(TEXT)
