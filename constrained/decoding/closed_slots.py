@@ -77,7 +77,9 @@ def closed_slot(automaton: Automaton, state: int, tokens: Sequence[int]) -> Clos
         state: one of its states, not dead.
         tokens: that lead to it.
     """
-    single = _byte_tokens(automaton.vocabulary)  # empty: there are no slots
+    # A vocabulary is equal to the same one without its tokenizer: what is remembered must not depend on that.
+    vocabulary = automaton.vocabulary
+    single = _byte_tokens(vocabulary) if vocabulary.has_tokenizer else {}  # empty: there are no slots
     letters = (automaton.next(state, single[one]) != DEAD for one in _LETTERS if one in single)
     if automaton.expensive_membership or all(letters):
         return None
@@ -103,14 +105,10 @@ def closed_slot(automaton: Automaton, state: int, tokens: Sequence[int]) -> Clos
 
 @lru_cache(maxsize=8)
 def _byte_tokens(vocabulary: Vocabulary) -> dict[bytes, int]:
-    """The token of each byte that a token begins with; empty where one has none, and without a tokenizer."""
+    """The token of each byte that a token begins with; empty where one has none."""
     single = vocabulary.ids_by_bytes
     first = {token[:1] for token in vocabulary.tokens if token}
-    return (
-        {byte: single[byte] for byte in sorted(first)}
-        if first <= single.keys() and vocabulary.has_tokenizer
-        else {}
-    )
+    return {byte: single[byte] for byte in sorted(first)} if first <= single.keys() else {}
 
 
 def _all_forced(automaton: Automaton, tokens: Sequence[int], text: bytes, begin: int) -> bool:

@@ -115,7 +115,9 @@ def forward_pass(
                 tokens[row] += probe.token[1:]
                 parents[row] += [last + (size + parent if parent else 0) for parent in probe.parent[1:]]
             # Where nothing but the tree is read, it has no root.
-            rows.append(TreeLogits(tree, begin if ids else begin - 1, size, len(ids), probe))
+            slot = None if ids else sequences[row].slot
+            root = None if slot is None else slot.root
+            rows.append(TreeLogits(tree, begin if ids else begin - 1, size, len(ids), probe, root))
             begin += len(tokens[row]) - skip[-1]
         trees_read = parents, skip
     planned = any(top_counts) and model.plans_draws and not asks

@@ -264,6 +264,9 @@ class TokenSequence:
         self.slot.read(rows, self.node)
         value = self.slot.draw()
         if value is None:
+            # The next pass reads values alone; its first token is drawn from what this pass has read.
+            warp = self.params.warp
+            self.slot.root = Distribution(rows.distribution(self.node, warp).logits, warp)
             return False
         pairs = enumerate(zip(value.tokens, value.unlimited, strict=False))
         parting = next((at for at, (one, other) in pairs if one != other), None)

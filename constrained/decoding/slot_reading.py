@@ -101,6 +101,7 @@ class SlotReading:
     Attributes:
         slot: its values.
         totals: of each value the log-probability of its tokens that were read, and of an end behind it if that was, float64 [n].
+        root: the model's distribution where the slot begins, kept for the pass that reads values alone; None: it has not been read.
     """
 
     def __init__(self, slot: ClosedSlot, place: SlotPlace, *, at_once: bool) -> None:
@@ -113,6 +114,7 @@ class SlotReading:
         """
         self.slot = slot
         self.totals = np.zeros(len(slot.tokens))
+        self.root: Distribution | None = None
         self._place = place
         self._texts = slot.tree if at_once and len(slot.tree) - 1 <= _FEW_NODES else NO_TEXTS
         self._nodes = _FEW_NODES

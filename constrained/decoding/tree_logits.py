@@ -29,6 +29,7 @@ class TreeLogits:
         nodes: number of draft tokens of the tree that the pass verifies.
         chain: number of tokens that the pass reads before the tree begins.
         probe: openings of slots, which the pass reads behind the draft tokens; None where nothing is asked.
+        root: the model's distribution at node 0, if an earlier pass has read it: this one then reads the tree alone.
         logits: of all rows of the pass; set when it is done.
     """
 
@@ -37,6 +38,7 @@ class TreeLogits:
     nodes: int
     chain: int
     probe: _core.Tree | None = None
+    root: Distribution | None = None
     logits: Logits = field(init=False)
 
     @property
@@ -46,6 +48,8 @@ class TreeLogits:
 
     def distribution(self, node: int, warp: LogitsWarper) -> Distribution:
         """The model's distribution after a node."""
+        if node == 0 and self.root is not None:
+            return self.root
         return LazyDistribution(self.logits, self.begin + node, warp)
 
     def top_tokens(self, node: int) -> list[int]:

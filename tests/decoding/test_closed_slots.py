@@ -114,6 +114,26 @@ def test_a_value_has_its_probability_as_a_whole(labels: list[str], number: int) 
             assert share == pytest.approx(law[out.text], abs=1e-4)  # else the end may have several spellings
 
 
+@pytest.mark.parametrize("speculation", [None, Speculation(adapts=False, nodes=8)], ids=["plain", "drafts"])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("labels", [["red", "reddish", "blue"], [f"colour {i}" for i in range(40)]])
+def test_a_text_has_the_probability_that_the_model_gives_its_tokens(
+    labels: list[str], temperature: float, speculation: Any
+) -> None:
+    """Its first token was read a pass before its other ones: it had the probability of another place."""
+    model, prompt = llama(), "the colour:"
+    generator = Generator(model, member({"enum": labels}), sampler=SLOTS, speculation=speculation)
+    out = generator(prompt, temperature=temperature, seed=1)
+    ids, total = model.encode(prompt), 0.0
+    for token in out.tokens:
+        logits = model.forward([ids], model.cache(1))[0].astype(np.float64)
+        total += logits[token] - log_sum_exp(logits)
+        ids = [*ids, token]
+    logits = model.forward([ids], model.cache(1))[0].astype(np.float64)
+    ends = [logits[token] - log_sum_exp(logits) for token in generator.automaton.vocabulary.eos_ids]
+    assert any(out.logprob == pytest.approx(total + end, abs=1e-3) for end in (0.0, *ends))
+
+
 def test_draws_follow_the_law_of_whole_values() -> None:
     """Numbers of which some begin with others, and words: 300 draws, each with its own seed."""
     model = llama()
