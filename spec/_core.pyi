@@ -156,8 +156,10 @@ class Drafter:
         `sources` has bit i for source i; `eos_ids` are never drafted; `chain_drafts`: one child per node.
         """
 
-    def draft(self, nodes: int, depth: int = 1073741824) -> Tree:
-        """The best tree with up to `nodes` nodes."""
+    def draft(self, nodes: int, depth: int = 1073741824, assisted: Sequence[tuple[int, float]] = []) -> Tree:
+        """
+        The best tree with up to `nodes` nodes; `assisted`: the tokens that an assistant would write next, with their probabilities.
+        """
 
     def set_openings(self, openings: Sequence[Sequence[int]]) -> None:
         """Texts of the constraint up to the values of members, as tokens."""
@@ -182,9 +184,6 @@ class Drafter:
         """
         Learns the member names and their order from a sample text of the constraint.
         """
-
-    def observe_top_tokens(self, top_tokens: Sequence[int]) -> None:
-        """The top tokens of the model after the last token, best first."""
 
     def copy(self) -> Drafter:
         """A drafter for another text with the same prefix."""

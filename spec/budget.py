@@ -18,6 +18,7 @@ tokens are generated.
 
 from __future__ import annotations
 
+import math
 import threading
 from bisect import bisect_left
 from collections import deque
@@ -133,6 +134,14 @@ class DraftBudget:
         self._last_had_draft = False  # the last pass had draft tokens
         self._seen: set[int] = set()  # widths of passes with draft tokens
         self._lock = threading.Lock()
+
+    @property
+    def plain_seconds(self) -> float:
+        """Of a pass without drafts; 0 before one was measured, infinite where measurements do not decide."""
+        if not self.adapts:
+            return math.inf
+        with self._lock:
+            return self.costs.predict_seconds(1) if self.costs.widths else 0.0
 
     def draft_size(self) -> int:
         """Nodes to draft for each sequence before the next pass; 0: no draft."""

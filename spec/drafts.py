@@ -175,7 +175,9 @@ class LazyDrafter:
         self._unlearned: list[int] = []
         self.active = False
 
-    def draft(self, nodes: int, depth: int = 1 << 30) -> _core.Tree:
+    def draft(
+        self, nodes: int, depth: int = 1 << 30, assisted: Sequence[tuple[int, float]] = ()
+    ) -> _core.Tree:
         """See `_core.Drafter.draft`; first learns the tokens that were committed during a pause."""
         if self._drafter is None:
             self._drafter = self._make()
@@ -184,7 +186,7 @@ class LazyDrafter:
             self._drafter.commit(token)
         self._unlearned.clear()
         self.active = True
-        self._tree, self._node, self._verified = self._drafter.draft(nodes, depth), 0, 0
+        self._tree, self._node, self._verified = self._drafter.draft(nodes, depth, assisted), 0, 0
         self._chances = list(self._tree.path_probability)
         return self._tree
 
@@ -233,11 +235,6 @@ class LazyDrafter:
             self._drafter.mark_verified(nodes)
         if self._table is not None:
             self._table.verified(self._chances[1 : nodes + 1])
-
-    def observe_top_tokens(self, top_tokens: list[int]) -> None:
-        """See `_core.Drafter.observe_top_tokens`; without effect during a pause."""
-        if self.active and self._drafter is not None:
-            self._drafter.observe_top_tokens(top_tokens)
 
     def copy(self) -> LazyDrafter:
         """An independent drafter in the present state."""

@@ -16,7 +16,7 @@ from constrained.spec import _core
 from constrained.spec.acceptance import INITIAL_FACTORS, AcceptanceTable
 from constrained.spec.protocols import DraftVocabulary
 
-_FORMAT = 5
+_FORMAT = 6
 MAX_CONSTRAINTS = 64
 """Constraints whose own tables are kept; the least recently used one is evicted."""
 MAX_BYTES = 1 << 28

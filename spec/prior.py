@@ -28,7 +28,7 @@ from constrained.spec.memory import DraftMemory, retokenizer
 from constrained.spec.packing import WordCounts, packed, unpacked
 from constrained.spec.protocols import DraftVocabulary
 
-_FORMAT = 4
+_FORMAT = 5
 _FILE = "prior.json.gz"
 _CUT = "\0"
 """Between the first word of an n-gram and the others."""

@@ -4,9 +4,8 @@ forced           tokens that the automaton leaves no alternative to, and its usu
 ngram            tokens that followed the last tokens: in this sequence and its prompt, under this constraint, in all outputs
 slot_ngrams      tokens that stood in one slot of a JSON value, in one state of the automaton, at places of one shape
 prompt_lookup    bytes of the prompt that continue the value being written
-token_recycling  tokens that the model ranked high after the last token (Token Recycling, Luo et al. 2024)
+assistant        tokens that a smaller model would write next (`constrained.load(..., assistant=...)`)
 slot_favourites  tokens that the model ranked high in this slot: asked for ahead, or behind a draft token that was refused
-spans            at the start of a value, words and numbers of the prompt that no value has used yet
 """
 
 from __future__ import annotations
@@ -18,9 +17,8 @@ DRAFT_SOURCES = (
     "ngram",
     "slot_ngrams",
     "prompt_lookup",
-    "token_recycling",
+    "assistant",
     "slot_favourites",
-    "spans",
 )
 """Names of all sources. The index of a name is the source's number; enum Source in spec/_core/drafter.hpp has that order."""
 

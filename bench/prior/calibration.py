@@ -1,6 +1,6 @@
 """How reliable draft tokens are that begin with the counts of a prior: learned on texts that were not counted.
 
-Recorded texts are replayed, without a model. `token_recycling` and `slot_favourites` read logits and propose nothing there, so
+Recorded texts are replayed, without a model. `assistant` and `slot_favourites` read logits and propose nothing there, so
 the bundled model writes extractions between them.
 """
 

@@ -137,8 +137,8 @@ def configurations(settings: ReplaySettings) -> list[DraftConfiguration]:
         DraftConfiguration("prompt lookup", (), nodes),
         DraftConfiguration("forced only", ("forced",), nodes),
     ]
-    # A replay has no logits: no tokens are recycled.
-    recorded = [name for name in DRAFT_SOURCES if name not in ("token_recycling", "slot_favourites")]
+    # A replay has no logits, and no assistant.
+    recorded = [name for name in DRAFT_SOURCES if name not in ("assistant", "slot_favourites")]
     found += [DraftConfiguration(f"forced, {name}", ("forced", name), nodes) for name in recorded[1:]]
     for left_out in recorded:
         others = tuple(name for name in DRAFT_SOURCES if name != left_out)

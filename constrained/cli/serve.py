@@ -39,6 +39,11 @@ class ServeOptions:
         metavar="NAME=ADAPTER",
     )
     device: Device = None
+    assistant: str | None = option(
+        None,
+        "A smaller model of the same tokens, which drafts for them, with --speculation.",
+        metavar="MODEL",
+    )
     isolate: bool = option(
         False, "One forward pass for each sequence: results do not depend on the batch, to the last bit."
     )
@@ -98,6 +103,8 @@ def serve(
         raise BadInput(
             f"the tool format {options.tool_format!r} is not known", action=f"use {', '.join(FORMATS)}"
         )
+    if options.assistant is not None and options.speculation == "off":
+        raise BadInput("an assistant drafts, and drafts are off", action='pass speculation="auto", too')
     settings = replace(
         settings,
         api_key=options.keys,
@@ -111,7 +118,7 @@ def serve(
     from constrained.models.loading import with_adapter
 
     by_source = {
-        one: load(one, device=options.device, isolate=options.isolate or None)
+        one: load(one, device=options.device, isolate=options.isolate or None, assistant=options.assistant)
         for one in dict.fromkeys(named.values())
     }
     loaded = {one: by_source[source] for one, source in named.items()}

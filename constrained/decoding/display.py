@@ -28,9 +28,8 @@ _LOOKS: dict[TokenSource, tuple[str, str]] = {
     "prompt_lookup": ("magenta", "rgba(191, 57, 137, .25)"),
     "slot_ngrams": ("yellow", "rgba(210, 153, 34, .30)"),
     "ngram": ("bright_yellow", "rgba(219, 171, 9, .22)"),
-    "token_recycling": ("bright_magenta", "rgba(163, 113, 247, .25)"),
+    "assistant": ("bright_magenta", "rgba(163, 113, 247, .25)"),
     "slot_favourites": ("bright_cyan", "rgba(57, 197, 207, .25)"),
-    "spans": ("red", "rgba(218, 54, 51, .25)"),
 }
 """By source, in the order of the legend: style in terminals, background colour in notebooks."""
 
@@ -38,9 +37,8 @@ _DRAFTED: tuple[TokenSource, ...] = (
     "prompt_lookup",
     "slot_ngrams",
     "ngram",
-    "token_recycling",
+    "assistant",
     "slot_favourites",
-    "spans",
 )
 _SHOWN = 5  # alternative tokens
 

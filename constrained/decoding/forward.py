@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from constrained.automaton.forced_tokens import forced_token
+from constrained.decoding.assistant import assisted
 from constrained.decoding.planned_draws import plan_draws
 from constrained.decoding.prompt_questions import PromptQuestions
 from constrained.decoding.prompt_reader import read_tree
@@ -73,15 +74,19 @@ def forward_pass(
     draft_cost = 0.0
     if budget is not None and drafting:
         began, clock_began = time.perf_counter(), clock()
+        assistant_cost = 0.0  # weighed by its own balance
         drafts, predicted, jumps = [], [], []
         for row in drafting:
             drafter = sequences[row].drafter
             assert drafter is not None
-            drafted = drafter.draft(draft_size, sequences[row].remaining_tokens)
+            aside = clock()
+            further = assisted(model, sequences[row], budget.plain_seconds, clock)
+            assistant_cost += clock() - aside
+            drafted = drafter.draft(draft_size, sequences[row].remaining_tokens, further)
             drafts.append(drafted)
             predicted.append(drafter.predicted_acceptance())
             jumps.append(_jumps(sequences[row], drafted))
-        draft_seconds, draft_cost = time.perf_counter() - began, clock() - clock_began
+        draft_seconds, draft_cost = time.perf_counter() - began, clock() - clock_began - assistant_cost
         for sequence in sequences:
             sequence.stats.draft_seconds += draft_seconds
         verified = budget.verify_sizes(predicted, draft_cost, unread=width, jumps=jumps)

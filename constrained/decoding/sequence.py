@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ from constrained.sampling import (
     TokenSampler,
 )
 from constrained.sampling.token_tree import TokenTree
+from constrained.spec.assistant_balance import AssistantBalance
 from constrained.spec.drafts import LazyDrafter
 from constrained.spec.sources import source_bits
 
@@ -116,6 +118,7 @@ class TokenSequence:
         node: the node of the draft tree that the sequence has reached.
         draft_origins: by token: the draft sources that proposed it, as bits, and the number of its forward pass.
         drafter: proposes draft tokens; None without speculation.
+        assistant_balance: of the assistant that drafts for it; None: none does.
         stats: work done for this sequence.
         guard: closes values in which the model repeats itself; None: nothing does.
         slot: that begins behind the tokens, and whose value is not known; None: there is none.
@@ -156,6 +159,7 @@ class TokenSequence:
         self.tree_logits: TreeLogits | None = None
         self.draft_origins: list[tuple[int, int]] = []
         self.drafter = drafter
+        self.assistant_balance: AssistantBalance | None = None
         self.candidates: Candidates
         self.stats = Stats(prompt_tokens=len(prompt))
         self.guard = None if params.guard is None else params.guard(prompt)
@@ -221,6 +225,8 @@ class TokenSequence:
         else:
             if self.drafter is not None:
                 self.drafter.commit(draw.token)
+            if self.assistant_balance is not None:
+                self.assistant_balance.record_origin(origin)
             self.draft_origins.append((origin, self.stats.forwards))
             self.tokens.append(draw.token)
             self.unread.append(draw.token)
@@ -299,6 +305,14 @@ class TokenSequence:
         if self.cut is None or position <= self.cut[0]:
             self.cut = position, path[position]
         self.finish = "limit"
+
+    def simulated(self) -> TokenSequence:
+        """A copy to try on how the text may go on: with the same random numbers, without drafts, and not counted."""
+        drafter, self.drafter = self.drafter, None
+        twin = self.copy(self.randomness)
+        self.drafter, twin.cost, twin.candidates = drafter, DecodingCost(), copy(self.candidates)
+        twin.assistant_balance = None
+        return twin
 
     def copy(self, randomness: Randomness) -> TokenSequence:
         """An independent copy that continues with other random numbers."""

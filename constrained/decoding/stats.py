@@ -18,9 +18,8 @@ TokenSource = Literal[
     "prompt_lookup",
     "slot_ngrams",
     "ngram",
-    "token_recycling",
+    "assistant",
     "slot_favourites",
-    "spans",
 ]
 """``model``: the model chose the token among others, and it was not drafted; ``forced``: the constraint allows no other
 characters; ``literal``: the constraint allows few, and all of them were drafted; the other names are the draft sources

@@ -85,10 +85,8 @@ class DecodingStep:
         return row
 
     def distribution(self, sequence: TokenSequence) -> Distribution:
-        """The model's distribution of a sequence's next token; the drafter learns the likely tokens."""
+        """The model's distribution of a sequence's next token."""
         logits = self._rows[sequence.cache_row]
-        if sequence.drafter is not None and sequence.drafter.active:
-            sequence.drafter.observe_top_tokens(logits.top_tokens(sequence.node))
         return logits.distribution(sequence.node, sequence.params.warp)
 
     def follow(self, sequences: Sequence[TokenSequence]) -> bool:

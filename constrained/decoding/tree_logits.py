@@ -12,9 +12,6 @@ from constrained.sampling import Distribution, LogitsWarper
 from constrained.spec import _core
 from constrained.spec.drafts import LazyDrafter, proposing_sources
 
-_TOP_TOKENS = 4
-"""Likely tokens that a drafter learns from each row: the fifth is hardly ever right."""
-
 _FAVOURITES = 2
 """Likely tokens of a slot."""
 
@@ -51,10 +48,6 @@ class TreeLogits:
         if node == 0 and self.root is not None:
             return self.root
         return LazyDistribution(self.logits, self.begin + node, warp)
-
-    def top_tokens(self, node: int) -> list[int]:
-        """Tokens that the model finds likely after a node, best first."""
-        return self.logits.top_tokens(self.begin + node, _TOP_TOKENS)
 
     def teach(self, drafter: LazyDrafter) -> None:
         """Tells a drafter what the model finds likely at the nodes that it asked about, accepted or not."""

@@ -86,6 +86,9 @@ class LanguageModel(ABC):
     plans_draws: bool = False
     """Whether `forward_logits` takes the draws that will be made: the model is on a device, which computes what they need."""
 
+    assistant: LanguageModel | None = None
+    """A smaller model of the same vocabulary that drafts for this one, see `constrained.decoding.assistant`; None: none does."""
+
     adapted_from: LanguageModel | None = None
     """The model whose weights this one uses with an adapter; None: it uses none."""
 

@@ -39,6 +39,7 @@ def load(
     allow_slow: bool = False,
     engine: str = "auto",
     packed: bool | None = None,
+    assistant: Any = None,
     **options: Any,
 ) -> LanguageModel:
     """Makes a language model ready for generation.
@@ -62,6 +63,8 @@ def load(
         packed: lay out the large linear layers in float32 or bfloat16 of a model on the CPU once, as float16 where that loses nothing,
             which makes passes about twice as fast (`constrained.models.packed_linear`); such a model has no gradients. By
             default where it is loaded here and nothing stands against it; True: a loaded model too; False: never.
+        assistant: a smaller model of the same vocabulary, or what `load` makes one of: it drafts tokens for this one, which verifies
+            them with the other drafts, where that saves time. Texts are those without it.
         options: passed on to `from_pretrained`. Those that say where the files are and how they are fetched
             (``revision``, ``subfolder``, ``gguf_file``, ``token``, ``trust_remote_code``, ``cache_dir``,
             ``local_files_only``, ...) reach the tokenizer too. With ``device_map``, and for quantised checkpoints,
@@ -71,12 +74,18 @@ def load(
     Raises:
         ModelError: it cannot be found or loaded, is not a causal language model, or has a cache that cannot be used; a device
             or an option that does not exist; damaged or missing weights; `packed` is True and they cannot be.
-        InvalidArgument: there is no such engine; `packed` is none of True, False and None.
+        InvalidArgument: there is no such engine; `packed` is none of True, False and None; `assistant` has other tokens.
         MissingExtra: torch or transformers is not installed, and the model needs it.
         VocabularyError, ModelMismatch: the tokenizer cannot be used, or is another model's.
     """
     if packed not in (None, True, False):
         raise InvalidArgument(f"packed is {packed!r}", action="pass True, False or None")
+    if assistant is not None:
+        made = load(
+            model, tokenizer, device=device, dtype=dtype, isolate=isolate, force_trees=force_trees,
+            allow_slow=allow_slow, engine=engine, packed=packed, **options,
+        )  # fmt: skip
+        return with_assistant(made, load(assistant, device=device if isinstance(assistant, str) else None))
     settings = dict(device=device, dtype=dtype, **options)
     asked = None if engine in ("auto", "eager", _LLAMA_CPP) else engine
     reading: dict[str, Any] = {
@@ -178,6 +187,26 @@ def _pack(model: HuggingFaceModel, packed: bool | None) -> HuggingFaceModel:
         packed_linear.pack(model.model)
     elif packed:
         raise ModelError(f"the weights cannot be packed: {obstacle}", action="leave packed=True out")
+    return model
+
+
+def with_assistant(model: LanguageModel, assistant: LanguageModel) -> LanguageModel:
+    """The model itself, for which `assistant` drafts.
+
+    Raises:
+        InvalidArgument: they have other tokens, or the model cannot verify drafts.
+    """
+    obstacle = model.no_trees and model.no_chains
+    if obstacle:
+        raise InvalidArgument(f"an assistant cannot help: {obstacle}", action="leave assistant out")
+    pairs = zip(model.vocabulary.tokens, assistant.vocabulary.tokens, strict=False)
+    other = next((token for token, (one, two) in enumerate(pairs) if one != two), None)
+    if other is not None:
+        raise InvalidArgument(
+            f"token {other} is {model.vocabulary.tokens[other]!r} and {assistant.vocabulary.tokens[other]!r} in the assistant",
+            action="pass an assistant of the same family, whose tokens are the same",
+        )
+    model.assistant = assistant
     return model
 
 

@@ -275,8 +275,13 @@ NB_MODULE(_core, m) {
             "chain_drafts"_a = false,
             "`sources` has bit i for source i; `eos_ids` are never drafted; `chain_drafts`: one child per node.")
         .def(
-            "draft", [](Drafter& self, size_t nodes, size_t depth) { return self.draft(nodes, depth); }, "nodes"_a,
-            "depth"_a = size_t{1} << 30, nb::call_guard<native::ReleasedGil>(), "The best tree with up to `nodes` nodes.")
+            "draft",
+            [](Drafter& self, size_t nodes, size_t depth, const std::vector<std::pair<uint32_t, double>>& assisted) {
+                const native::ReleasedGil released;
+                return self.draft(nodes, depth, assisted);
+            },
+            "nodes"_a, "depth"_a = size_t{1} << 30, "assisted"_a = std::vector<std::pair<uint32_t, double>>{},
+            "The best tree with up to `nodes` nodes; `assisted`: the tokens that an assistant would write next, with their probabilities.")
         .def(
             "set_openings",
             [](Drafter& self, std::vector<std::vector<uint32_t>> openings) { self.set_openings(std::move(openings)); },
@@ -297,7 +302,6 @@ NB_MODULE(_core, m) {
             "prime",
             [](Drafter& self, const std::vector<uint32_t>& tokens) { self.prime(tokens); },
             "tokens"_a, "Learns the member names and their order from a sample text of the constraint.")
-        .def("observe_top_tokens", &Drafter::observe_top_tokens, "top_tokens"_a, "The top tokens of the model after the last token, best first.")
         .def("copy", [](const Drafter& self) { return Drafter(self); }, "A drafter for another text with the same prefix.")
         .def_ro("drafted_total", &Drafter::drafted_total, "Number of verified nodes so far.")
         .def_ro("accepted_total", &Drafter::accepted_total, "Number of accepted nodes so far.")

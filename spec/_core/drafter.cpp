@@ -11,7 +11,6 @@ namespace {
 constexpr double kLeast = 1e-5;       // minimum path probability of a node
 constexpr double kWorthAsking = 0.02; // probability from which the automaton is asked about a token that shares with others
 constexpr size_t kPrompt = 4096;      // tokens at the end of a prompt whose n-grams are learned
-constexpr size_t kMaxRecycledTokens = 1 << 18;  // tokens with remembered successors
 constexpr uint32_t kKinds = 24;       // bits of a kind below the source's number
 
 }  // namespace
@@ -92,12 +91,11 @@ Drafter::Drafter(std::shared_ptr<AutomatonView> automaton, std::shared_ptr<Memor
     const size_t skipped = prompt.size() > kPrompt ? prompt.size() - kPrompt : 0;
     std::string text;
     for (size_t i = 0; i < prompt.size(); ++i) {
-        if (has(kPromptLookup) || has(kSpans)) text += automaton_->retokenizer().token(prompt[i]);
+        if (has(kPromptLookup)) text += automaton_->retokenizer().token(prompt[i]);
         if (i > skipped && has(kNgram)) learn_ngrams(*own_, context_, context_hashes(context_), prompt[i]);
         if (i >= skipped) context_.append(prompt[i]);
     }
-    if (has(kSpans) && is_json_) spans_ = DocumentSpans(text);
-    prompt_suffix_array_ = std::make_shared<const PromptSuffixArray>(has(kPromptLookup) ? std::move(text) : std::string());
+    prompt_suffix_array_ = std::make_shared<const PromptSuffixArray>(std::move(text));
 }
 
 MixerPlace Drafter::place(const DraftContext& context, uint32_t token, uint32_t bits) const {
@@ -108,9 +106,7 @@ MixerPlace Drafter::place(const DraftContext& context, uint32_t token, uint32_t 
     const uint32_t size = path.partial_size;
     const uint32_t written = size < 2 ? 0 : size < 6 ? 1 : size < 20 ? 2 : 3;
     if (bits >> kNamedSources) bits |= 1u << kNgram;
-    // No room for token recycling: it is the least of the sources, and says the same to any that goes with it.
-    constexpr uint32_t kBelow = (1u << kTokenRecycling) - 1;
-    const uint32_t together = (bits & kBelow) | (bits >> 1 & ~kBelow & (Mixer::kTogether - 1));
+    const uint32_t together = bits & (Mixer::kTogether - 1);
     return {is_json_ ? path.kind * 2u + path.quoted : 0u, is_json_ ? written : 0u, (before * 5 + first) * 5 + last, together};
 }
 
@@ -120,23 +116,17 @@ void Drafter::propose(uint32_t source, const DraftContext& context, DraftTokens&
         case kNgram: return propose_ngrams(*own_, 0, context, context_hashes_, out);
         case kSlotNgram: return propose_slots({&constraint_memory_->paths, &constraint_memory_->states, &memory_->slots}, context, is_json_, out);
         case kPromptLookup: return prompt_suffix_array_->propose(automaton_->retokenizer(), context, is_json_, following_, out);
-        case kTokenRecycling: {
-            if (!context.tail_size) return;
-            const auto recycled = memory_->recycled_tokens.find(context.last(0));
-            if (recycled == memory_->recycled_tokens.end()) return;
-            for (uint32_t rank = 0; rank < recycled->second.size(); ++rank) {
-                out.push_back({recycled->second[rank], 0.3 / std::pow(rank + 1, 1.5), rank});
-            }
-            return;
-        }
         case kSlotFavourites: return favourites_.propose(context, out);
-        case kSpans: return spans_.propose(automaton_->retokenizer(), memory_->value_shapes, context, layout_, out);
         case kNgramConstraint: return propose_ngrams(constraint_memory_->ngrams, 1, context, context_hashes_, out);
         case kNgramVocabulary: return propose_ngrams(memory_->ngrams, 2, context, context_hashes_, out);
     }
 }
 
-std::shared_ptr<Tree> Drafter::draft(size_t max_nodes, size_t depth) {
+std::shared_ptr<Tree> Drafter::draft(size_t max_nodes, size_t depth, const std::vector<std::pair<uint32_t, double>>& assisted) {
+    for (const auto& [token, probability] : assisted) {
+        if (token >= automaton_->retokenizer().size()) throw std::out_of_range("token id outside the vocabulary");
+        if (!(probability > 0.0 && probability <= 1.0)) throw std::invalid_argument("a probability is not above 0 and up to 1");
+    }
     const std::lock_guard<std::mutex> held(memory_->lock);
     struct Expansion {
         double worth;
@@ -153,6 +143,7 @@ std::shared_ptr<Tree> Drafter::draft(size_t max_nodes, size_t depth) {
     candidates_.clear();
     slots_.clear();
     node_ = 0;
+    std::vector<size_t> assisted_at{0};  // by node: which token of the assistant may follow; behind the last one: none
     std::vector<DraftContext> contexts{context_};
     contexts.reserve(max_nodes + 1);
     std::priority_queue<Expansion> heap;
@@ -171,7 +162,12 @@ std::shared_ptr<Tree> Drafter::draft(size_t max_nodes, size_t depth) {
         for (uint32_t source = 0; source < kSources; ++source) {
             if (!has(static_cast<Source>(source))) continue;
             draft_tokens.clear();
-            propose(source, contexts[node], draft_tokens);
+            if (source != kAssistant) {
+                propose(source, contexts[node], draft_tokens);
+            } else if (assisted_at[node] < assisted.size()) {
+                const auto& [token, probability] = assisted[assisted_at[node]];
+                draft_tokens.push_back({token, probability, static_cast<uint32_t>(std::min(15.0, -2.0 * std::log2(probability)))});
+            }
             for (const DraftToken& draft_token : draft_tokens) {
                 const uint32_t kind = draft_token.kind | source << kKinds;
                 const double logit = Mixer::logit(memory_->calibration.probability(kind, draft_token.prior));
@@ -237,6 +233,8 @@ std::shared_ptr<Tree> Drafter::draft(size_t max_nodes, size_t depth) {
         const uint32_t state = automaton_->next(tree.state[static_cast<size_t>(best.parent)], best.token);
         if (!state) continue;
         const int32_t node = tree.add(best.parent, best.token, state, best.worth, best.bits);
+        const size_t at = assisted_at[static_cast<size_t>(best.parent)];
+        assisted_at.push_back(at < assisted.size() && assisted[at].first == best.token ? at + 1 : assisted.size());
         contexts.push_back(after(contexts[static_cast<size_t>(best.parent)], best.token, state));
         if (chain_drafts_) heap = {};
         if (tree.size() <= max_nodes && static_cast<size_t>(tree.depth[static_cast<size_t>(node)]) < depth) {
@@ -316,7 +314,6 @@ void Drafter::learn(const DraftContext& context, uint32_t token) {
     }
     if (has(kSlotNgram)) learn_slots({&constraint_memory_->paths, &constraint_memory_->states, &memory_->slots}, context, is_json_, token);
     if (is_json_) learn_layout(context, token);
-    if (has(kSpans) && is_json_) spans_.learn(memory_->value_shapes, context, automaton_->retokenizer().token(token));
 }
 
 void Drafter::learn_layout(const DraftContext& context, uint32_t token) {
@@ -345,13 +342,6 @@ void Drafter::set_openings(std::vector<std::vector<uint32_t>> openings) {
     }
     const std::lock_guard<std::mutex> held(memory_->lock);
     constraint_memory_->openings = std::move(openings);
-}
-
-void Drafter::observe_top_tokens(std::vector<uint32_t> top_tokens) {
-    const std::lock_guard<std::mutex> held(memory_->lock);
-    if (!has(kTokenRecycling) || !context_.tail_size) return;
-    if (memory_->recycled_tokens.size() > kMaxRecycledTokens) memory_->recycled_tokens.clear();
-    memory_->recycled_tokens[context_.last(0)] = std::move(top_tokens);
 }
 
 /// Calibrates the sources with this token. Draft tokens that the automaton refuses do not count.

@@ -3,21 +3,20 @@
 // Invariants of a tree: node 0 is the root, the end of the text; parents precede children; path_probability does not increase
 // with the node number.
 // Thread safety: a Drafter and its trees belong to one thread at a time. `Memory::lock` guards the shared tables; `draft`,
-// `commit`, `prime` and `observe_top_tokens` take it.
+// `commit` and `prime` take it.
 #pragma once
 
 #include <array>
 #include <memory>
 #include <mutex>
 
-#include "document_spans.hpp"
 #include "mixer.hpp"
 #include "sources.hpp"
 
 namespace spec {
 
 /// Numbers of the sources; the last two are kNgram with other tables.
-enum Source : uint32_t { kForced, kNgram, kSlotNgram, kPromptLookup, kTokenRecycling, kSlotFavourites, kSpans, kNgramConstraint, kNgramVocabulary, kSources };
+enum Source : uint32_t { kForced, kNgram, kSlotNgram, kPromptLookup, kAssistant, kSlotFavourites, kNgramConstraint, kNgramVocabulary, kSources };
 inline constexpr uint32_t kNamedSources = kNgramConstraint;
 static_assert(kSources == Mixer::kSources);
 
@@ -61,8 +60,6 @@ struct Memory {
     Calibration calibration;
     Mixer mixer;
     ContextCounts ngrams{1 << 18}, slots{1 << 18};
-    std::unordered_map<uint32_t, std::vector<uint32_t>> recycled_tokens;
-    ValueShapes value_shapes;
 
     Memory() = default;
     /// Begins with what another one knows, whose tables must not change any more.
@@ -70,9 +67,7 @@ struct Memory {
         : calibration(from->calibration),
           mixer(from->mixer),
           ngrams(std::shared_ptr<const ContextCounts>(from, &from->ngrams)),
-          slots(std::shared_ptr<const ContextCounts>(from, &from->slots)),
-          recycled_tokens(from->recycled_tokens),
-          value_shapes(from->value_shapes) {}
+          slots(std::shared_ptr<const ContextCounts>(from, &from->slots)) {}
 };
 
 struct Tree {
@@ -97,7 +92,8 @@ public:
     /// The draft tree with the most expected accepted tokens: that is the sum of the path probabilities, so the nodes are those of
     /// the largest ones, which a heap finds (OPT-Tree, DySpec). Proposals of one token by several sources are mixed, the tokens
     /// behind a node share its probability, and a token that the automaton refuses never becomes a node.
-    std::shared_ptr<Tree> draft(size_t max_nodes, size_t depth);
+    /// `assisted`: tokens that an assistant would write next, with their probabilities.
+    std::shared_ptr<Tree> draft(size_t max_nodes, size_t depth, const std::vector<std::pair<uint32_t, double>>& assisted);
     /// The openings of slots behind what is written, as branches, up to `max_nodes` nodes; the first time only. They are read for the logits
     /// behind them and are no draft tokens.
     std::shared_ptr<Tree> probe(size_t max_nodes);
@@ -111,8 +107,6 @@ public:
     void prime(const std::vector<uint32_t>& tokens);
     /// Texts of the constraint up to the values of members; checked ids.
     void set_openings(std::vector<std::vector<uint32_t>> openings);
-    /// The top tokens of the model after the last token, best first.
-    void observe_top_tokens(std::vector<uint32_t> top_tokens);
 
     size_t drafted_total = 0, accepted_total = 0;
     std::array<size_t, kNamedSources> drafted_by_source{}, accepted_by_source{};
@@ -153,7 +147,6 @@ private:
     std::vector<Proposal> proposals_;    // in ascending order of nodes
     std::vector<Candidate> candidates_;  // likewise
     SlotFavourites favourites_;
-    DocumentSpans spans_;
     std::vector<uint64_t> slots_, probed_slots_;  // of the nodes of the last tree and of the last probe
     std::vector<uint32_t> written_;               // the first committed tokens, until the first probe
     bool probed_ = false;

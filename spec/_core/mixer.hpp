@@ -23,7 +23,7 @@ struct MixerPlace {
 
 class Mixer {
 public:
-    static constexpr uint32_t kSources = 9, kPlaces = 8, kWritten = 4, kAround = 150, kTogether = 64;
+    static constexpr uint32_t kSources = 8, kPlaces = 8, kWritten = 4, kAround = 150, kTogether = 64;
     /// Kinds of sets: by place alone, by place and what was written, by the bytes around, by the sources.
     static constexpr uint32_t kSets = 4, kClasses = kPlaces * (1 + kWritten) + kAround + kTogether;
     /// For each source its logit and whether it proposed the token; the surest logit, that of the surest competitor, the

@@ -100,6 +100,7 @@ MISTAKES: list[tuple[int, tuple[str, ...], tuple[str, ...]]] = [
         for command in (("extract", "x", *PERSON), ("generate", "x", *PERSON), ("serve",))
         for value in ("on", "0", "-1", "1.5", "")
     ),
+    (2, ("serve", "--assistant", "bundled"), ("drafts are off", "pass --speculation auto")),
     *((2, (*command, "--draft", "7"), ("--draft",)) for command in (("extract", "x", *PERSON), ("serve",))),
     (
         2,

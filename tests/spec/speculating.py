@@ -188,7 +188,9 @@ class ScriptedDrafter:
     def accepted_by_source(self) -> list[int]:
         return [self.accepted_total] + [0] * (len(DRAFT_SOURCES) - 1)
 
-    def draft(self, nodes: int, depth: int = 1 << 30) -> ScriptedTree:
+    def draft(
+        self, nodes: int, depth: int = 1 << 30, assisted: Sequence[tuple[int, float]] = ()
+    ) -> ScriptedTree:
         tree, node = ScriptedTree(self._state), 0
         ends = self._automaton.vocabulary.eos_ids
         while node < len(tree) and tree.depth[node] < depth:
@@ -220,8 +222,6 @@ class ScriptedDrafter:
     def observe_slot(self, node: int, top_tokens: list[int], probed: bool) -> None: ...
 
     def prime(self, tokens: Sequence[int]) -> None: ...
-
-    def observe_top_tokens(self, top_tokens: list[int]) -> None: ...
 
     def copy(self) -> ScriptedDrafter:
         return copy.copy(self)

@@ -105,32 +105,27 @@ def test_copied_text_is_escaped(automaton) -> None:
     assert next_texts(automaton, drafter, '{"city": "so-called ')[0].startswith("\\")
 
 
-def test_spans_are_words_that_no_value_has_used() -> None:
-    members = {"who": {"type": "string"}, "where": {"type": "string"}, "paid": {"type": "integer"}}
-    schema = {"type": "object", "properties": members, "required": [*members], "additionalProperties": False}
-    automaton = constrained.compile(schema, small_bpe_vocabulary())
-    drafter = drafter_of(automaton, "spans", prompt="Zoe went to Bonn on 2004-01-02 and paid 1,234.")
-    assert "Zoe".startswith(next_texts(automaton, drafter, '{"who": "')[0])
-    assert next_texts(automaton, drafter, '{"wh') == []
-    assert next_texts(automaton, drafter, '{"who": "Z') == []
-    used = next_texts(automaton, drafter, '{"who": "Zoe", "where": "')
-    assert not any("Zoe".startswith(piece) for piece in used)
-    assert any("Bonn".startswith(piece) for piece in used)
-    (number,) = next_texts(automaton, drafter, '{"who": "x", "where": "Bonn", "paid": ')
-    assert "1234".startswith(number)  # as JSON writes it
-
-
 def test_ngrams_prefer_the_longest_context(automaton) -> None:
     drafter = drafter_of(automaton, "ngram", prompt="zxBzxBzxBqxA")
     assert next_texts(automaton, drafter, '{"city": "qx') == ["A", "B"]
 
 
-def test_what_the_model_ranked_high_after_a_token_is_proposed_after_it_again(automaton) -> None:
-    drafter, ids = drafter_of(automaton, "token_recycling"), automaton.vocabulary.ids_by_bytes
+def test_what_an_assistant_would_write_is_a_path_as_far_as_the_automaton_allows_it(automaton) -> None:
+    drafter, ids = drafter_of(automaton, "assistant"), automaton.vocabulary.ids_by_bytes
     write(automaton, drafter, '{"city": "x')
-    drafter.observe_top_tokens([ids[b"y"], ids[b"z"]])
-    write(automaton, drafter, "yx")
-    assert next_texts(automaton, drafter) == ["y", "z"]
+    text = [(ids[bytes([byte])], 0.9) for byte in b'yz", no']
+    drafted = paths(automaton, drafter.draft(16, 16, text))
+    assert {"y", "yz", 'yz"', 'yz",'} <= drafted
+    assert all('yz", '.startswith(path) for path in drafted)  # a name follows
+    assert paths(automaton, drafter.draft(16)) == set()  # it is asked before each pass
+
+
+def test_an_assistant_that_names_no_token_is_refused(automaton) -> None:
+    drafter = drafter_of(automaton, "assistant")
+    with pytest.raises(IndexError, match="outside the vocabulary"):
+        drafter.draft(16, 16, [(10**6, 0.5)])
+    with pytest.raises(ValueError, match="above 0 and up to 1"):
+        drafter.draft(16, 16, [(1, 0.0)])
 
 
 def test_a_slot_has_the_tokens_that_stood_in_it(automaton) -> None:
@@ -194,12 +189,11 @@ def test_a_tree_is_the_likeliest_that_the_automaton_allows(automaton, names, cha
 
 
 def test_a_source_that_is_always_wrong_is_not_believed(automaton) -> None:
-    drafter, ids = drafter_of(automaton, "token_recycling"), automaton.vocabulary.ids_by_bytes
+    drafter, ids = drafter_of(automaton, "assistant"), automaton.vocabulary.ids_by_bytes
     write(automaton, drafter, '{"city": "x')
     promised = []
     for _ in range(200):
-        drafter.observe_top_tokens([ids[b"y"]])
-        promised.append(drafter.draft(1).path_probability[1:])
+        promised.append(drafter.draft(1, 1, [(ids[b"y"], 0.9)]).path_probability[1:])
         write(automaton, drafter, "x")
     assert promised[0][0] > 0.1
     assert sum(promised[-1]) < 0.05
@@ -275,10 +269,11 @@ def test_each_source_alone_is_accepted(automaton, name) -> None:
         probe = drafter.probe(9)
         for node in probe.asked:
             drafter.observe_slot(node, vocabulary.encode(value["city"])[:1], True)
-        for token in vocabulary.encode(text):
-            drafter.mark_verified(len(drafter.draft(16)) - 1)
+        tokens = vocabulary.encode(text)
+        for at, token in enumerate(tokens):
+            assisted = [(one, 0.5) for one in tokens[at:]]
+            drafter.mark_verified(len(drafter.draft(16, assisted=assisted)) - 1)
             drafter.commit(token)
-            drafter.observe_top_tokens([token])
         counts = draft_counts(drafter)
         assert counts.accepted <= counts.drafted
         assert set(counts.by_source) <= {name}

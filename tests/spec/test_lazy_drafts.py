@@ -60,7 +60,6 @@ def test_a_completion_without_draft_tokens_builds_no_drafter() -> None:
     waiting = LazyDrafter(make)
     waiting.pause()
     for token in (1, 2, 3):
-        waiting.observe_top_tokens([token])
         waiting.commit(token)
     assert waiting.counts() == DraftCounts(0, 0, {})
 

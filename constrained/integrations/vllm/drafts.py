@@ -30,7 +30,7 @@ PROPOSER = "constrained.integrations.vllm.drafts.Proposer"
 """``model`` in ``--speculative-config '{"method": "custom_class", "model": ..., "num_speculative_tokens": 8}'``."""
 
 _SOURCES = tuple(
-    name for name in DRAFT_SOURCES if name not in ("token_recycling", "slot_favourites")
+    name for name in DRAFT_SOURCES if name not in ("assistant", "slot_favourites")
 )  # they need the model's most likely tokens
 
 
