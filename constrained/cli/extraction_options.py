@@ -194,6 +194,10 @@ class ExtractionOptions:
         False,
         "The model writes closed members, choices, numbers, dates and phrases, which are else decided from the text.",
     )
+    lists: Literal["auto", "apart", "whole"] = option(
+        "auto",
+        "Lists of records: read one by one, written from the whole text, or as suits the model (auto).",
+    )
     require_grounding: bool = option(False, "Only values that stand in the document.")
     split: bool = option(False, "Read documents that do not fit into the model's context in parts.")
     chunk_tokens: int | None = option(None, "With --split: tokens of a part, at most.", least=1)
@@ -216,6 +220,7 @@ class ExtractionOptions:
             "thinking": self.thinking,
             "draft_first": self.draft_first or None,
             "decisions": False if self.no_decisions else None,
+            "lists": None if self.lists == "auto" else self.lists,
             "require_grounding": self.require_grounding or None,
             "long": "split" if self.split else None,
             "chunk_tokens": self.chunk_tokens,

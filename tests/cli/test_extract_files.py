@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from constrained.cli.extraction_options import ExtractionOptions
 from tests.cli.test_cli import Cli, Ended, cli
 from tests.support.paths import ROOT
 
@@ -145,6 +146,12 @@ def test_values_of_a_choice_are_json_strings(cli: Cli) -> None:
         == 0
     )
     assert results("r.jsonl") == {"0": "true"}
+
+
+def test_options_of_reading_are_those_of_the_extractor() -> None:
+    assert ExtractionOptions().arguments() == {}
+    given = ExtractionOptions(lists="whole", no_decisions=True, split=True, retries=2)
+    assert given.arguments() == {"lists": "whole", "decisions": False, "long": "split", "retries": 2}
 
 
 # ---------------------------------------------------------------- errors

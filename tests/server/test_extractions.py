@@ -28,7 +28,9 @@ SCHEMA: Any = {
     "required": ["name", "age", "status"],
 }
 FORMAT = {"type": "json_schema", "json_schema": {"name": "person", "schema": SCHEMA}}
-TEXTS = ("Anna Berg, 34, is married.", "Tom is single.", "We met Eva Lund; she is 51 and married.")
+LONG = "It rains in Oslo, and nobody is there. " * 25 + "Anna Berg, 34, is married."
+"""It is read in several pieces."""
+TEXTS = ("Anna Berg, 34, is married.", "Tom is single.", "We met Eva Lund; she is 51 and married.", LONG)
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +155,25 @@ def test_a_value_that_is_no_example_is_refused(server: Served) -> None:
     assert "the value of example 0" in answer.json()["error"]["message"]
 
 
-def test_other_endpoints_have_no_extraction(server: Served) -> None:
+def test_other_apis_have_it_too(server: Served, model: LanguageModel) -> None:
+    expected = Extractor(model, SCHEMA, on_limit="close")(TEXTS[0]).text
+    text = {"format": {"type": "json_schema", "name": "person", "schema": SCHEMA}}
+    body: Any = {"model": MODEL, "input": TEXTS[0], "text": text, "temperature": 0, "extraction": True}
+    answer = server.post("/v1/responses", body).json()
+    assert answer["output"][-1]["content"][0]["text"] == expected
+    messages = [{"role": "user", "content": TEXTS[0]}]
+    form = {"format": {"type": "json_schema", "schema": SCHEMA}}
+    body = {
+        "model": MODEL,
+        "messages": messages,
+        "max_tokens": 100,
+        "output_config": form,
+        "extraction": True,
+    }
+    assert server.post("/v1/messages", body).json()["content"][0]["text"] == expected
+
+
+def test_text_completions_have_no_extraction(server: Served) -> None:
     body = {"model": MODEL, "prompt": "x", "extraction": True}
     assert server.post("/v1/completions", body).json()["error"]["code"] == "unknown_parameter"
 
