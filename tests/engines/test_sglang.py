@@ -231,6 +231,8 @@ def test_strict_thinking_forbids_its_tokens_until_the_constraint_begins() -> Non
 def test_trees_of_drafts_get_the_masks_of_their_paths(reasoning: bool) -> None:
     """SGLang's own walk over a tree, with allowed and forbidden draft tokens, against the automaton."""
     import torch
+
+    sglang_engine.load()
     from sglang.srt.speculative.spec_utils import traverse_tree
 
     server = sglang_engine.server(model, **({"reasoning_parser": "qwen3"} if reasoning else {}))
