@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -212,3 +213,19 @@ def test_the_model_goes_on_after_a_client_has_gone(server: Served) -> None:
         )
     wait_until(lambda: not len(server.scheduler.extractions))
     assert ask(server, TEXTS[0]).status_code == 200
+
+
+def test_a_failure_of_the_model_ends_the_extraction_alone() -> None:
+    failing: Any = copy.copy(load())
+    works = failing._run
+
+    def run(*inputs: Any, **more: Any) -> Any:
+        raise RuntimeError("the device is lost")
+
+    with served(failing) as running:
+        failing._run = run
+        answer = ask(running, TEXTS[0])
+        assert answer.status_code == 500
+        failing._run = works
+        assert ask(running, TEXTS[0]).status_code == 200
+        assert ask(running, TEXTS[0], extraction=False, max_tokens=60).status_code == 200
