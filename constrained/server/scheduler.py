@@ -17,6 +17,7 @@ from constrained.decoding.request_batch import RequestBatch
 from constrained.decoding.shared_runner import SharedRunner
 from constrained.decoding.speculation import DraftScheduler
 from constrained.models import LanguageModel
+from constrained.models.memory import batch_token_limit
 from constrained.server.errors import ApiError, stopping_error
 from constrained.server.jobs import Job, QueuedExtraction, QueuedRequest
 from constrained.server.round_robin import RoundRobin
@@ -65,8 +66,9 @@ class Scheduler:
         self._batch: ContinuousBatch[SequenceStream] = ContinuousBatch(
             model, speculation, speculation_max_batch=speculation_max_batch
         )
+        room = batch_token_limit(model)
         self.extractions = SharedRunner(
-            RequestBatch(model, speculation, max_rows=max_sequences, between=self._between)
+            RequestBatch(model, speculation, max_rows=max_sequences, max_tokens=room, between=self._between)
         )
         self._kept = max(1, max_sequences // 8) if max_sequences > 1 else 0
         self._changed = threading.Condition()  # guards what follows

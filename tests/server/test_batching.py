@@ -261,7 +261,7 @@ def test_a_dead_scheduler_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
     assert "the scheduler failed" in caplog.text
 
 
-def _breaks(batch: Any) -> None:
+def _breaks() -> None:
     raise ZeroDivisionError("nobody expected this")
 
 
