@@ -452,7 +452,11 @@ def _is_list(schema: Any, root: Any) -> bool:
 def _record_schema(schema: Any, root: Any) -> Any:
     """The schema of the objects of a list; None: it is no list of objects."""
     items = without_null(followed(schema, root)).get("items") if _is_list(schema, root) else None
-    return followed(items, root) if is_object(items, root) else None
+    if not is_object(items, root):
+        return None
+    item = followed(items, root)
+    # Members are declared, but values of other types may be allowed, too.
+    return {**item, "type": "object"} if "object" in item.get("type", "object") else None
 
 
 def _record_examples(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import constrained
 from constrained.errors import InvalidArgument
 from constrained.extraction import Extractor, trial
 from constrained.extraction.record_lists import MOST_SENTENCES
@@ -302,3 +303,15 @@ def test_a_model_that_writes_lists_goes_on_doing_so(trials: list[int]) -> None:
 def test_lists_is_one_of_three(model: Reader) -> None:
     with pytest.raises(InvalidArgument, match="lists is 'both'"):
         Extractor(model, list[Person], lists="both")  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("kind", [{}, {"type": ["object", "string"]}], ids=["any", "two"])
+def test_records_are_objects_where_other_values_are_allowed_too(kind: Any) -> None:
+    """A schema with `properties` and no type allows 12, and what the model wrote of a text without records was taken for one."""
+    item = {**kind, "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    people = {"type": "array", "items": item}
+    schema: Any = {"type": "object", "properties": {"people": people}, "required": ["people"]}
+    extractor = Extractor(constrained.load(), schema, lists="apart", max_tokens=80, on_limit="close")
+    for seed in range(4):
+        value = extractor("It rains.", temperature=3.0, seed=seed).value
+        assert all(isinstance(one, dict) for one in value["people"])
