@@ -14,7 +14,7 @@ from constrained.models.tiny import WEIGHTS
 from constrained.spec.memory import DraftMemory
 from constrained.spec.prior import DraftPrior, shipped_prior
 
-FEATURES = 25
+FEATURES = 23
 """Of one set of weights of the mixer, see spec/_core/mixer.hpp."""
 
 

@@ -113,5 +113,6 @@ def test_favourites_that_are_wrong_lose_their_weight(nodes: int, honest: int, mi
         assert sum(run.passes[:honest]) < 0.8 * sum(others.passes[:honest])
         assert sum(run.right[:honest]) > 10 * honest
         third = misled // 3
-        assert sum(run.wrong[honest : honest + third]) > 2 * sum(run.wrong[-third:])
+        # Half as many are left, or as few as three in a text of four strings.
+        assert sum(run.wrong[-third:]) <= max(sum(run.wrong[honest : honest + third]) / 2, 3 * third)
     assert sum(run.passes[honest:]) <= 1.06 * sum(others.passes[honest:])
