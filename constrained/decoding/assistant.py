@@ -123,24 +123,29 @@ def _probability(row: NDArray[np.float32], token: int) -> float:
 
 
 def assisted(
-    model: LanguageModel, sequence: TokenSequence, plain_seconds: float, clock: Callable[[], float]
+    assistant: LanguageModel,
+    model: LanguageModel,
+    sequence: TokenSequence,
+    plain_seconds: float,
+    clock: Callable[[], float],
 ) -> list[tuple[int, float]]:
-    """What the assistant of a model, if it has one, proposes for a sequence.
+    """What the assistant of a model proposes for a sequence.
 
     Args:
+        assistant: see above.
         model: the model that verifies it.
         sequence: that goes on.
         plain_seconds: of a pass of the model without drafts; 0: unknown, then it proposes nothing.
         clock: says how long it took, in seconds.
     """
-    if model.assistant is None or plain_seconds <= 0:
+    if plain_seconds <= 0:
         return []
     began = clock()
     with _lock:
         balance = sequence.assistant_balance = _balances.setdefault(model, AssistantBalance())
         reader = _readers.get(sequence)
         if reader is None:
-            reader = _readers[sequence] = AssistantReader(model.assistant, balance)
+            reader = _readers[sequence] = AssistantReader(assistant, balance)
     found = reader.continuation(sequence)
     balance.spend((clock() - began) / plain_seconds, reader.own_passes)
     return found

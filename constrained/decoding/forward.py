@@ -79,9 +79,11 @@ def forward_pass(
         for row in drafting:
             drafter = sequences[row].drafter
             assert drafter is not None
-            aside = clock()
-            further = assisted(model, sequences[row], budget.plain_seconds, clock)
-            assistant_cost += clock() - aside
+            further: Sequence[tuple[int, float]] = ()
+            if model.assistant is not None:
+                aside = clock()
+                further = assisted(model.assistant, model, sequences[row], budget.plain_seconds, clock)
+                assistant_cost += clock() - aside
             drafted = drafter.draft(draft_size, sequences[row].remaining_tokens, further)
             drafts.append(drafted)
             predicted.append(drafter.predicted_acceptance())

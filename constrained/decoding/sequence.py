@@ -308,21 +308,25 @@ class TokenSequence:
 
     def simulated(self) -> TokenSequence:
         """A copy to try on how the text may go on: with the same random numbers, without drafts, and not counted."""
-        drafter, self.drafter = self.drafter, None
-        twin = self.copy(self.randomness)
-        self.drafter, twin.cost, twin.candidates = drafter, DecodingCost(), copy(self.candidates)
-        twin.assistant_balance = None
+        twin = self._twin()
+        twin.drafter = twin.assistant_balance = None
+        twin.cost, twin.candidates = DecodingCost(), copy(self.candidates)
         return twin
 
     def copy(self, randomness: Randomness) -> TokenSequence:
         """An independent copy that continues with other random numbers."""
+        twin = self._twin()
+        twin.randomness = randomness
+        twin.drafter = None if self.drafter is None else self.drafter.copy()
+        return twin
+
+    def _twin(self) -> TokenSequence:
+        """A copy that shares the drafter."""
         twin = object.__new__(TokenSequence)
         twin.__dict__.update(self.__dict__)
-        twin.randomness = randomness
         twin.draws, twin.tokens, twin.unread = list(self.draws), list(self.tokens), list(self.unread)
         twin.draft_origins, twin._planned = list(self.draft_origins), list(self._planned)
         twin.stats = replace(self.stats)
-        twin.drafter = None if self.drafter is None else self.drafter.copy()
         twin.guard = None if self.guard is None else self.guard.copy()
         return twin
 

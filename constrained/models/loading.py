@@ -74,7 +74,7 @@ def load(
     Raises:
         ModelError: it cannot be found or loaded, is not a causal language model, or has a cache that cannot be used; a device
             or an option that does not exist; damaged or missing weights; `packed` is True and they cannot be.
-        InvalidArgument: there is no such engine; `packed` is none of True, False and None; `assistant` has other tokens.
+        InvalidArgument: there is no such engine; `packed` is none of True, False and None; `assistant` has other tokens, or the model reads no drafts.
         MissingExtra: torch or transformers is not installed, and the model needs it.
         VocabularyError, ModelMismatch: the tokenizer cannot be used, or is another model's.
     """
@@ -85,7 +85,9 @@ def load(
             model, tokenizer, device=device, dtype=dtype, isolate=isolate, force_trees=force_trees,
             allow_slow=allow_slow, engine=engine, packed=packed, **options,
         )  # fmt: skip
-        return with_assistant(made, load(assistant, device=device if isinstance(assistant, str) else None))
+        return with_assistant(
+            made, load(assistant, device=device if isinstance(assistant, str | os.PathLike) else None)
+        )
     settings = dict(device=device, dtype=dtype, **options)
     asked = None if engine in ("auto", "eager", _LLAMA_CPP) else engine
     reading: dict[str, Any] = {
@@ -197,6 +199,8 @@ def with_assistant(model: LanguageModel, assistant: LanguageModel) -> LanguageMo
         InvalidArgument: they have other tokens, or the model cannot verify drafts.
     """
     obstacle = model.no_trees and model.no_chains
+    if model.bitwise_reproducible:
+        obstacle = "its logits are to be the same bits in every pass, which reads no drafts"
     if obstacle:
         raise InvalidArgument(f"an assistant cannot help: {obstacle}", action="leave assistant out")
     pairs = zip(model.vocabulary.tokens, assistant.vocabulary.tokens, strict=False)

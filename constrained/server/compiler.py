@@ -139,7 +139,8 @@ class Compiler:
 
     def _prepare(self, request: ApiRequest, prompts: EncodedPrompts | None) -> PreparedRequest:
         if isinstance(request, ChatRequest) and request.extraction:
-            limit = prepare.max_tokens(request, self._settings) or self._settings.max_tokens
+            limit = prepare.max_tokens(request, self._settings)
+            limit = self._settings.max_tokens if limit is None else limit
             read = self._extractors.prepare(request, limit)
             return PreparedRequest([], read.prompt_tokens, read.constraint, extraction=read.steps)
         return prepare.prepare_request(

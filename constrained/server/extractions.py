@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from constrained.automaton.cache import compile_cached
 from constrained.constraint import Constraint
 from constrained.constraint.generated import generated_constraint
 from constrained.decoding.shared_runner import RequestSteps
@@ -120,12 +121,14 @@ class Extractors:
         settings |= {} if max_tokens is None else {"max_tokens": max_tokens}
         if settings.get("top_k") in (-1, 0):
             del settings["top_k"]
-        wanted = [request.response_format and request.response_format.wanted[1], said, examples]
-        key = hashlib.sha256(json.dumps(wanted).encode()).digest()
+        assert request.response_format is not None
+        key = hashlib.sha256(
+            json.dumps([request.response_format.wanted[1], said, examples]).encode()
+        ).digest()
         try:
             extractor = self._made.get(key)
             if extractor is None:
-                constraint = make()
+                constraint, _ = compile_cached(make(), self._model.vocabulary)
                 field = "messages"
                 extractor = Extractor(
                     self._model,

@@ -139,6 +139,11 @@ def test_load_takes_a_model_or_its_name() -> None:
     assert model.assistant is not model
 
 
+def test_a_model_that_reads_no_drafts_has_no_assistant() -> None:
+    with pytest.raises(InvalidArgument, match="the same bits"):
+        constrained.load(isolate=True, assistant="bundled")
+
+
 def test_an_assistant_of_other_tokens_is_refused() -> None:
     with pytest.raises(InvalidArgument, match=r"token \d+ is b.* in the assistant"):
         constrained.load(assistant=llama())

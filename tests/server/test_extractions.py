@@ -29,6 +29,10 @@ SCHEMA: Any = {
     "required": ["name", "age", "status"],
 }
 FORMAT = {"type": "json_schema", "json_schema": {"name": "person", "schema": SCHEMA}}
+REFUSED = {
+    "type": "json_schema",
+    "json_schema": {"name": "r", "schema": {"properties": {"a": {"pattern": r"(a)\1"}}}},
+}
 LONG = "It rains in Oslo, and nobody is there. " * 25 + "Anna Berg, 34, is married."
 """It is read in several pieces."""
 TEXTS = ("Anna Berg, 34, is married.", "Tom is single.", "We met Eva Lund; she is 51 and married.", LONG)
@@ -138,6 +142,8 @@ def test_a_stream_has_the_value_in_one_piece(server: Served) -> None:
         ({"messages": [{"role": "user", "content": None}]}, "messages[0].content"),
         ({"messages": [{"role": "user", "content": " "}]}, "messages"),
         ({"max_tokens": 3}, "max_tokens"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"response_format": REFUSED}, "response_format.json_schema.schema"),
     ],
 )
 def test_what_does_not_go_with_it_is_refused_by_name(server: Served, more: Any, param: str) -> None:
