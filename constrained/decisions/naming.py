@@ -6,6 +6,8 @@ That no option's word stands there is evidence, too: for leaving the member out,
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,14 +50,10 @@ def named_options(question: Question, text: str) -> NDArray[np.float64]:
         question: its texts and numbers are looked for, no booleans, nulls or lists.
         text: that the question is about.
     """
-    left = _GAPS.sub(" ", text).casefold()
-    left += "".join(f" {code}" for code, signs in _CURRENCIES.items() if signs.search(left))
-    gains = np.zeros(len(question.options))
-    words = {index: _words(question.value(index)) for index in range(len(question.options))}
-    sought = [index for index, word in words.items() if len(word) >= _SHORTEST]
-    for index in sorted(sought, key=lambda index: -len(words[index])):
-        left, count = re.subn(rf"(?<!\w){re.escape(words[index])}(?!\w)", "\0", left)
-        gains[index] = NAMING * (count > 0)
+    values = [question.value(index) for index in range(len(question.options))]
+    sought = [value for value in values if len(_words(value)) >= _SHORTEST]
+    gains = np.zeros(len(values))
+    gains[list(named_places(values, text))] = NAMING
     absent = np.array([option.text == ABSENT for option in question.options])
     if absent.any() and not gains.any():
         if _has_word_of(question.pointer.rpartition("/")[2], text):
@@ -63,6 +61,30 @@ def named_options(question: Question, text: str) -> NDArray[np.float64]:
         elif sought:
             gains[absent] = UNNAMED
     return gains
+
+
+def named_places(values: Sequence[Any], text: str) -> dict[int, int]:
+    """Where a text names some values first, by their indices: see `named_options`."""
+    left = _GAPS.sub(" ", text).casefold()
+    left += "".join(f" {code}" for code, signs in _CURRENCIES.items() if signs.search(left))
+    words = {index: word for index, value in enumerate(values) if len(word := _words(value)) >= _SHORTEST}
+    found = {}
+    for index in sorted(words, key=lambda index: -len(words[index])):
+        named = re.compile(rf"(?<!\w){_any_number(words[index])}(?!\w)")
+        first = named.search(left)
+        if first is not None:
+            found[index] = first.start()
+            left = named.sub(lambda match: "\0" * len(match[0]), left)
+    return found
+
+
+def _any_number(word: str) -> str:
+    """A pattern of a word, or of several, in singular and plural as English has them: ``toll`` is ``tolls``."""
+    if len(word) <= _SHORTEST or not word[-1].isalpha():
+        return re.escape(word)
+    is_plural = word.endswith("s") and not word.endswith("ss") and len(word) > _STEM
+    one = word[:-1] if is_plural else word
+    return re.escape(one) + ("(?:es)?" if one.endswith(("s", "x", "z", "ch", "sh")) else "s?")
 
 
 def name_words(name: str) -> list[str]:

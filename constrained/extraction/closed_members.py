@@ -25,6 +25,7 @@ from constrained.decisions.prior import NEUTRAL_TEXTS, Weighing, neutral_prior
 from constrained.decisions.questions import json_text, leaf_members
 from constrained.errors import ConstrainedError
 from constrained.extraction.further_phrases import FurtherPhrases
+from constrained.extraction.named_lists import closed_lists, named_lists
 from constrained.extraction.open_question import open_question, with_share
 from constrained.extraction.optional_objects import Presence, optional_objects, presence
 from constrained.extraction.phrases import PhraseQuestions, phrase_questions
@@ -101,6 +102,7 @@ class ClosedMembers:
             )
         else:
             self.questions = ()
+        self._lists = closed_lists(self._constraint) if self._decides else {}
         self._open = None if whole is None else open_question(self._model, whole, parts)
         self._said = f"{parts.instructions or ''} {parts.context or ''}"
         self._weighings: list[Weighing] | None = None
@@ -125,6 +127,9 @@ class ClosedMembers:
         """
         if self.is_whole:
             return None
+        named = named_lists(self._lists, text)
+        if named and not self._writes_lists():
+            known = {**named, **(known or {})}
         quantities, phrases = self._stated(text)
         further = self._further(text)
         if quantities is None and phrases is None and further is None and not self.questions and not known:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from constrained.decisions import ABSENT, Decision, Question
 from constrained.decisions.decision import decided
 from constrained.decisions.evidence import Evidence, option_ends, option_tree, read_evidence
+from constrained.decisions.naming import name_words
 from constrained.decisions.questions import (
     capitalized,
     json_text,
@@ -34,6 +35,7 @@ from constrained.decisions.questions import (
     member_text,
     respelled,
 )
+from constrained.extraction.quantities import is_described_date
 from constrained.extraction.trial import passes_trial
 from constrained.grammars.json_schema.view import without_null
 from constrained.sampling.token_tree import TokenTree
@@ -83,6 +85,10 @@ _PRONOUN = re.compile(
     r"he|she|it|they|we|i|you|him|her|them|er|sie|es|wir|ich|ihn|ihm|ihr|elle|ils?|elles|nous|vous|je|él|ellos|ellas|nosotros|yo"
 )
 """No string is one: it stands for somebody whom the text names elsewhere."""
+_PREPOSITION = re.compile(
+    r"at|by|for|from|in|of|on|to|with|bei|für|im|mit|von|vom|zu|zum|zur|à|au|aux|avec|dans|de|du|en|par|pour|al|con|del|para|por|do|na|od|pro|se|u|z|ze"
+)
+"""No string is one alone; with a capital it may be a code: ``IN`` for Indiana."""
 _EDGES = "\"'“”‘’«»„()[]<>*`|.,;:!?"
 
 
@@ -204,15 +210,17 @@ class PhraseQuestions:
                 firsts = [self._behind_article(first) for first in {*firsts, *self._goes_on}]
             firsts = sorted({*firsts} - self._used)
             likely = [head is None or row[head] >= least for head in heads]
-            phrases = [json_text(one) for one in self._phrases(firsts, likely) if self._may_be(one)]
+            label = " ".join(name_words(path[-1])) if path else ""  # it is no value
+            found = self._phrases(firsts, likely)
+            phrases = [json_text(one) for one in found if self._may_be(one) and one.casefold() != label]
             question = member_question(self._constraint, phrases, self._vocabulary, path, True, self._before)
             if question is not None:
                 asked += self._parted(question, tuple(self.leads.tokens[node] for node in nodes), top)
         return asked
 
     def _may_be(self, phrase: str) -> bool:
-        """Whether a phrase is more than a pronoun or an article; as an item also than an article with a capital."""
-        if _PRONOUN.fullmatch(phrase.lower()):
+        """Whether a phrase is more than a pronoun, a preposition or an article; as an item also than an article with a capital."""
+        if _PRONOUN.fullmatch(phrase.lower()) or _PREPOSITION.fullmatch(phrase):
             return False
         return not _ARTICLE.fullmatch(phrase if self._goes_on is None else phrase.lower())
 
@@ -442,10 +450,11 @@ def joined(question: Question, totals: NDArray[np.float64]) -> NDArray[np.float6
 
 
 def is_plain_string(schema: Any) -> bool:
-    """Whether a member is a string without bounds."""
+    """Whether a member is a string without bounds, and no date by its description."""
     schema = without_null(schema)
     return (
         isinstance(schema, Mapping)
         and schema.get("type") == "string"
         and not set(schema) - {"type", "title", "description", "default"}
+        and not is_described_date(schema)
     )

@@ -54,6 +54,7 @@ _REQUIRED = -1e3
 _NEVER = -1e6
 _KEYWORDS = frozenset({"type", "title", "description", "default"})
 _BOUNDS = frozenset({"minimum", "exclusiveMinimum"})
+_DATE_FORM = re.compile(r"\byyyy-mm-dd\b(?!.*\bhh)", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -257,8 +258,17 @@ def _kind(schema: Any) -> Kind | None:
     if kind in ("integer", "number") and keywords <= _BOUNDS:
         return "integer" if kind == "integer" else "number"
     if kind == "string" and keywords <= {"format", "x-content"}:
+        if is_described_date(schema):
+            return "date"
         return next((one for one in ("date", "time") if schema.get("format") == one), None)
     return None
+
+
+def is_described_date(schema: Mapping[str, Any]) -> bool:
+    """Whether a string without bounds is a date by its description, as tools have them: ``in the format YYYY-MM-DD``."""
+    described = schema.get("description")
+    plain = schema.get("type") == "string" and not set(schema) - _KEYWORDS
+    return plain and isinstance(described, str) and _DATE_FORM.search(described) is not None
 
 
 def _plain_numbers(text: str, found: Quantities) -> dict[Decimal, list[Place]]:

@@ -28,6 +28,11 @@ def question(*texts: str) -> Question:
         (["12", "3", "true", "null"], "12 of 3 are true, null", [1, 0, 0, 0]),
         (['"C++"', '"C"'], "written in C++.", [1, 0]),
         (['"süß"', '"(sauer)"'], "SÜSS und (sauer)", [1, 1]),
+        (
+            ['"toll"', '"roads"', '"church"', '"US"'],
+            "Tolls on the road to two churches, she uses none",
+            [1, 1, 1, 0],
+        ),
         (['"EUR"', '"USD"', '"GBP"'], "for €89.95, not 90 pounds", [1, 0, 1]),
     ],
 )

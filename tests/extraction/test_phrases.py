@@ -72,11 +72,19 @@ def test_a_required_member_gets_its_phrase_or_is_written() -> None:
     assert not unlikely.decisions
 
 
-def test_a_string_is_no_pronoun() -> None:
+def test_a_string_is_no_pronoun_and_no_preposition() -> None:
     """It is what begins most sentences, and stands for a name that is elsewhere."""
-    model = Wishing({"name": {"She": 9.0, "Ada Lim": 6.0}})
+    model = Wishing({"name": {"She": 9.0, "with": 8.0, "Ada Lim": 6.0}})
     found = Extractor(model, strings("name", required=("name",)))("She works with Ada Lim.")
     assert found.value == {"name": "Ada Lim"}
+    code = Extractor(Wishing({"state": {"IN": 9.0}}), strings("state"))("She lives in Gary, IN now.")
+    assert code.value == {"state": "IN"}
+
+
+def test_a_string_is_not_what_its_member_is_called() -> None:
+    model = Wishing({"lastName": {"last name": 9.0, "Lim": 6.0}})
+    found = Extractor(model, strings("lastName", required=("lastName",)))("My last name is Lim.")
+    assert found.value == {"lastName": "Lim"}
 
 
 def test_a_member_that_wants_no_phrase_of_the_text_is_written() -> None:

@@ -68,6 +68,23 @@ def test_optional_members_for_which_the_text_states_nothing_are_left_out_and_req
     assert not found.decisions
 
 
+@pytest.mark.parametrize(
+    ("description", "expected"),
+    [
+        ("The day, in the format YYYY-MM-DD", {"day": "2024-05-05"}),
+        ("The day (yyyy-mm-dd).", {"day": "2024-05-05"}),
+        ("The time, as YYYY-MM-DD hh:mm", {"day": "5 May 2024"}),
+        ("The day", {"day": "5 May 2024"}),
+    ],
+)
+def test_a_string_is_a_date_where_its_description_says_so(description: str, expected: Any) -> None:
+    schema = {"type": "object", "properties": {"day": {"type": "string", "description": description}}}
+    model = Counting({"day": {'"5 May 2024"': 9.0}})
+    assert Extractor(model, {**schema, "required": ["day"]})(TEXT).value == expected
+    unstated = Extractor(model, schema)("We ordered something.").value
+    assert unstated == {} or "YYYY" not in description.upper()
+
+
 def test_a_required_number_that_nothing_stated_fits_is_written() -> None:
     @dataclass
     class Count:

@@ -48,6 +48,11 @@ def spellings(day: dt.date, names: list[str]) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("text", ["Jun.20,2023", "Jun. 20,2023", "Jun.20, 2023", "June 20,2023"])
+def test_dates_are_read_without_the_spaces_that_some_leave_out(text: str) -> None:
+    assert read_date(text) == dt.date(2023, 6, 20)
+
+
 @settings(max_examples=examples(100), deadline=None)
 @given(DAYS, st.data())
 def test_what_people_write_is_allowed_and_read(day: dt.date, data: st.DataObject) -> None:
