@@ -103,6 +103,16 @@ def asked_text(messages: Sequence[Message]) -> str:
     )
 
 
+def only_request(messages: Sequence[Message]) -> tuple[str, str] | None:
+    """What the system says, and the message of the user, where a chat has no others; None: it has, or that is empty."""
+    *before, last = messages or [{}]
+    text = asked_text([last])
+    if not text.strip() or any(one.get("role") not in ("system", "developer") for one in before):
+        return None
+    said = (_content(one.get("content"), "a message of the system", needed=False) for one in before)
+    return "\n\n".join(filter(None, said)), text
+
+
 def _message(message: Any, place: str) -> dict[str, Any]:
     if not isinstance(message, Mapping):
         raise PromptError(f"{place} is a {type(message).__name__}", action="pass {'role', 'content'}")

@@ -41,14 +41,14 @@ class StatedValues:
     def without(self, arguments: str) -> StatedValues:
         """What the arguments of a call, a JSON text, have nothing of."""
         try:
-            leaves = list(_leaves(json.loads(arguments)))
+            values = list(leaves(json.loads(arguments)))
         except (
             ValueError,
             RecursionError,
         ):  # a number of thousands of digits, or a deep nest: what nobody asked for
             return NOTHING_STATED
         numbers, words = set[Decimal](), set[str]()
-        for leaf in leaves:
+        for leaf in values:
             if isinstance(leaf, str):
                 numbers |= find_quantities(leaf).numbers.keys()
                 words |= set(_NAME.findall(leaf.lower()))
@@ -74,12 +74,12 @@ class StatedValues:
 NOTHING_STATED = StatedValues("")
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def leaves(value: Any) -> Iterator[Any]:
     """The values in a JSON value that are no arrays and objects."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
         for one in value:
-            yield from _leaves(one)
+            yield from leaves(one)
     else:
         yield value

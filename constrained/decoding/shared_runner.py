@@ -171,16 +171,18 @@ class BackgroundRunner:
             ConstrainedError: a request failed.
         """
         members = [BatchedRequest(generator, request) for generator, request in requests]
-        future = self.submit(requests[0][0], _outputs(members))
+        outputs: list[Output[Any]] = self.run_steps(requests[0][0], _outputs(members), deadline)
+        return outputs
+
+    def run_steps(self, generator: Generator[Any], steps: RequestSteps, deadline: float | None = None) -> Any:
+        """The result of a job; blocks until it has ended. Arguments and errors are those of `submit` and `run`."""
+        future = self.submit(generator, steps)
         try:
-            outputs: list[Output[Any]] = future.result(
-                None if deadline is None else max(0.0, deadline - time.monotonic())
-            )
+            return future.result(None if deadline is None else max(0.0, deadline - time.monotonic()))
         except FutureTimeout as error:
             raise TimeoutError("the model took longer than the timeout of this call") from error
         finally:
             future.cancel()
-        return outputs
 
     def _run(self, shared: SharedRunner) -> None:
         while self._admit(shared):

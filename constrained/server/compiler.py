@@ -11,6 +11,7 @@ import threading
 from concurrent.futures import Future
 
 from constrained.chat.detect import ReplyFormats
+from constrained.chat.reply import ReplyConstraint
 from constrained.chat.tools import ToolFormat
 from constrained.lru_cache import LRUCache
 from constrained.models import LanguageModel
@@ -18,9 +19,9 @@ from constrained.sandbox import WALL
 from constrained.server import prepare
 from constrained.server.draft_schedulers import DraftSchedulers
 from constrained.server.errors import ApiError
-from constrained.server.extractions import Extractors
+from constrained.server.extractions import Extractors, PreparedText, has_tools
 from constrained.server.prepare import EncodedPrompts, PreparedRequest
-from constrained.server.request_constraint import constraint_field
+from constrained.server.request_constraint import compile_constraint, constraint_field
 from constrained.server.requests import ApiRequest, ChatRequest
 from constrained.server.settings import ServerSettings
 from constrained.server.stream import ClientDisconnected
@@ -141,7 +142,10 @@ class Compiler:
         if isinstance(request, ChatRequest) and request.extraction:
             limit = prepare.max_tokens(request, self._settings)
             limit = self._settings.max_tokens if limit is None else limit
-            read = self._extractors.prepare(request, limit)
+            if has_tools(request):
+                read = self._prepare_reply(request, limit)
+            else:
+                read = self._extractors.prepare(request, limit)
             return PreparedRequest([], read.prompt_tokens, read.constraint, extraction=read.steps)
         return prepare.prepare_request(
             request,
@@ -152,6 +156,15 @@ class Compiler:
             vocabulary=self.vocabulary,
             prompts=None if prompts is None else prompts.ids,
         )
+
+    def _prepare_reply(self, request: ChatRequest, limit: int | None) -> PreparedText:
+        """The reply to a request with tools whose call has arguments that are read."""
+        formats = self._formats(request, None)
+        constraint, _ = compile_constraint(request, self._model.vocabulary, formats, self._settings.json_form)
+        assert isinstance(constraint, ReplyConstraint)
+        tools = constraint.callable_tools
+        (prompt,) = prepare.encode_prompts(request, self._model, self._settings, formats, tools)
+        return self._extractors.prepare_reply(request, limit, constraint, prompt)
 
     def _formats(self, request: ApiRequest, prompts: EncodedPrompts | None) -> ReplyFormats:
         return prepare.formats_for(request, self._model, self._format) if prompts is None else prompts.formats

@@ -1,24 +1,37 @@
-"""Chat requests with ``extraction``: an `Extractor` reads the user's message, so that values are those that it states."""
+"""Chat requests with ``extraction``: an `Extractor` reads the user's message, so that values are those that it states.
+
+With a schema the answer is the value; with tools the reply is written as ever, and the arguments of its call are read, where the chat has
+a single message of the user: those of an agent's later turns are written, as they depend on results.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from constrained.automaton.cache import compile_cached
+from constrained.chat.messages import asked_text, only_request
+from constrained.chat.reply import ReplyConstraint
+from constrained.chat.reply_frame import PLAIN
+from constrained.chat.tools import HERMES
 from constrained.constraint import Constraint
 from constrained.constraint.generated import generated_constraint
+from constrained.decoding import Generator
+from constrained.decoding.request_runner import BatchedRequest
 from constrained.decoding.shared_runner import RequestSteps
 from constrained.decoding.speculation import Speculation
 from constrained.extraction import Extractor
-from constrained.extraction.extraction import Document
+from constrained.extraction.extraction import Document, Extraction
 from constrained.extraction.read import document_steps
+from constrained.extraction.tool_calls import CallReader, CallRequest, reply_text
 from constrained.lru_cache import LRUCache
 from constrained.models import LanguageModel
+from constrained.sampling import Local
 from constrained.server.errors import ApiError, invalid_field_error, to_api_error, unsupported_field_error
-from constrained.server.requests import ApiRequest, ChatMessage, ChatRequest
+from constrained.server.requests import ApiRequest, ChatMessage, ChatRequest, as_dicts
 
 COMPILE_SECONDS = 0.25
 """Processor time that a constraint may take to compile: the thread of the model compiles a part of it again for each text."""
@@ -33,6 +46,7 @@ _OTHER_FIELDS = {
     *("user", "metadata", "store", "service_tier", "safety_identifier", "verbosity", "modalities"),
     *("prompt_cache_key", "prompt_cache_retention"),
 }
+_TOOL_FIELDS = {"tools", "tool_choice", "parallel_tool_calls"}
 _ONE_IS_NOTHING = ("n", "repetition_penalty", "repeat_penalty", "repeat_last_n", "parallel_tool_calls")
 
 
@@ -55,22 +69,33 @@ def is_extraction(request: ApiRequest) -> bool:
     return isinstance(request, ChatRequest) and bool(request.extraction)
 
 
+def has_tools(request: ApiRequest) -> bool:
+    """Whether a request has tools, and may call them."""
+    return isinstance(request, ChatRequest) and bool(request.tools) and request.tool_choice != "none"
+
+
 def check_extraction(request: ChatRequest) -> None:
     """Checks the fields of such a request.
 
     Raises:
-        ApiError: there is no schema, a field does not go with it, or the messages are not those of examples and a text.
+        ApiError: there is no schema and no tool, or both, a field does not go with it, or the messages are not those of examples and a text.
     """
-    form = request.response_format
-    if form is None or form.type != "json_schema":
-        raise invalid_field_error("response_format.type", "has to be 'json_schema' for an extraction")
+    form, fields = request.response_format, _FIELDS | _OTHER_FIELDS
+    if has_tools(request):
+        fields |= _TOOL_FIELDS
+        if form is not None and form.type != "text":
+            raise invalid_field_error("response_format", "cannot be combined with extraction and tools")
+    elif form is None or form.type != "json_schema":
+        what = "has to be 'json_schema' for an extraction, unless a tool may be called"
+        raise invalid_field_error("response_format.type", what)
     for name in type(request).model_fields:
         value = getattr(request, name)
-        if name in _FIELDS or name in _OTHER_FIELDS or not value:
+        if name in fields or not value:
             continue
         if not (name in _ONE_IS_NOTHING and value in (1, -1)):
             raise unsupported_field_error(name, "cannot be combined with extraction")
-    _read_messages(request)
+    if not has_tools(request):
+        _read_messages(request)
 
 
 def extraction_constraint(request: ApiRequest) -> tuple[str, Callable[[], Constraint]]:
@@ -103,6 +128,7 @@ class Extractors:
 
     def __init__(self, model: LanguageModel, speculation: Speculation | None) -> None:
         self._model, self._speculation = model, speculation
+        self._calls = CallReader(model, speculation)
         self._made: LRUCache[bytes, Extractor[Any]] = LRUCache(_MOST_EXTRACTORS)
 
     def prepare(self, request: ChatRequest, max_tokens: int | None) -> PreparedText:
@@ -117,10 +143,7 @@ class Extractors:
         """
         field, make = extraction_constraint(request)
         said, examples, text = _read_messages(request)
-        settings = {name: value for name in _FIELDS if (value := getattr(request, name)) is not None}
-        settings |= {} if max_tokens is None else {"max_tokens": max_tokens}
-        if settings.get("top_k") in (-1, 0):
-            del settings["top_k"]
+        settings = _settings(request, max_tokens)
         assert request.response_format is not None
         key = hashlib.sha256(
             json.dumps([request.response_format.wanted[1], said, examples]).encode()
@@ -145,6 +168,53 @@ class Extractors:
             raise to_api_error(error, field) from error
         steps = document_steps(extractor, Document(None, text), settings)
         return PreparedText(steps, tokens, extractor.generator.constraint)
+
+    def prepare_reply(
+        self, request: ChatRequest, max_tokens: int | None, constraint: ReplyConstraint, prompt: Sequence[int]
+    ) -> PreparedText:
+        """The same for a request with tools.
+
+        Args:
+            request: what the client wants; see `check_extraction`.
+            max_tokens: the token limit.
+            constraint: of the reply.
+            prompt: ids of its tokens.
+
+        Raises:
+            ApiError: a setting is out of its range.
+        """
+        settings, messages = _settings(request, max_tokens), as_dicts(request.messages)
+        try:
+            said, text = only_request(messages) or ("", "")
+            generator = Generator(
+                self._model,
+                replace(constraint, asked=asked_text(messages)),
+                sampler=Local(weights=False, slots=True),
+                speculation=self._speculation,
+                on_repeat="close",
+            )
+            reply = BatchedRequest(generator, generator._request(list(prompt), **settings))
+        except Exception as error:
+            raise to_api_error(error) from error
+        asked = CallRequest(text, said, constraint.callable_tools, settings, always=True)
+        # Arguments that were read are written as JSON, whatever the format of the model is.
+        shown = replace(constraint, format=HERMES, frame=PLAIN)
+        return PreparedText(_reply_steps(self._calls.steps(reply, asked), text), len(prompt), shown)
+
+
+def _reply_steps(steps: RequestSteps, text: str) -> RequestSteps:
+    """The steps of a reply, whose result is an `Extraction`."""
+    output = yield from steps
+    return Extraction(None, text, replace(output, text=reply_text(output.value)))
+
+
+def _settings(request: ChatRequest, max_tokens: int | None) -> dict[str, Any]:
+    """The settings of a request, as of a call of an `Extractor`."""
+    settings = {name: value for name in _FIELDS if (value := getattr(request, name)) is not None}
+    settings |= {} if max_tokens is None else {"max_tokens": max_tokens}
+    if settings.get("top_k") in (-1, 0):
+        del settings["top_k"]
+    return settings
 
 
 def _read_messages(request: ChatRequest) -> tuple[str, list[tuple[str, str]], str]:

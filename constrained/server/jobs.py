@@ -188,7 +188,7 @@ def _answer(result: Future[Any]) -> SequenceDelta:
         return SequenceDelta(0, error=error if isinstance(error, Exception) else RuntimeError(str(error)))
     output = found.output
     finish = "stop" if output is None or output.cut is None else "length"
-    return SequenceDelta(0, found.text, finish=finish, count=0 if output is None else len(output.tokens))
+    return SequenceDelta(0, found.text, finish=finish, count=0 if output is None else output.stats.tokens)
 
 
 Job = QueuedRequest | QueuedReading[Any] | QueuedExtraction

@@ -18,7 +18,7 @@ from constrained.constraint import Constraint, choice, gbnf, json_schema, lark, 
 from constrained.constraint.json import MAX_DIGITS, ONE_LINE
 from constrained.grammars.json_schema.view import local_view, target_of
 from constrained.server.errors import invalid_field_error, to_api_error, unsupported_field_error
-from constrained.server.extractions import extraction_constraint, is_extraction
+from constrained.server.extractions import extraction_constraint, has_tools, is_extraction
 from constrained.server.other_servers import CONSTRAINT_FIELDS
 from constrained.server.reasoning import REASONING_FIELDS
 from constrained.server.requests import ApiRequest, ChatRequest, ResponseFormat, StructuredOutputs
@@ -165,7 +165,7 @@ def _constraint(
     request: ApiRequest, formats: ReplyFormats, form: JsonForm = JsonForm()
 ) -> tuple[str | None, Callable[[], Constraint]]:
     """The field that contains the constraint, and a function that creates it."""
-    if is_extraction(request):
+    if is_extraction(request) and not has_tools(request):
         return extraction_constraint(request)
     param, content = _content(request, form)
     stop = stop_strings(request) if content is None else ()

@@ -26,4 +26,6 @@ def call(name: str, arguments: str) -> str:
 
 def scripted(script: Mapping[str, str], **settings: Any) -> ChatConstrained:
     """A chat model that answers by the first key that occurs in its prompt."""
-    return ChatConstrained(model=ScriptedModel(vocabulary(), dict(script)), **settings)
+    return ChatConstrained(
+        model=ScriptedModel(vocabulary(), dict(script)), **{"extraction": False, **settings}
+    )

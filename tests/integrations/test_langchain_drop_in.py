@@ -261,7 +261,7 @@ def test_names_with_dots_and_slashes() -> None:
         seen.append(prompt)
         return call("files_read_text", '{"path": "a"}')
 
-    chat = ChatConstrained(model=ScriptedModel(vocabulary(), script), max_tokens=100)
+    chat = ChatConstrained(model=ScriptedModel(vocabulary(), script), max_tokens=100, extraction=False)
     bound = chat.bind_tools([read, add], parallel_tool_calls=False)
     reply = bound.invoke("hi")
     assert [one["name"] for one in reply.tool_calls] == ["files/read.text"]

@@ -46,7 +46,7 @@ class Settings:
 
     @property
     def chat_model_params(self) -> dict[str, Any]:
-        return {"model": ScriptedModel(vocabulary(), SCRIPT)}
+        return {"model": ScriptedModel(vocabulary(), SCRIPT), "extraction": False}
 
     @property
     def model_override_value(self) -> str:

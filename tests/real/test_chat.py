@@ -60,6 +60,18 @@ def test_calls_are_valid_and_mostly_of_the_right_tool(model: HuggingFaceModel) -
     assert sum(right) >= 2
 
 
+def test_arguments_are_those_that_the_message_states(model: HuggingFaceModel) -> None:
+    @tool
+    def book_table(restaurant: str, people: int, day: str | None = None) -> None:
+        """Books a table in a restaurant."""
+
+    bound = ChatConstrained(model=model).bind_tools([book_table, get_weather], tool_choice="any")
+    reply: Any = bound.invoke("Book a table for six at Zum Löwen on Sunday")
+    (call,) = reply.tool_calls
+    expected = {"restaurant": "Zum Löwen", "people": 6, "day": "Sunday"}
+    assert (call["name"], call["args"]) == ("book_table", expected)
+
+
 def test_structured_output_of_langchain_is_an_instance(model: HuggingFaceModel) -> None:
     chat = ChatConstrained(model=model).with_structured_output(Person, method="json_schema")
     found = chat.invoke("Grace Hopper was born in 1906 in New York. Who is it, and when was she born?")

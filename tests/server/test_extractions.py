@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from constrained.chat.detect import ReplyFormats
+from constrained.chat.tools import parse_tools
 from constrained.extraction import Extractor
 from constrained.models import LanguageModel, load
 from constrained.server import extractions, workers
@@ -133,7 +134,8 @@ def test_a_stream_has_the_value_in_one_piece(server: Served) -> None:
         ({"frequency_penalty": 0.5}, "frequency_penalty"),
         ({"logit_bias": {"3": 1}}, "logit_bias"),
         ({"enable_thinking": True}, "enable_thinking"),
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "response_format"),
+        ({"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "none"}, "tools"),
         ({"response_format": None}, "response_format.type"),
         ({"response_format": {"type": "json_object"}}, "response_format.type"),
         ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
@@ -178,6 +180,60 @@ def test_other_apis_have_it_too(server: Served, model: LanguageModel) -> None:
         "extraction": True,
     }
     assert server.post("/v1/messages", body).json()["content"][0]["text"] == expected
+
+
+TOOL: Any = {"name": "add_person", "description": "Adds a person.", "parameters": SCHEMA}
+
+
+def ask_tool(server: Served, *messages: Any, **more: Any) -> Any:
+    """A message with a call, as the server answers with one."""
+    body = {"model": MODEL, "messages": messages, "tools": [{"type": "function", "function": TOOL}]}
+    wanted = {"tool_choice": "required", "extraction": True, "max_tokens": 60, **more}
+    answer = server.post("/v1/chat/completions", body | wanted)
+    assert answer.status_code == 200
+    return answer.json()["choices"][0]["message"]["tool_calls"][0]["function"]
+
+
+def test_arguments_of_a_call_are_those_of_an_extractor(server: Served, model: LanguageModel) -> None:
+    (tool,) = parse_tools([TOOL])
+    said = "Names in full."
+    expected = Extractor(model, tool.arguments, instructions=f"{said}\n\n{tool.description}")(TEXTS[0])
+    messages = [{"role": "system", "content": said}, {"role": "user", "content": TEXTS[0]}]
+    call = ask_tool(server, *messages)
+    assert call == {"name": "add_person", "arguments": expected.text}
+    assert ask_tool(server, *messages, extraction=False, temperature=0) != call
+    body: Any = {"model": MODEL, "input": TEXTS[0], "instructions": said, "extraction": True}
+    answer = server.post("/v1/responses", {**body, "tools": [{"type": "function", **TOOL}]}).json()
+    assert answer["status"] == "completed"
+
+
+def test_a_stream_has_a_call_with_its_arguments(server: Served) -> None:
+    message: Any = {"role": "user", "content": TEXTS[0]}
+    whole = ask_tool(server, message)
+    with server.openai() as client:
+        chunks = client.chat.completions.create(
+            model=MODEL,
+            messages=[message],
+            tools=[{"type": "function", "function": TOOL}],
+            tool_choice="required",
+            max_tokens=60,
+            extra_body={"extraction": True},
+            stream=True,
+        )
+        deltas = [chunk.choices[0] for chunk in chunks]
+    calls = [call.function for delta in deltas for call in delta.delta.tool_calls or ()]
+    assert (calls[0].name, "".join(call.arguments for call in calls)) == tuple(whole.values())
+    assert deltas[-1].finish_reason == "tool_calls"
+
+
+def test_calls_after_a_result_are_written(server: Served) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "add_person", "arguments": "{}"}}
+    messages: Any = [
+        {"role": "user", "content": TEXTS[0]},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "Who?"},
+    ]
+    assert ask_tool(server, *messages) == ask_tool(server, *messages, extraction=False, temperature=0)
 
 
 def test_text_completions_have_no_extraction(server: Served) -> None:

@@ -26,18 +26,20 @@ from langchain_core.runnables.config import get_config_list
 from pydantic import ConfigDict, PrivateAttr, SecretStr
 
 from constrained.chat.detect import detect_formats
-from constrained.chat.messages import asked_text, chat_prompt, with_schema_instruction
+from constrained.chat.messages import asked_text, chat_prompt, only_request, with_schema_instruction
 from constrained.chat.plain_names import plain_names, renamed
-from constrained.chat.reply import Reply, ReplyConstraint, reply_constraint
+from constrained.chat.reply import Reply, ReplyConstraint, ReplyDelta, reply_constraint
 from constrained.chat.tools import ToolFormat, parse_tool_choice, parse_tools
 from constrained.constraint.json import MAX_DIGITS
 from constrained.decoding import Generator, Output
 from constrained.decoding.limits import WARPER_SETTINGS
 from constrained.decoding.shared_runner import MAX_ROWS
 from constrained.errors import InvalidArgument
+from constrained.extraction.tool_calls import CallReader, CallRequest
 from constrained.integrations.langchain.extraction import extraction_output
 from constrained.integrations.langchain.invocation import ChatInvocation, completions_of
 from constrained.integrations.langchain.messages import (
+    call_deltas,
     message_chunk,
     new_call_id,
     strip_content_blocks,
@@ -106,6 +108,9 @@ class ChatConstrained(BaseChatModel):
         thinking: the model reasons first, in at most so many tokens; otherwise as with ``enable_thinking``.
         options: further arguments of `Generator`; by default ``{"speculation": "auto", "on_repeat": "close"}``: where it saves time
             draft tokens are verified, and a reply ends behind a call that it has made before, which is left out.
+        extraction: the arguments of a call are read from the user's message, as `extract` reads a value from a text, where it is the only
+            message beside those of the system, and no `sampler` is named: their values are more often right. None: by models that
+            fail a trial (`constrained.extraction.trial`), as small ones do; others write them. A stream has such a reply in one piece.
         api_key: accepted for compatibility and ignored.
     """
 
@@ -135,6 +140,7 @@ class ChatConstrained(BaseChatModel):
     template: dict[str, Any] = {}  # noqa: RUF012 (pydantic copies it)
     thinking: int | None = None
     options: dict[str, Any] = {}  # noqa: RUF012
+    extraction: bool | None = None
     streaming: bool = False
     api_key: SecretStr | None = None
 
@@ -143,6 +149,7 @@ class ChatConstrained(BaseChatModel):
 
     _loaded: dict[Any, LanguageModel] = PrivateAttr(default_factory=dict)
     _lock: Any = PrivateAttr(default_factory=Lock)
+    _readers: dict[LanguageModel, CallReader] = PrivateAttr(default_factory=dict)
 
     @property
     def _llm_type(self) -> str:
@@ -151,7 +158,9 @@ class ChatConstrained(BaseChatModel):
     @property
     def _identifying_params(self) -> dict[str, Any]:
         """What decides about an answer; LangChain's caches keep answers by it."""
-        others = ("stop", "format", "closed", "max_digits", "describe", "template", "thinking", "options")
+        others = (
+            "stop", "format", "closed", "max_digits", "describe", "template", "thinking", "options", "extraction",
+        )  # fmt: skip
         named = {name: getattr(self, name) for name in _SETTINGS}
         # "stop" is that of the call
         own = {f"own_{name}": repr(getattr(self, name)) for name in (*others, *_COUNTS)}
@@ -169,7 +178,7 @@ class ChatConstrained(BaseChatModel):
     def __getstate__(self) -> dict[str, Any]:
         """The settings: a copy in another process loads the model again where it was given by name."""
         state = super().__getstate__()
-        private = {**(state["__pydantic_private__"] or {}), "_loaded": {}, "_lock": None}
+        private = {**(state["__pydantic_private__"] or {}), "_loaded": {}, "_lock": None, "_readers": {}}
         return {**state, "__pydantic_private__": private}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -303,11 +312,18 @@ class ChatConstrained(BaseChatModel):
         (completion,) = request.completions
         reader = request.replies.parser()
         output: Output | None = None
+        held: list[ReplyDelta] = []  # of calls whose arguments are read at the end
         for chunk in request.chunks(completion):
             output = chunk.output
             pieces = reader.feed(chunk.delta)
             if output is not None:
                 pieces += reader.finish()
+            if request.reading is not None:
+                held += [piece for piece in pieces if piece.call is not None]
+                pieces = [piece for piece in pieces if piece.call is None]
+                if output is not None:
+                    output, written = request.read(output), output
+                    pieces += held if output is written else call_deltas(output.value.calls)
             for piece in pieces:
                 generated = ChatGenerationChunk(message=message_chunk(piece, request.names))
                 if run_manager is not None:
@@ -356,11 +372,14 @@ class ChatConstrained(BaseChatModel):
         arguments.pop("max_completion_tokens", None)
         arguments.pop("ls_structured_output_format", None)
         timeout = arguments.pop("timeout", self.timeout)
+        extraction = arguments.pop("extraction", self.extraction)
         if arguments:
             raise InvalidArgument(
                 f"{next(iter(arguments))!r} is not a setting of this chat model",
                 action="use "
-                + ", ".join((*_SETTINGS, *_COUNTS, "stop", "timeout", "tools", "response_format")),
+                + ", ".join(
+                    (*_SETTINGS, *_COUNTS, "stop", "timeout", "extraction", "tools", "response_format")
+                ),
             )
         has_calls = bool(tools) or any(getattr(message, "tool_calls", None) for message in messages)
         template = {**self.template, **({} if self.thinking is None else {"enable_thinking": True})}
@@ -393,7 +412,29 @@ class ChatConstrained(BaseChatModel):
             raise InvalidArgument("top_logprobs needs logprobs", action="pass logprobs=True")
         completions = completions_of(generator, count, (top or 0) if logprobs or top else None)
         names = {short: name for name, short in plain.items()}
-        return ChatInvocation(completions, constraint, prompt, settings, deadline, names)
+        reading = None
+        is_plain = len(completions) == 1 and completions[0].recorder is None and not thinking
+        if is_plain and self.sampler is None and extraction is not False:
+            reading = self._reading(generator, constraint, chat, settings, always=bool(extraction))
+        return ChatInvocation(completions, constraint, prompt, settings, deadline, names, reading)
+
+    def _reading(
+        self,
+        generator: Generator,
+        constraint: ReplyConstraint,
+        chat: list[dict[str, Any]],
+        settings: Mapping[str, Any],
+        *,
+        always: bool,
+    ) -> tuple[CallReader, CallRequest] | None:
+        """What reads the arguments of a call, see `extraction`; None: the model writes them."""
+        model, asked = generator.model, only_request(chat)
+        if not constraint.callable_tools or asked is None or model.no_trees is not None:
+            return None
+        with self._lock:
+            reader = self._readers.setdefault(model, CallReader(model, generator.speculation))
+        said, text = asked
+        return reader, CallRequest(text, said, constraint.callable_tools, settings, always)
 
     # ------------------------------------------------------------ counts of tokens
 

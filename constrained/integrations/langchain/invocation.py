@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 from constrained.chat.reply import ReplyConstraint
 from constrained.decoding import Chunk, Generator, Output
 from constrained.decoding.limits import make_noise
+from constrained.decoding.request_runner import BatchedRequest
 from constrained.decoding.shared_runner import MAX_ROWS, BackgroundRunner
 from constrained.errors import InvalidArgument
+from constrained.extraction.tool_calls import CallReader, CallRequest
 from constrained.integrations.langchain.token_logprobs import MOST, RecordingSampler
 from constrained.sampling import TokenSampler
 
@@ -73,6 +75,7 @@ class ChatInvocation(NamedTuple):
         settings: of `Generator`.
         deadline: as `time.monotonic` has it; None: no limit.
         names: of the tools, where they are not those that the model writes.
+        reading: what reads the arguments of a call, and from what; None: the model writes them.
     """
 
     completions: list[ChatCompletion]
@@ -81,6 +84,7 @@ class ChatInvocation(NamedTuple):
     settings: dict[str, Any]
     deadline: float | None
     names: dict[str, str]
+    reading: tuple[CallReader, CallRequest] | None = None
 
     def outputs(self) -> list[Output]:
         """Generates the completions in one piece, in the batch of all calls at the model where that is possible.
@@ -97,13 +101,33 @@ class ChatInvocation(NamedTuple):
                 (c.generator, c.generator._request(self.prompt, sequence=c.sequence, **settings))
                 for c in self.completions
             ]
-            return BackgroundRunner.of(generator).run(requests, self.deadline)
+            runner = BackgroundRunner.of(generator)
+            if self.reading is None:
+                return runner.run(requests, self.deadline)
+            reader, asked = self.reading
+            ((generator, request),) = requests
+            steps = reader.steps(BatchedRequest(generator, request), asked)
+            return [runner.run_steps(generator, steps, self.deadline)]
         outputs = []
         for completion in self.completions:
             *_, last = self.chunks(completion)
             assert last.output is not None, "a stream ended without its output"
             outputs.append(last.output)
         return outputs
+
+    def read(self, output: Output) -> Output:
+        """The output of a stream, with the arguments of its call read if they are.
+
+        Raises:
+            TimeoutError: the deadline has passed.
+        """
+        assert self.reading is not None
+        reader, asked = self.reading
+        generator = self.completions[0].generator
+        found: Output = BackgroundRunner.of(generator).run_steps(
+            generator, reader.read(output, asked), self.deadline
+        )
+        return found
 
     def chunks(self, completion: ChatCompletion) -> Iterator[Chunk]:
         """Generates a completion.

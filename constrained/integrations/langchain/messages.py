@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 from uuid import uuid4
 
@@ -12,6 +12,7 @@ from langchain_core.messages.tool import tool_call_chunk
 
 from constrained.chat.plain_names import renamed
 from constrained.chat.reply import ReplyDelta
+from constrained.chat.reply import ToolCall as ReplyCall
 from constrained.decoding import Output
 
 
@@ -36,6 +37,15 @@ def message_chunk(piece: ReplyDelta, names: Mapping[str, str]) -> AIMessageChunk
         index=piece.call,
     )
     return AIMessageChunk(content="", tool_call_chunks=[chunk])
+
+
+def call_deltas(calls: Sequence[ReplyCall]) -> list[ReplyDelta]:
+    """Whole calls as pieces of a stream."""
+    return [
+        piece
+        for number, call in enumerate(calls)
+        for piece in (ReplyDelta("", number, call.name), ReplyDelta(call.text, number))
+    ]
 
 
 def with_plain_calls(chat: list[dict[str, Any]], plain: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -99,7 +99,7 @@ def structured_output(
             strict=strict,
             parallel_tool_calls=False,
             ls_structured_output_format=tracing,
-            **kwargs,
+            **{"extraction": False, **kwargs},  # "extraction" is a method of its own
         )
         parser = (
             PydanticToolsParser(tools=[old], first_tool_only=True)

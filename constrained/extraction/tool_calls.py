@@ -1,0 +1,207 @@
+"""`CallReader`: the arguments of a tool's call, read from the user's message as a value is read from a document.
+
+A small model that calls a tool leaves arguments out that the message states, makes others up, and copies descriptions of the schema. It
+does better where it is asked for the value of a text (`constrained.extraction.closed_members`, `phrases`, `quantities`). It even calls tools
+that have nothing to do with the message, and says the right one where it is asked for a choice (`constrained.extraction.decider`).
+So the reply is written as ever, which says whether a tool is called; which one is decided, and an `Extractor` reads its arguments.
+A reply with several calls stays as it is, unless what the other calls have of the message stands in the first one, too: then they are
+variations of it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from constrained.chat.reply import Reply, ToolCall
+from constrained.chat.stated import leaves
+from constrained.chat.tool_format import HERMES, ToolFormat
+from constrained.constraint import choice
+from constrained.decoding.request_runner import BatchedRequest
+from constrained.errors import ConstrainedError, RejectedValue
+from constrained.extraction.decider import Decider
+from constrained.extraction.extraction import Document
+from constrained.extraction.extractor import Extractor
+from constrained.extraction.read import document_steps
+from constrained.extraction.trial import passes_trial
+from constrained.grammars.text.quantities import find_quantities
+from constrained.lru_cache import LRUCache
+
+if TYPE_CHECKING:
+    from constrained.chat.tools import Tool
+    from constrained.decoding import Output
+    from constrained.decoding.shared_runner import RequestSteps
+    from constrained.models import LanguageModel
+
+_MOST_READERS = 64
+"""Tools, with what the system says, and sets of tools, of which is kept what reads them."""
+_LONGEST = 120
+"""Characters of a description in an option."""
+_WHICH = "Which of these does what the text asks for?"
+_WORD, _GAPS = re.compile(r"[^\W\d_]+"), re.compile(r"[_\-.]+")
+T = TypeVar("T")
+
+
+class CallRequest(NamedTuple):
+    """What the arguments of a call are read from.
+
+    Attributes:
+        text: the user's message; "": there is nothing to read, and the model writes the arguments.
+        instructions: what the system says; "" for nothing.
+        tools: that the reply may call.
+        settings: of the call, as of an `Extractor`.
+        always: also by a model that writes what a text says right, see `passes_trial`.
+    """
+
+    text: str
+    instructions: str
+    tools: Sequence[Tool]
+    settings: Mapping[str, Any]
+    always: bool = False
+
+
+class CallReader:
+    """Reads the arguments of calls by one model. Safe to share between threads.
+
+    Args:
+        model: reads the messages.
+        speculation: as of `Extractor`.
+    """
+
+    def __init__(self, model: LanguageModel, speculation: Any = "auto") -> None:
+        self._model, self._speculation = model, speculation
+        self._made: LRUCache[tuple[str, ...], Any] = LRUCache(_MOST_READERS)
+        self._lock = Lock()
+
+    def steps(self, reply: BatchedRequest, asked: CallRequest) -> RequestSteps:
+        """Writes a reply, and reads the arguments of its call; see `read`.
+
+        Args:
+            reply: the request of the reply, whose value is a `Reply`.
+            asked: see `CallRequest`.
+        """
+        yield [reply]
+        output = reply.outcome
+        if isinstance(output, Exception):
+            raise output
+        assert output is not None
+        return (yield from self.read(output, asked))
+
+    def read(self, output: Output[Reply], asked: CallRequest) -> RequestSteps:
+        """Reads the arguments of the call of a reply; the result is the output with them, or else the same output.
+
+        An output whose arguments were read has no tokens of its own; `stats` counts the work for the reply and for them.
+        A call stays as the model wrote it where its arguments cannot be read within the token limit, or repeat themselves.
+
+        Args:
+            output: of the reply.
+            asked: see `CallRequest`.
+        """
+        call = single_call(output.value.calls, asked.text) if asked.text else None
+        if call is None or not all(map(_is_stated, asked.tools)):
+            return output
+        if not asked.always and passes_trial(self._model):
+            return output
+        try:
+            tool = self._wanted(asked.tools, call, asked.text)
+            extractor = self._extractor(tool, asked.instructions)
+        except ConstrainedError:  # too many tools, or arguments that are no value alone
+            return output
+        found = yield from document_steps(extractor, Document(None, asked.text), asked.settings)
+        if found.output is None or found.output.cut is not None or found.output.repairs:
+            return output
+        return _with_call(output, ToolCall(tool.name, found.text), found.output)
+
+    def _wanted(self, tools: Sequence[Tool], call: ToolCall, text: str) -> Tool:
+        """The tool that a message wants; of a reply that calls one.
+
+        Raises:
+            ConstrainedError: it cannot be asked.
+        """
+        said = {_said_of(tool): tool for tool in tools}
+        if len(said) < len(tools) or len(tools) == 1:
+            return next(tool for tool in tools if tool.name == call.name)
+        decider: Decider[str] = self._known(
+            ("", *said), lambda: Decider(self._model, choice([*said]), instructions=_WHICH)
+        )
+        return said[decider(text).value]
+
+    def _extractor(self, tool: Tool, instructions: str) -> Extractor[Any]:
+        said = "\n\n".join(filter(None, (instructions, tool.description)))
+        key = (tool.name, tool.arguments.key, said)
+        return self._known(
+            key,
+            lambda: Extractor(
+                self._model, tool.arguments, instructions=said or None, speculation=self._speculation
+            ),
+        )
+
+    def _known(self, key: tuple[str, ...], make: Callable[[], T]) -> T:
+        with self._lock:
+            found: T | None = self._made.get(key)
+            if found is None:
+                found = make()
+                self._made.put(key, found)
+        return found
+
+
+def single_call(calls: Sequence[ToolCall], text: str) -> ToolCall | None:
+    """The call of a reply that has a single one: no other call has a word or number of a text that this one lacks. None: it has none, or several."""
+    if len(calls) < 2:
+        return calls[0] if calls else None
+    stated = _said(text)
+    try:
+        first, *others = (_said("; ".join(map(str, leaves(call.arguments)))) & stated for call in calls)
+    except RejectedValue:  # a limit cut one
+        return None
+    return calls[0] if all(one <= first for one in others) else None
+
+
+def _said(text: str) -> set[Any]:
+    """The numbers and words of a text."""
+    return {*find_quantities(text).numbers, *_WORD.findall(text.casefold())}
+
+
+def _said_of(tool: Tool) -> str:
+    """A tool as an option: the first sentence about it, or else the words of its name."""
+    about = tool.description.strip().split(". ")[0].split("\n")[0].rstrip(".")[:_LONGEST]
+    return about or _GAPS.sub(" ", tool.name).strip()
+
+
+def _is_stated(tool: Tool) -> bool:
+    """Whether the arguments of a tool are such as a message states: no text of a grammar, and no values of other constraints."""
+    return not tool.custom and not tool.embed
+
+
+def _with_call(output: Output[Reply], call: ToolCall, read: Output[Any]) -> Output[Reply]:
+    """The output of a reply with a call whose arguments were read."""
+    stats = replace(
+        output.stats,
+        prompt_tokens=output.stats.prompt_tokens + read.stats.prompt_tokens,
+        tokens=output.stats.tokens + read.stats.tokens,
+        forwards=output.stats.forwards + read.stats.forwards,
+    )
+    reply = replace(output.value, calls=(call,))
+    return replace(
+        output,
+        value=reply,
+        text=reply_text(reply),
+        tokens=(),
+        logprob=read.logprob,
+        log_weight=math.nan,
+        finish=read.finish,
+        stats=stats,
+        cut=None,
+        repairs=(),
+        automaton=None,
+    )
+
+
+def reply_text(reply: Reply, format: ToolFormat = HERMES) -> str:
+    """Content and calls as a text of a format in which arguments are JSON."""
+    calls = [(call.name, call.text) for call in reply.calls]
+    return reply.content + (format.format_calls(*calls) if calls else "")

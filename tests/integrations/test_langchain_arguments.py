@@ -1,0 +1,172 @@
+"""Arguments of calls that are read from the user's message, and those that the model writes."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from pydantic import BaseModel, Field
+
+from constrained.chat.reply import ToolCall
+from constrained.extraction import Extractor, tool_calls
+from constrained.extraction.tool_calls import single_call
+from constrained.integrations.langchain import ChatConstrained
+from tests.extraction.test_phrases import Wishing
+
+TEXT = "Ada Lim, who lives in Oslo, is a vet."
+WISHES = {"name": {"Ada Lim": 6.0}, "city": {"Oslo": 5.0}}
+ADA = {"name": "Ada Lim", "city": "Oslo"}
+
+
+class AddPerson(BaseModel):
+    """Adds a person."""
+
+    name: str
+    city: str = Field("nowhere")
+
+
+def calls(reply: Any) -> list[tuple[str, Any]]:
+    return [(one["name"], one["args"]) for one in reply.tool_calls]
+
+
+def bound(*, sampler: Any = None, choice: Any = "any", **settings: Any) -> Any:
+    chat = ChatConstrained(model=Wishing(WISHES), max_tokens=80, sampler=sampler, **settings)
+    return chat.bind_tools([AddPerson], tool_choice=choice)
+
+
+def test_arguments_are_those_that_an_extractor_reads() -> None:
+    expected = Extractor(Wishing(WISHES), AddPerson, instructions="Adds a person.")(TEXT)
+    assert expected.value == AddPerson(**ADA)
+    for reply in (bound().invoke(TEXT), asyncio.run(bound().ainvoke(TEXT)), *bound().batch([TEXT, TEXT])):
+        assert calls(reply) == [("AddPerson", ADA)]
+        assert reply.response_metadata["finish_reason"] == "tool_calls"
+    written = bound(extraction=False).invoke(TEXT)
+    assert calls(written) != [("AddPerson", ADA)]
+    for count in ("input_tokens", "output_tokens"):
+        assert bound().invoke(TEXT).usage_metadata[count] > written.usage_metadata[count]
+
+
+def test_a_stream_has_them_in_one_piece() -> None:
+    chunks = list(bound().stream(TEXT))
+    assert calls(sum(chunks[1:], chunks[0])) == [("AddPerson", ADA)]
+    assert [one["name"] for chunk in chunks for one in chunk.tool_call_chunks] == ["AddPerson", None]
+    written = [chunk.tool_call_chunks for chunk in bound(extraction=False).stream(TEXT)]
+    assert len(written) > len(chunks)
+
+
+@pytest.mark.parametrize(
+    ("settings", "messages"),
+    [
+        ({"sampler": "local"}, [HumanMessage(TEXT)]),
+        ({"extraction": False}, [HumanMessage(TEXT)]),
+        ({}, [HumanMessage(" ")]),
+        ({}, [HumanMessage("Hi."), AIMessage("Hi."), HumanMessage(TEXT)]),
+        (
+            {},
+            [
+                HumanMessage(TEXT),
+                AIMessage("", tool_calls=[{"name": "AddPerson", "args": {"name": "Bo"}, "id": "1"}]),
+                ToolMessage("done", tool_call_id="1"),
+            ],
+        ),
+    ],
+)
+def test_other_arguments_are_written_by_the_model(
+    settings: Any, messages: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unread(*_: Any) -> Any:
+        raise AssertionError
+
+    monkeypatch.setattr(tool_calls, "Extractor", unread)
+    assert bound(**settings).invoke(messages).tool_calls
+
+
+class Book(BaseModel):
+    """Books a room. The address is that of a hotel."""
+
+    city: str
+
+
+class book_flight(BaseModel):  # noqa: N801
+    city: str
+
+
+class Stop(BaseModel):
+    """Stops the music."""
+
+
+def test_the_tool_is_decided_by_what_is_said_about_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[list[str], str]] = []
+
+    class Deciding:
+        wanted = 0
+
+        def __init__(self, model: Any, constraint: Any, *, instructions: str) -> None:
+            self.options = constraint.schema["enum"]
+
+        def __call__(self, text: str) -> Any:
+            asked.append((self.options, text))
+            return SimpleNamespace(value=self.options[self.wanted])
+
+    monkeypatch.setattr(tool_calls, "Decider", Deciding)
+    chat = ChatConstrained(model=Wishing(WISHES), max_tokens=80)
+    several = chat.bind_tools([AddPerson, Book, book_flight, Stop], tool_choice="any")
+    expected = [
+        ("AddPerson", ADA),
+        ("Book", {"city": "Oslo"}),
+        ("book_flight", {"city": "Oslo"}),
+        ("Stop", {}),
+    ]
+    for number, one in enumerate(expected):
+        Deciding.wanted = number
+        assert calls(several.invoke(TEXT)) == [one]
+    assert asked[0] == (["Adds a person", "Books a room", "book flight", "Stops the music"], TEXT)
+    assert len(asked) == len(expected)
+    bound().invoke(TEXT)
+    alike = {"name": "b", "description": "Adds a person.", "parameters": {"type": "object"}}
+    chat.bind_tools([AddPerson, alike], tool_choice="any").invoke(TEXT)
+    assert len(asked) == len(expected)
+
+
+def test_models_that_pass_the_trial_write_their_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tool_calls, "passes_trial", lambda model: True)
+    assert calls(bound().invoke(TEXT)) == calls(bound(extraction=False).invoke(TEXT))
+    assert calls(bound(extraction=True).invoke(TEXT)) == [("AddPerson", ADA)]
+    assert calls(bound().invoke(TEXT, extraction=True)) == [("AddPerson", ADA)]
+
+
+def test_the_system_and_the_tool_say_what_is_asked() -> None:
+    class Listener(Wishing):
+        heard: list[str] = []  # noqa: RUF012
+
+        def encode(self, prompt: Any, *, chat: bool = True) -> list[int]:
+            self.heard.append(str(prompt))
+            return super().encode(prompt, chat=chat)
+
+    chat = ChatConstrained(model=Listener(WISHES), max_tokens=80).bind_tools([AddPerson], tool_choice="any")
+    assert calls(chat.invoke([SystemMessage("Names in full."), HumanMessage(TEXT)])) == [("AddPerson", ADA)]
+    assert any(
+        "Names in full." in one and "Adds a person." in one and "city" in one for one in Listener.heard
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "single"),
+    [
+        ((), False),
+        (('{"city": "Rome"}',), True),
+        (('{"city": "Rome", "days": 3}', '{"city": "Rome", "days": 4}'), False),
+        (('{"city": "Rome", "days": 3}', '{"days": 3.0, "unit": "cm", "now": true}'), True),
+        (('{"city": "Rome"}', '{"city": "rome"}'), True),
+        (('{"low": 3, "high": 3}', '{"low": 3, "high": 4}'), False),
+        (('{"city": "Rome"}', '{"city": "Bern"}'), False),
+        (('{"city": "Rome"}', '{"ci'), False),
+    ],
+)
+def test_another_call_says_something_else_of_the_message(arguments: tuple[str, ...], single: bool) -> None:
+    made = [ToolCall("weather", text) for text in arguments]
+    text = "Weather in Rome for 3 days, and in Bern for 4?"
+    assert single_call(made, text) == (made[0] if single else None)
