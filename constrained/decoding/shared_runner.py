@@ -21,8 +21,8 @@ from constrained.decoding.request_runner import BatchedRequest, RequestRunner
 from constrained.models import LanguageModel
 
 RequestSteps = Steps[list[BatchedRequest], None, Any]
-"""The work of a job: yields requests that may run side by side, and goes on when all of them have outcomes; its return value
-is the job's result."""
+"""The work of a job: yields requests that may run side by side, and goes on when all of them have outcomes, or in the next step where it
+yields none, so that others get theirs between two of its readings; its return value is the job's result."""
 
 MAX_ROWS = 64
 """Most requests in a batch that threads share; further ones wait for a place."""
@@ -98,16 +98,17 @@ class SharedRunner:
         self._runner.clear()
 
     def _resume(self, job: _Job) -> None:
-        """Lets a job go on until it waits for requests or ends."""
+        """Lets a job go on until it waits or ends."""
+        ended = True
         with contextlib.suppress(InvalidStateError):  # cancelled meanwhile
             try:
-                while not job.open:
-                    job.open = list(next(job.steps))
-            except StopIteration as ended:
-                job.future.set_result(ended.value)
+                job.open = list(next(job.steps))
+                ended = False
+            except StopIteration as end:
+                job.future.set_result(end.value)
             except Exception as error:
                 job.future.set_exception(error)
-        if not job.open:
+        if ended:
             self._jobs.remove(job)
             self._ended.append(job.future)
         for request in job.open:

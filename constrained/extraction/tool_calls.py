@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Generator as Coroutine
 from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 _MOST_READERS = 64
 """Tools, with what the system says, and sets of tools, of which is kept what reads them."""
+MOST_CHARACTERS = 2000
+"""Of what is said about all tools, where one of them is decided: it is read several times."""
 _LONGEST = 120
 """Characters of a description in an option."""
 _WHICH = "Which of these does what the text asks for?"
@@ -106,28 +109,34 @@ class CallReader:
             return output
         if not asked.always and passes_trial(self._model):
             return output
+        yield []  # others get their steps
         try:
-            tool = self._wanted(asked.tools, call, asked.text)
+            tool = yield from self._wanted(asked.tools, call, asked.text)
             extractor = self._extractor(tool, asked.instructions)
-        except ConstrainedError:  # too many tools, or arguments that are no value alone
+        except ConstrainedError:  # it is no question, or the arguments are no value alone
             return output
+        yield []
         found = yield from document_steps(extractor, Document(None, asked.text), asked.settings)
         if found.output is None or found.output.cut is not None or found.output.repairs:
             return output
         return _with_call(output, ToolCall(tool.name, found.text), found.output)
 
-    def _wanted(self, tools: Sequence[Tool], call: ToolCall, text: str) -> Tool:
-        """The tool that a message wants; of a reply that calls one.
+    def _wanted(
+        self, tools: Sequence[Tool], call: ToolCall, text: str
+    ) -> Coroutine[list[BatchedRequest], None, Tool]:
+        """Decides which tool a message wants; of few ones, that are not described alike. Else it is that of the call.
 
         Raises:
             ConstrainedError: it cannot be asked.
         """
         said = {_said_of(tool): tool for tool in tools}
-        if len(said) < len(tools) or len(tools) == 1:
+        if len(said) < len(tools) or len(tools) == 1 or sum(map(len, said)) > MOST_CHARACTERS:
             return next(tool for tool in tools if tool.name == call.name)
         decider: Decider[str] = self._known(
             ("", *said), lambda: Decider(self._model, choice([*said]), instructions=_WHICH)
         )
+        _ = decider.weighings  # reads texts that say nothing, once
+        yield []
         return said[decider(text).value]
 
     def _extractor(self, tool: Tool, instructions: str) -> Extractor[Any]:
