@@ -1,11 +1,11 @@
 """`CallReader`: the arguments of a tool's call, read from the user's message as a value is read from a document.
 
 A small model that calls a tool leaves arguments out that the message states, makes others up, and copies descriptions of the schema. It
-does better where it is asked for the value of a text (`constrained.extraction.closed_members`, `phrases`, `quantities`). It even calls tools
-that have nothing to do with the message, and says the right one where it is asked for a choice (`constrained.extraction.decider`).
-So the reply is written as ever, which says whether a tool is called; which one is decided, and an `Extractor` reads its arguments.
-A reply with several calls stays as it is, unless what the other calls have of the message stands in the first one, too: then they are
-variations of it.
+does better where it is asked for the value of a text (`constrained.extraction.closed_members`, `phrases`, `quantities`). It calls tools
+that have nothing to do with the message, or none at all where it may answer, and says the right one where it is asked for a choice
+(`constrained.extraction.decider`). So whether the message asks for a tool, and for which, is decided; the reply is written as ever, and says
+how many calls there are; and an `Extractor` reads the arguments of a single one. A reply with several calls stays as it is, unless what
+the other calls have of the message stands in the first one, too: then they are variations of it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ MOST_CHARACTERS = 2000
 """Of what is said about all tools, where one of them is decided: it is read several times."""
 _LONGEST = 120
 """Characters of a description in an option."""
-_WHICH = "Which of these does what the text asks for?"
+_WHICH, _NONE = "Which of these does what the text asks for?", "None of these"
+MOST_NONE = math.exp(-6.0)
+"""Probability of no tool up to which a message asks for one."""
 _WORD, _GAPS = re.compile(r"[^\W\d_]+"), re.compile(r"[_\-.]+")
 T = TypeVar("T")
 
@@ -57,6 +59,7 @@ class CallRequest(NamedTuple):
         instructions: what the system says; "" for nothing.
         tools: that the reply may call.
         settings: of the call, as of an `Extractor`.
+        may_answer: whether the reply may call none.
         always: also by a model that writes what a text says right, see `passes_trial`.
     """
 
@@ -64,6 +67,7 @@ class CallRequest(NamedTuple):
     instructions: str
     tools: Sequence[Tool]
     settings: Mapping[str, Any]
+    may_answer: bool = False
     always: bool = False
 
 
@@ -80,21 +84,52 @@ class CallReader:
         self._made: LRUCache[tuple[str, ...], Any] = LRUCache(_MOST_READERS)
         self._lock = Lock()
 
-    def steps(self, reply: BatchedRequest, asked: CallRequest) -> RequestSteps:
+    def steps(self, request: Callable[[bool], BatchedRequest], asked: CallRequest) -> RequestSteps:
         """Writes a reply, and reads the arguments of its call; see `read`.
 
         Args:
-            reply: the request of the reply, whose value is a `Reply`.
+            request: makes the request of the reply, whose value is a `Reply`; told whether that has to call a tool, if it can.
             asked: see `CallRequest`.
         """
+        wanted: Tool | None = (yield from self.wanted(asked)) if asked.may_answer else None
+        reply = request(wanted is not None)
         yield [reply]
         output = reply.outcome
         if isinstance(output, Exception):
             raise output
         assert output is not None
-        return (yield from self.read(output, asked))
+        return (yield from self.read(output, asked, wanted))
 
-    def read(self, output: Output[Reply], asked: CallRequest) -> RequestSteps:
+    def wanted(self, asked: CallRequest) -> Coroutine[list[BatchedRequest], None, Tool | None]:
+        """Decides which tool a message asks for; None: for none, or that is not decided.
+
+        It is decided about few tools that are not described alike.
+        """
+        tools = {_said_of(tool): tool for tool in asked.tools}
+        options = [*tools, *([_NONE] if asked.may_answer else [])]
+        is_question = len(tools) == len(asked.tools) and len(options) > 1
+        if not is_question or sum(map(len, tools)) > MOST_CHARACTERS or not self._reads(asked):
+            return None
+        yield []  # others get their steps
+        try:
+            decider: Decider[str] = self._known(
+                ("", *options), lambda: Decider(self._model, choice(options), instructions=_WHICH)
+            )
+            _ = decider.weighings  # reads texts that say nothing, once
+            yield []
+            shares = decider(asked.text).probabilities
+        except ConstrainedError:  # a text that is too long, or the like
+            return None
+        if asked.may_answer and shares[_NONE] > MOST_NONE:
+            return None
+        return tools[max(tools, key=lambda option: shares[option])]
+
+    def _reads(self, asked: CallRequest) -> bool:
+        """Whether the arguments of a call are read at all."""
+        is_stated = bool(asked.text) and all(map(_is_stated, asked.tools))
+        return is_stated and (asked.always or not passes_trial(self._model))
+
+    def read(self, output: Output[Reply], asked: CallRequest, wanted: Tool | None = None) -> RequestSteps:
         """Reads the arguments of the call of a reply; the result is the output with them, or else the same output.
 
         An output whose arguments were read has no tokens of its own; `stats` counts the work for the reply and for them.
@@ -103,41 +138,22 @@ class CallReader:
         Args:
             output: of the reply.
             asked: see `CallRequest`.
+            wanted: the tool that the message asks for, where it is decided already.
         """
-        call = single_call(output.value.calls, asked.text) if asked.text else None
-        if call is None or not all(map(_is_stated, asked.tools)):
+        call = single_call(output.value.calls, asked.text)
+        if call is None or not self._reads(asked):
             return output
-        if not asked.always and passes_trial(self._model):
-            return output
-        yield []  # others get their steps
+        tool = wanted or (yield from self.wanted(asked._replace(may_answer=False)))
+        tool = tool or next(one for one in asked.tools if one.name == call.name)
         try:
-            tool = yield from self._wanted(asked.tools, call, asked.text)
             extractor = self._extractor(tool, asked.instructions)
-        except ConstrainedError:  # it is no question, or the arguments are no value alone
+        except ConstrainedError:  # the arguments are no value alone
             return output
         yield []
         found = yield from document_steps(extractor, Document(None, asked.text), asked.settings)
         if found.output is None or found.output.cut is not None or found.output.repairs:
             return output
         return _with_call(output, ToolCall(tool.name, found.text), found.output)
-
-    def _wanted(
-        self, tools: Sequence[Tool], call: ToolCall, text: str
-    ) -> Coroutine[list[BatchedRequest], None, Tool]:
-        """Decides which tool a message wants; of few ones, that are not described alike. Else it is that of the call.
-
-        Raises:
-            ConstrainedError: it cannot be asked.
-        """
-        said = {_said_of(tool): tool for tool in tools}
-        if len(said) < len(tools) or len(tools) == 1 or sum(map(len, said)) > MOST_CHARACTERS:
-            return next(tool for tool in tools if tool.name == call.name)
-        decider: Decider[str] = self._known(
-            ("", *said), lambda: Decider(self._model, choice([*said]), instructions=_WHICH)
-        )
-        _ = decider.weighings  # reads texts that say nothing, once
-        yield []
-        return said[decider(text).value]
 
     def _extractor(self, tool: Tool, instructions: str) -> Extractor[Any]:
         said = "\n\n".join(filter(None, (instructions, tool.description)))

@@ -6,6 +6,7 @@ a single message of the user: those of an agent's later turns are written, as th
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from constrained.decoding import Generator
 from constrained.decoding.request_runner import BatchedRequest
 from constrained.decoding.shared_runner import RequestSteps
 from constrained.decoding.speculation import Speculation
+from constrained.errors import DoesNotFit
 from constrained.extraction import Extractor
 from constrained.extraction.extraction import Document, Extraction
 from constrained.extraction.read import document_steps
@@ -186,20 +188,34 @@ class Extractors:
         settings, messages = _settings(request, max_tokens), as_dicts(request.messages)
         try:
             said, text = only_request(messages) or ("", "")
-            generator = Generator(
-                self._model,
-                replace(constraint, asked=asked_text(messages)),
-                sampler=Local(weights=False, slots=True),
-                speculation=self._speculation,
-                on_repeat="close",
-            )
-            reply = BatchedRequest(generator, generator._request(list(prompt), **settings))
+            may_answer = constraint.tool_choice != "required"
+            asked = CallRequest(text, said, constraint.callable_tools, settings, may_answer, always=True)
+            constraint = replace(constraint, asked=asked_text(messages))
+            first = self._reply(constraint, prompt, settings)  # what is wrong with the settings is said now
         except Exception as error:
             raise to_api_error(error) from error
-        asked = CallRequest(text, said, constraint.callable_tools, settings, always=True)
+
+        def reply(calls: bool) -> BatchedRequest:
+            if calls and may_answer:
+                with contextlib.suppress(DoesNotFit):
+                    return self._reply(replace(constraint, tool_choice="required"), prompt, settings)
+            return first
+
         # Arguments that were read are written as JSON, whatever the format of the model is.
         shown = replace(constraint, format=HERMES, frame=PLAIN)
         return PreparedText(_reply_steps(self._calls.steps(reply, asked), text), len(prompt), shown)
+
+    def _reply(
+        self, constraint: ReplyConstraint, prompt: Sequence[int], settings: dict[str, Any]
+    ) -> BatchedRequest:
+        generator = Generator(
+            self._model,
+            constraint,
+            sampler=Local(weights=False, slots=True),
+            speculation=self._speculation,
+            on_repeat="close",
+        )
+        return BatchedRequest(generator, generator._request(list(prompt), **settings))
 
 
 def _reply_steps(steps: RequestSteps, text: str) -> RequestSteps:

@@ -98,20 +98,30 @@ class Stop(BaseModel):
     """Stops the music."""
 
 
-def test_the_tool_is_decided_by_what_is_said_about_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[list[str], str]] = []
+class Deciding:
+    """Decides for one of its options, whatever the text is."""
 
-    class Deciding:
-        wanted = 0
+    asked: list[tuple[list[str], str]] = []  # noqa: RUF012
+    wanted = 0
+    weighings = ()
 
-        def __init__(self, model: Any, constraint: Any, *, instructions: str) -> None:
-            self.options = constraint.schema["enum"]
+    def __init__(self, model: Any, constraint: Any, *, instructions: str) -> None:
+        self.options = constraint.schema["enum"]
 
-        def __call__(self, text: str) -> Any:
-            asked.append((self.options, text))
-            return SimpleNamespace(value=self.options[self.wanted])
+    def __call__(self, text: str) -> Any:
+        self.asked.append((self.options, text))
+        return SimpleNamespace(probabilities={one: one == self.options[self.wanted] for one in self.options})
 
+
+@pytest.fixture
+def deciding(monkeypatch: pytest.MonkeyPatch) -> type[Deciding]:
     monkeypatch.setattr(tool_calls, "Decider", Deciding)
+    monkeypatch.setattr(Deciding, "asked", [])
+    monkeypatch.setattr(Deciding, "wanted", 0)
+    return Deciding
+
+
+def test_the_tool_is_decided_by_what_is_said_about_each(deciding: type[Deciding]) -> None:
     chat = ChatConstrained(model=Wishing(WISHES), max_tokens=80)
     several = chat.bind_tools([AddPerson, Book, book_flight, Stop], tool_choice="any")
     expected = [
@@ -121,14 +131,33 @@ def test_the_tool_is_decided_by_what_is_said_about_each(monkeypatch: pytest.Monk
         ("Stop", {}),
     ]
     for number, one in enumerate(expected):
-        Deciding.wanted = number
+        deciding.wanted = number
         assert calls(several.invoke(TEXT)) == [one]
-    assert asked[0] == (["Adds a person", "Books a room", "book flight", "Stops the music"], TEXT)
-    assert len(asked) == len(expected)
-    bound().invoke(TEXT)
-    alike = {"name": "b", "description": "Adds a person.", "parameters": {"type": "object"}}
-    chat.bind_tools([AddPerson, alike], tool_choice="any").invoke(TEXT)
-    assert len(asked) == len(expected)
+    assert deciding.asked[0] == (["Adds a person", "Books a room", "book flight", "Stops the music"], TEXT)
+    assert len(deciding.asked) == len(expected)
+    assert calls(bound().invoke(TEXT)) == [("AddPerson", ADA)]
+    alike: Any = {"name": "add", "description": "Adds a person.", "parameters": AddPerson.model_json_schema()}
+    assert calls(chat.bind_tools([AddPerson, alike], tool_choice="any").invoke(TEXT))[0][1] == ADA
+    many = [{**alike, "name": f"f{n}", "description": f"Adds a person: {n} {'x' * 99}"} for n in range(20)]
+    assert calls(chat.bind_tools(many, tool_choice="any").invoke(TEXT))[0][1] == ADA
+    assert len(deciding.asked) == len(expected)
+
+
+def test_whether_a_reply_calls_a_tool_is_decided_where_it_may_answer(deciding: type[Deciding]) -> None:
+    chat = ChatConstrained(model=Wishing(WISHES), max_tokens=80).bind_tools([AddPerson, Book])
+    deciding.wanted = 1
+    chunks = list(chat.stream(TEXT))
+    for reply in (chat.invoke(TEXT), sum(chunks[1:], chunks[0])):
+        assert calls(reply) == [("Book", {"city": "Oslo"})]
+    assert deciding.asked == [(["Adds a person", "Books a room", "None of these"], TEXT)] * 2
+    assert not chat.invoke(TEXT, max_tokens=8).tool_calls
+    assert not any(chunk.tool_call_chunks for chunk in chat.stream(TEXT, max_tokens=8))
+    deciding.wanted = 2
+    written = ChatConstrained(model=Wishing(WISHES), max_tokens=80, extraction=False).bind_tools([AddPerson])
+    answer = ChatConstrained(model=Wishing(WISHES), max_tokens=80).bind_tools([AddPerson])
+    deciding.wanted = 1
+    assert answer.invoke(TEXT).content == written.invoke(TEXT).content
+    assert len(list(answer.stream(TEXT))) == len(list(written.stream(TEXT)))
 
 
 def test_models_that_pass_the_trial_write_their_arguments(monkeypatch: pytest.MonkeyPatch) -> None:

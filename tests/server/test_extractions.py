@@ -12,7 +12,7 @@ import pytest
 
 from constrained.chat.detect import ReplyFormats
 from constrained.chat.tools import parse_tools
-from constrained.extraction import Extractor
+from constrained.extraction import Extractor, tool_calls
 from constrained.models import LanguageModel, load
 from constrained.server import extractions, workers
 from constrained.server.errors import ApiError
@@ -224,6 +224,25 @@ def test_a_stream_has_a_call_with_its_arguments(server: Served) -> None:
     calls = [call.function for delta in deltas for call in delta.delta.tool_calls or ()]
     assert (calls[0].name, "".join(call.arguments for call in calls)) == tuple(whole.values())
     assert deltas[-1].finish_reason == "tool_calls"
+
+
+def test_whether_a_tool_is_called_is_decided(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    message: Any = {"role": "user", "content": TEXTS[0]}
+    called = ask_tool(server, message)
+    monkeypatch.setattr(tool_calls, "MOST_NONE", 1.0)
+    assert ask_tool(server, message, tool_choice="auto") == called
+    body: Any = {
+        "model": MODEL,
+        "messages": [message],
+        "tools": [{"type": "function", "function": TOOL}],
+        "extraction": True,
+        "max_tokens": 12,  # no call fits
+    }
+    for most in (1.0, 0.0):
+        monkeypatch.setattr(tool_calls, "MOST_NONE", most)
+        answer = server.post("/v1/chat/completions", body).json()["choices"][0]["message"]
+        assert answer["content"]
+        assert "tool_calls" not in answer
 
 
 def test_calls_after_a_result_are_written(server: Served) -> None:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache, partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
@@ -309,7 +310,8 @@ class ChatConstrained(BaseChatModel):
         request = self._request(messages, stop, kwargs)
         if len(request.completions) > 1:
             raise InvalidArgument("n is more than 1 in a stream", action="call generate, or leave n out")
-        (completion,) = request.completions
+        wanted = request.wanted()
+        completion = request.streamed(wanted is not None)
         reader = request.replies.parser()
         output: Output | None = None
         held: list[ReplyDelta] = []  # of calls whose arguments are read at the end
@@ -322,7 +324,7 @@ class ChatConstrained(BaseChatModel):
                 held += [piece for piece in pieces if piece.call is not None]
                 pieces = [piece for piece in pieces if piece.call is None]
                 if output is not None:
-                    output, written = request.read(output), output
+                    output, written = request.read(output, wanted), output
                     pieces += held if output is written else call_deltas(output.value.calls)
             for piece in pieces:
                 generated = ChatGenerationChunk(message=message_chunk(piece, request.names))
@@ -416,7 +418,8 @@ class ChatConstrained(BaseChatModel):
         is_plain = len(completions) == 1 and completions[0].recorder is None and not thinking
         if is_plain and self.sampler is None and extraction is not False:
             reading = self._reading(generator, constraint, chat, settings, always=bool(extraction))
-        return ChatInvocation(completions, constraint, prompt, settings, deadline, names, reading)
+        calling = partial(self._calling, generator, constraint)
+        return ChatInvocation(completions, constraint, prompt, settings, deadline, names, reading, calling)
 
     def _reading(
         self,
@@ -434,7 +437,14 @@ class ChatConstrained(BaseChatModel):
         with self._lock:
             reader = self._readers.setdefault(model, CallReader(model, generator.speculation))
         said, text = asked
-        return reader, CallRequest(text, said, constraint.callable_tools, settings, always)
+        may_answer = constraint.tool_choice != "required"
+        return reader, CallRequest(text, said, constraint.callable_tools, settings, may_answer, always)
+
+    def _calling(self, generator: Generator, constraint: ReplyConstraint) -> Generator:
+        """The generator of a reply that has to call a tool, which another one may."""
+        options: dict[str, Any] = {"speculation": "auto", "on_repeat": "close", **self.options}
+        required = replace(constraint, tool_choice="required")
+        return Generator(generator.model, required, sampler=generator.sampler, **options)
 
     # ------------------------------------------------------------ counts of tokens
 

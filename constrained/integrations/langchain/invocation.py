@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from constrained.chat.reply import ReplyConstraint
+from constrained.chat.tools import Tool
 from constrained.decoding import Chunk, Generator, Output
 from constrained.decoding.limits import make_noise
 from constrained.decoding.request_runner import BatchedRequest
-from constrained.decoding.shared_runner import MAX_ROWS, BackgroundRunner
-from constrained.errors import InvalidArgument
+from constrained.decoding.shared_runner import MAX_ROWS, BackgroundRunner, RequestSteps
+from constrained.errors import DoesNotFit, InvalidArgument
 from constrained.extraction.tool_calls import CallReader, CallRequest
 from constrained.integrations.langchain.token_logprobs import MOST, RecordingSampler
 from constrained.sampling import TokenSampler
@@ -76,6 +78,7 @@ class ChatInvocation(NamedTuple):
         deadline: as `time.monotonic` has it; None: no limit.
         names: of the tools, where they are not those that the model writes.
         reading: what reads the arguments of a call, and from what; None: the model writes them.
+        calling: makes the generator of a reply that has to call a tool.
     """
 
     completions: list[ChatCompletion]
@@ -85,6 +88,7 @@ class ChatInvocation(NamedTuple):
     deadline: float | None
     names: dict[str, str]
     reading: tuple[CallReader, CallRequest] | None = None
+    calling: Callable[[], Generator] | None = None
 
     def outputs(self) -> list[Output]:
         """Generates the completions in one piece, in the batch of all calls at the model where that is possible.
@@ -97,17 +101,20 @@ class ChatInvocation(NamedTuple):
             settings: dict[str, Any] = {**self.settings}
             if settings["seed"] is None:  # one for all, so that their numbers tell the completions apart
                 settings["seed"] = make_noise(None, 0, greedy=not settings["temperature"]).seed
+            runner = BackgroundRunner.of(generator)
+            if self.reading is not None:
+                reader, asked = self.reading
+
+                def request(calls: bool) -> BatchedRequest:
+                    writer = self._writer(calls)
+                    return BatchedRequest(writer, writer._request(self.prompt, **settings))
+
+                return [runner.run_steps(generator, reader.steps(request, asked), self.deadline)]
             requests = [
                 (c.generator, c.generator._request(self.prompt, sequence=c.sequence, **settings))
                 for c in self.completions
             ]
-            runner = BackgroundRunner.of(generator)
-            if self.reading is None:
-                return runner.run(requests, self.deadline)
-            reader, asked = self.reading
-            ((generator, request),) = requests
-            steps = reader.steps(BatchedRequest(generator, request), asked)
-            return [runner.run_steps(generator, steps, self.deadline)]
+            return runner.run(requests, self.deadline)
         outputs = []
         for completion in self.completions:
             *_, last = self.chunks(completion)
@@ -115,19 +122,44 @@ class ChatInvocation(NamedTuple):
             outputs.append(last.output)
         return outputs
 
-    def read(self, output: Output) -> Output:
-        """The output of a stream, with the arguments of its call read if they are.
+    def _writer(self, calls: bool) -> Generator:
+        """The generator of the only reply; `calls`: it has to call a tool, if the token limit has room for one."""
+        if calls and self.calling is not None:
+            with contextlib.suppress(DoesNotFit):
+                writer = self.calling()
+                writer._request(self.prompt, **self.settings)
+                return writer
+        return self.completions[0].generator
+
+    def wanted(self) -> Tool | None:
+        """The tool that the message of a stream asks for; None: for none, or that is not decided before the reply.
+
+        Raises:
+            TimeoutError: the deadline has passed.
+        """
+        if self.reading is None or not self.reading[1].may_answer:
+            return None
+        found: Tool | None = self._run(self.reading[0].wanted(self.reading[1]))
+        return found
+
+    def read(self, output: Output, wanted: Tool | None) -> Output:
+        """The output of a stream, with the arguments of its call read if they are; `wanted`: the tool that is called.
 
         Raises:
             TimeoutError: the deadline has passed.
         """
         assert self.reading is not None
-        reader, asked = self.reading
-        generator = self.completions[0].generator
-        found: Output = BackgroundRunner.of(generator).run_steps(
-            generator, reader.read(output, asked), self.deadline
-        )
+        found: Output = self._run(self.reading[0].read(output, self.reading[1], wanted))
         return found
+
+    def _run(self, steps: RequestSteps) -> Any:
+        generator = self.completions[0].generator
+        return BackgroundRunner.of(generator).run_steps(generator, steps, self.deadline)
+
+    def streamed(self, calls: bool) -> ChatCompletion:
+        """The only completion, for a stream; `calls`: it has to call a tool."""
+        (completion,) = self.completions
+        return completion._replace(generator=self._writer(calls))
 
     def chunks(self, completion: ChatCompletion) -> Iterator[Chunk]:
         """Generates a completion.
