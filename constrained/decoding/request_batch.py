@@ -43,7 +43,7 @@ class RequestBatch(RequestRunner):
             speculation: decides about draft tokens; if it is None, no request may have drafters, otherwise all.
             max_rows: see above.
             max_tokens: see above.
-            between: called between the pieces of a long prompt, see `ContinuousBatch.add`; it leaves this batch alone.
+            between: called between two prompts, and between the pieces of a long one, see `ContinuousBatch.add`; it leaves this batch alone.
         """
         self._between = between
         self.max_rows = max_rows
@@ -73,8 +73,11 @@ class RequestBatch(RequestRunner):
                     break
         while self._waiting and (self._waiting[0].cancelled or self._has_room(self._waiting[0].tokens)):
             member = self._waiting.popleft()
-            if not member.cancelled:
-                self._admit(member)
+            if member.cancelled:
+                continue
+            self._admit(member)
+            if self._between is not None and self._waiting:
+                self._between()
         running = list(self._batch.sequences)
         try:
             self._batch.step()

@@ -6,8 +6,8 @@ import contextlib
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
 from collections.abc import Generator as Steps
-from collections.abc import Sequence
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
@@ -40,13 +40,14 @@ class _Job:
 class SharedRunner:
     """Runs the steps of several jobs in one `RequestRunner`. For one thread, which drives it by `step`."""
 
-    def __init__(self, runner: RequestRunner) -> None:
+    def __init__(self, runner: RequestRunner, between: Callable[[], None] | None = None) -> None:
         """A runner without jobs.
 
         Args:
             runner: decodes the requests.
+            between: called between what two jobs do themselves; it leaves this runner alone.
         """
-        self._runner = runner
+        self._runner, self._between = runner, between
         self._jobs: list[_Job] = []
         self._owners: dict[BatchedRequest, _Job] = {}
         self._ended: list[Future[Any]] = []
@@ -114,6 +115,8 @@ class SharedRunner:
         for request in job.open:
             self._owners[request] = job
             self._runner.add(request)
+        if self._between is not None:
+            self._between()
 
     def _drop(self, job: _Job) -> None:
         self._jobs.remove(job)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 
@@ -67,9 +68,11 @@ class Scheduler:
             model, speculation, speculation_max_batch=speculation_max_batch
         )
         room = batch_token_limit(model)
-        self.extractions = SharedRunner(
-            RequestBatch(model, speculation, max_rows=max_sequences, max_tokens=room, between=self._between)
+        runner = RequestBatch(
+            model, speculation, max_rows=max_sequences, max_tokens=room, between=self._repay
         )
+        self.extractions = SharedRunner(runner, between=self._repay)
+        self._kept_since = 0.0  # when the work of extractions began for which others wait
         self._kept = max(1, max_sequences // 8) if max_sequences > 1 else 0
         self._changed = threading.Condition()  # guards what follows
         self._waiting: RoundRobin[Job] = RoundRobin()
@@ -174,8 +177,9 @@ class Scheduler:
             self._admit()
             self._step()
             if len(self.extractions):
+                self._kept_since = time.perf_counter()
                 self.extractions.step()
-                self._deliver()
+                self._repay()
         self._batch.clear()
         self.extractions.clear()
         self._fail(stopping_error())
@@ -231,10 +235,23 @@ class Scheduler:
             except Exception as error:
                 job.fail(error)
 
-    def _between(self, reading: Job | None = None) -> None:
-        """What others get between two pieces of a prompt, of `reading` or of an extraction."""
+    def _between(self, reading: Job) -> None:
+        """What others get between two pieces of the prompt of `reading`."""
         self._step(reading)
         self._admit(PIECE)
+
+    def _repay(self) -> None:
+        """Steps of the others for as long as extractions have kept them, at least one.
+
+        So a chat takes twice its time at most, and the longest piece of an extraction: a pass over what may be said.
+        """
+        end = 2 * time.perf_counter() - self._kept_since
+        while True:
+            self._step()
+            self._admit(PIECE)
+            if not self._batch.sequences or time.perf_counter() >= end:
+                break
+        self._kept_since = time.perf_counter()
 
     def _next(self, longest: int | None) -> Job | None:
         """Takes the next job out of the queue, in turns of clients; None if nobody waits, or it does not fit yet.

@@ -6,6 +6,7 @@ import copy
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from constrained.chat.detect import ReplyFormats
 from constrained.chat.tools import parse_tools
 from constrained.extraction import Extractor, tool_calls
 from constrained.models import LanguageModel, load
-from constrained.server import extractions, workers
+from constrained.server import extractions, scheduler, workers
 from constrained.server.errors import ApiError
 from constrained.server.requests import ChatRequest
 from constrained.server.settings import ServerSettings
@@ -310,3 +311,27 @@ def test_a_failure_of_the_model_ends_the_extraction_alone() -> None:
         failing._run = works
         assert ask(running, TEXTS[0]).status_code == 200
         assert ask(running, TEXTS[0], extraction=False, max_tokens=60).status_code == 200
+
+
+def test_chats_get_steps_for_as_long_as_extractions_kept_them(
+    model: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [10.0]
+    batch = SimpleNamespace(sequences=[object()], steps=0, remove_finished=lambda: None)
+
+    def step() -> None:
+        batch.steps += 1
+        now[0] += 1
+
+    batch.step = step
+    monkeypatch.setattr(scheduler, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    running = scheduler.Scheduler(model, 4)
+    monkeypatch.setattr(running, "_batch", batch)
+    monkeypatch.setattr(running, "_kept_since", 4.0)
+    running._repay()
+    assert batch.steps == 6
+    running._repay()  # none has been kept
+    assert batch.steps == 7
+    batch.sequences, now[0] = [], 100.0
+    running._repay()  # nobody waits
+    assert batch.steps == 8

@@ -226,6 +226,35 @@ async def forged(target: Target, turn: int) -> str:
         return await target.post(client, target.body(schema, max_tokens=400))
 
 
+async def extractions(target: Target, turn: int) -> str:
+    """A text of 300 words that is read into a new schema each time: some strings, numbers and lists, or a list of records."""
+    number = next(target.numbers)
+    members = {f"m{number}_{i}": {"type": kind} for i in range(4) for kind in ("string", "integer")}
+    members["tags"] = {"type": "array", "items": {"type": "string"}}
+    schema: Any = {"type": "object", "properties": members, "required": [*members][:4]}
+    if turn % 2:
+        schema = {"type": "object", "properties": {"people": {"type": "array", "items": schema}}}
+    text = " ".join(f"Ada{i} of Oslo has {i} cats, red, green and blue ones." for i in range(30))
+    async with httpx.AsyncClient(timeout=120) as client:
+        message = [{"role": "user", "content": text}]
+        return await target.post(
+            client, target.body(schema, messages=message, max_tokens=400, extraction=True)
+        )
+
+
+async def read_calls(target: Target, turn: int) -> str:
+    """A new set of ten tools each time, one of which is decided and read."""
+    number = next(target.numbers)
+    parameters = {"type": "object", "properties": {"name": {"type": "string"}, "count": {"type": "integer"}}}
+    tools = [
+        {"name": f"f{i}", "description": f"Does thing {number} {i}", "parameters": parameters}
+        for i in range(10)
+    ]
+    more = {"tools": tools, "tool_choice": "required" if turn % 2 else "auto", "extraction": True}
+    async with httpx.AsyncClient(timeout=120) as client:
+        return await target.post(client, target.body(max_tokens=100, **more))
+
+
 ATTACKS: dict[str, tuple[Attack, int]] = {
     "schemas": (hostile_schemas, 8),
     "large schemas": (large_schemas, 8),
@@ -234,6 +263,8 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
     "many values": (many_values, 4),
     "huge texts": (huge_text, 4),
     "captures": (captured_parts, 8),
+    "extractions": (extractions, 4),
+    "read calls": (read_calls, 4),
     "slow heads": (slow_head, 200),
     "disconnects": (hang_up, 16),
     "idle connections": (idle_connection, 1030),
