@@ -256,7 +256,10 @@ def test_every_engine_answers_the_same_prompts(data: Path, tmp_path: Path, capsy
     for row in ROWS_OF_DATA:
         ours, free = rows[row["id"], "constrained"], rows[row["id"], "unconstrained"]
         assert (ours.refused, ours.error, free.refused, free.error) == ("", "", "", "")
-        assert ours.prompt_tokens == free.prompt_tokens > 0
+        if row["id"] == "c-1":  # the message is read once more
+            assert ours.prompt_tokens > free.prompt_tokens > 0
+        else:
+            assert ours.prompt_tokens == free.prompt_tokens > 0
         assert ours.asked == free.asked > 0
         assert ours.passes > 0
         assert free.passes > 0
