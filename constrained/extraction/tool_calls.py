@@ -5,7 +5,8 @@ does better where it is asked for the value of a text (`constrained.extraction.c
 that have nothing to do with the message, or none at all where it may answer, and says the right one where it is asked for a choice
 (`constrained.extraction.decider`). So whether the message asks for a tool, and for which, is decided; the reply is written as ever, and says
 how many calls there are; and an `Extractor` reads the arguments of a single one. A reply with several calls stays as it is, unless what
-the other calls have of the message stands in the first one, too: then they are variations of it.
+the other calls have of the message stands in the first one, too, and the read arguments have most of what it states: then they are
+variations of it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from constrained.chat.reply import Reply, ToolCall
-from constrained.chat.stated import leaves
+from constrained.chat.stated import StatedValues, leaves
 from constrained.chat.tool_format import HERMES, ToolFormat
 from constrained.constraint import choice
 from constrained.decoding.request_runner import BatchedRequest
@@ -153,6 +154,8 @@ class CallReader:
         found = yield from document_steps(extractor, Document(None, asked.text), asked.settings)
         if found.output is None or found.output.cut is not None or found.output.repairs:
             return output
+        if len(output.value.calls) > 1 and _has_less_than_half(found.text, asked.text):
+            return output
         return _with_call(output, ToolCall(tool.name, found.text), found.output)
 
     def _extractor(self, tool: Tool, instructions: str) -> Extractor[Any]:
@@ -184,6 +187,13 @@ def single_call(calls: Sequence[ToolCall], text: str) -> ToolCall | None:
     except RejectedValue:  # a limit cut one
         return None
     return calls[0] if all(one <= first for one in others) else None
+
+
+def _has_less_than_half(arguments: str, text: str) -> bool:
+    """Whether the arguments of a call, a JSON text, have some numbers and names of a text, and lack at least as many."""
+    stated = StatedValues(text)
+    lacked = len(stated.without(arguments))
+    return 0 < len(stated) - lacked <= lacked
 
 
 def _said(text: str) -> set[Any]:

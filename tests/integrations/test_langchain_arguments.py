@@ -10,7 +10,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from pydantic import BaseModel, Field
 
-from constrained.chat.reply import ToolCall
+from constrained.chat.reply import Reply, ReplyConstraint, ToolCall
 from constrained.extraction import Extractor, tool_calls
 from constrained.extraction.tool_calls import single_call
 from constrained.integrations.langchain import ChatConstrained
@@ -165,6 +165,18 @@ def test_models_that_pass_the_trial_write_their_arguments(monkeypatch: pytest.Mo
     assert calls(bound().invoke(TEXT)) == calls(bound(extraction=False).invoke(TEXT))
     assert calls(bound(extraction=True).invoke(TEXT)) == [("AddPerson", ADA)]
     assert calls(bound().invoke(TEXT, extraction=True)) == [("AddPerson", ADA)]
+
+
+def test_several_calls_stay_where_the_message_states_more_than_one_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Calls whose values are not in the message: Apple's and Google's are AAPL and GOOG."""
+    made = Reply("", tuple(ToolCall("AddPerson", f'{{"name": "{name}"}}') for name in ("AAPL", "GOOG")))
+    monkeypatch.setattr(ReplyConstraint, "parse", lambda self, text: made)
+    short = bound().invoke("Please add Ada Lim of Oslo.")
+    assert calls(short) == [("AddPerson", ADA)]
+    several = bound().invoke("Please add Ada Lim of Oslo, Bo Ek of Kiel, Cy Dahl and Di.")
+    assert [one["args"]["name"] for one in several.tool_calls] == ["AAPL", "GOOG"]
 
 
 def test_the_system_and_the_tool_say_what_is_asked() -> None:
