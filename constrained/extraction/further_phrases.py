@@ -25,6 +25,7 @@ from constrained.decisions import ABSENT, Decision
 from constrained.decisions.decision import decided
 from constrained.decisions.questions import json_text, leaf_members, member_pointer
 from constrained.extraction.chunks import ANDS
+from constrained.extraction.named_lists import plain_list
 from constrained.extraction.phrases import (
     CONFIDENT,
     PhraseQuestions,
@@ -33,7 +34,6 @@ from constrained.extraction.phrases import (
     joined,
     reads_phrases,
 )
-from constrained.grammars.json_schema.view import without_null
 from constrained.grammars.text.quantities import find_quantities
 from constrained.sampling.token_tree import ROOT
 from constrained.spec.scores import log_sum_exp
@@ -62,9 +62,6 @@ _JOINS = {*ANDS, "&", "or", "oder", "ou", "o"}
 """Words between the last two items of an enumeration."""
 MOST_ITEMS = 32
 """Items of a list that is read like this; the model writes a longer one."""
-_KEYWORDS = frozenset(
-    {"type", "title", "description", "default", "items", "uniqueItems", "minItems", "maxItems"}
-)
 
 
 @dataclass(frozen=True)
@@ -328,9 +325,7 @@ def _quoted(vocabulary: Vocabulary, behind: str) -> NDArray[np.intp]:
 
 def _string_list(path: tuple[str, ...], schema: Any, may_miss: bool) -> StringList | None:
     """A member as a list of strings; None: it is none."""
-    schema = without_null(schema)
-    if not isinstance(schema, Mapping) or schema.get("type") != "array" or set(schema) - _KEYWORDS:
-        return None
-    if not is_plain_string(schema.get("items")):
+    schema = plain_list(schema)
+    if schema is None or not is_plain_string(schema.get("items")):
         return None
     return StringList(path, may_miss, schema.get("minItems", 0), schema.get("maxItems", MOST_ITEMS))

@@ -18,6 +18,13 @@ _KEYWORDS = frozenset(
 )
 
 
+def plain_list(schema: Any) -> Mapping[str, Any] | None:
+    """The schema of a list of which nothing is said but its items and how many there are; None: it is none."""
+    schema = without_null(schema)
+    is_list = isinstance(schema, Mapping) and schema.get("type") == "array" and not set(schema) - _KEYWORDS
+    return schema if is_list else None
+
+
 def closed_lists(constraint: Any) -> dict[str, Mapping[str, Any]]:
     """The schemas of the lists of enumerated strings of a constraint, by JSON Pointer."""
     schema = constraint.enforced_schema if constraint.is_json else None
@@ -26,8 +33,8 @@ def closed_lists(constraint: Any) -> dict[str, Mapping[str, Any]]:
 
 def _lists(root: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for path, member, _ in leaf_members(root, nullable=True):
-        schema = without_null(followed(member, root))
-        if not isinstance(schema, Mapping) or schema.get("type") != "array" or set(schema) - _KEYWORDS:
+        schema = plain_list(followed(member, root))
+        if schema is None:
             continue
         items = followed(schema.get("items"), root)
         options = items.get("enum") if isinstance(items, Mapping) else None

@@ -86,7 +86,7 @@ _PRONOUN = re.compile(
 )
 """No string is one: it stands for somebody whom the text names elsewhere."""
 _PREPOSITION = re.compile(
-    r"at|by|for|from|in|of|on|to|with|bei|für|im|mit|von|vom|zu|zum|zur|à|au|aux|avec|dans|de|du|en|par|pour|al|con|del|para|por|do|na|od|pro|se|u|z|ze"
+    r"at|by|for|from|in|of|on|to|with|bei|für|im|mit|von|vom|zu|zum|zur|à|au|aux|avec|dans|de|du|en|par|pour|al|con|del|para|do|na|od|pro|se|u|z|ze"
 )
 """No string is one alone; with a capital it may be a code: ``IN`` for Indiana."""
 _EDGES = "\"'“”‘’«»„()[]<>*`|.,;:!?"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from constrained.chat.reply import Reply, ToolCall
 from constrained.chat.stated import StatedValues, leaves
-from constrained.chat.tool_format import HERMES, ToolFormat
+from constrained.chat.tool_format import HERMES
 from constrained.constraint import choice
 from constrained.decoding.request_runner import BatchedRequest
 from constrained.errors import ConstrainedError, RejectedValue
@@ -154,7 +154,7 @@ class CallReader:
         found = yield from document_steps(extractor, Document(None, asked.text), asked.settings)
         if found.output is None or found.output.cut is not None or found.output.repairs:
             return output
-        if len(output.value.calls) > 1 and _has_less_than_half(found.text, asked.text):
+        if len(output.value.calls) > 1 and _has_at_most_half(found.text, asked.text):
             return output
         return _with_call(output, ToolCall(tool.name, found.text), found.output)
 
@@ -189,7 +189,7 @@ def single_call(calls: Sequence[ToolCall], text: str) -> ToolCall | None:
     return calls[0] if all(one <= first for one in others) else None
 
 
-def _has_less_than_half(arguments: str, text: str) -> bool:
+def _has_at_most_half(arguments: str, text: str) -> bool:
     """Whether the arguments of a call, a JSON text, have some numbers and names of a text, and lack at least as many."""
     stated = StatedValues(text)
     lacked = len(stated.without(arguments))
@@ -236,7 +236,7 @@ def _with_call(output: Output[Reply], call: ToolCall, read: Output[Any]) -> Outp
     )
 
 
-def reply_text(reply: Reply, format: ToolFormat = HERMES) -> str:
-    """Content and calls as a text of a format in which arguments are JSON."""
+def reply_text(reply: Reply) -> str:
+    """Content and calls as a text of `HERMES`, a format in which arguments are JSON."""
     calls = [(call.name, call.text) for call in reply.calls]
-    return reply.content + (format.format_calls(*calls) if calls else "")
+    return reply.content + (HERMES.format_calls(*calls) if calls else "")

@@ -196,7 +196,7 @@ class Extractors:
             raise to_api_error(error) from error
 
         def reply(calls: bool) -> BatchedRequest:
-            if calls and may_answer:
+            if calls:
                 with contextlib.suppress(DoesNotFit):
                     return self._reply(replace(constraint, tool_choice="required"), prompt, settings)
             return first

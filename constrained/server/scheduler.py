@@ -72,7 +72,7 @@ class Scheduler:
             model, speculation, max_rows=max_sequences, max_tokens=room, between=self._repay
         )
         self.extractions = SharedRunner(runner, between=self._repay)
-        self._kept_since = 0.0  # when the work of extractions began for which others wait
+        self._held_since = 0.0  # since when an extraction holds up the others
         self._kept = max(1, max_sequences // 8) if max_sequences > 1 else 0
         self._changed = threading.Condition()  # guards what follows
         self._waiting: RoundRobin[Job] = RoundRobin()
@@ -177,7 +177,7 @@ class Scheduler:
             self._admit()
             self._step()
             if len(self.extractions):
-                self._kept_since = time.perf_counter()
+                self._held_since = time.perf_counter()
                 self.extractions.step()
                 self._repay()
         self._batch.clear()
@@ -241,17 +241,17 @@ class Scheduler:
         self._admit(PIECE)
 
     def _repay(self) -> None:
-        """Steps of the others for as long as extractions have kept them, at least one.
+        """Steps of the others for as long as extractions have held them up, at least one.
 
         So a chat takes twice its time at most, and the longest piece of an extraction: a pass over what may be said.
         """
-        end = 2 * time.perf_counter() - self._kept_since
+        end = 2 * time.perf_counter() - self._held_since
         while True:
             self._step()
             self._admit(PIECE)
             if not self._batch.sequences or time.perf_counter() >= end:
                 break
-        self._kept_since = time.perf_counter()
+        self._held_since = time.perf_counter()
 
     def _next(self, longest: int | None) -> Job | None:
         """Takes the next job out of the queue, in turns of clients; None if nobody waits, or it does not fit yet.

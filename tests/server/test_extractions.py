@@ -313,7 +313,7 @@ def test_a_failure_of_the_model_ends_the_extraction_alone() -> None:
         assert ask(running, TEXTS[0], extraction=False, max_tokens=60).status_code == 200
 
 
-def test_chats_get_steps_for_as_long_as_extractions_kept_them(
+def test_chats_get_steps_for_as_long_as_extractions_held_them_up(
     model: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [10.0]
@@ -327,10 +327,10 @@ def test_chats_get_steps_for_as_long_as_extractions_kept_them(
     monkeypatch.setattr(scheduler, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     running = scheduler.Scheduler(model, 4)
     monkeypatch.setattr(running, "_batch", batch)
-    monkeypatch.setattr(running, "_kept_since", 4.0)
+    monkeypatch.setattr(running, "_held_since", 4.0)
     running._repay()
     assert batch.steps == 6
-    running._repay()  # none has been kept
+    running._repay()  # nobody was held up
     assert batch.steps == 7
     batch.sequences, now[0] = [], 100.0
     running._repay()  # nobody waits

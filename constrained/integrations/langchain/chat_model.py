@@ -408,7 +408,8 @@ class ChatConstrained(BaseChatModel):
         prompt = chat_prompt(model, chat, constraint.callable_tools, format=formats.tools, **template)
         sampler = Local(weights=False, slots=True) if self.sampler is None else self.sampler
         options: dict[str, Any] = {"speculation": "auto", "on_repeat": "close", "thinking": self.thinking}
-        generator = Generator(model, constraint, sampler=sampler, **{**options, **self.options})
+        generate = partial(Generator, model, sampler=sampler, **{**options, **self.options})
+        generator = generate(constraint)
         deadline = None if timeout is None else time.monotonic() + timeout
         if logprobs is False and top:
             raise InvalidArgument("top_logprobs needs logprobs", action="pass logprobs=True")
@@ -418,7 +419,7 @@ class ChatConstrained(BaseChatModel):
         is_plain = len(completions) == 1 and completions[0].recorder is None and not thinking
         if is_plain and self.sampler is None and extraction is not False:
             reading = self._reading(generator, constraint, chat, settings, always=bool(extraction))
-        calling = partial(self._calling, generator, constraint)
+        calling = partial(generate, replace(constraint, tool_choice="required"))
         return ChatInvocation(completions, constraint, prompt, settings, deadline, names, reading, calling)
 
     def _reading(
@@ -439,12 +440,6 @@ class ChatConstrained(BaseChatModel):
         said, text = asked
         may_answer = constraint.tool_choice != "required"
         return reader, CallRequest(text, said, constraint.callable_tools, settings, may_answer, always)
-
-    def _calling(self, generator: Generator, constraint: ReplyConstraint) -> Generator:
-        """The generator of a reply that has to call a tool, which another one may."""
-        options: dict[str, Any] = {"speculation": "auto", "on_repeat": "close", **self.options}
-        required = replace(constraint, tool_choice="required")
-        return Generator(generator.model, required, sampler=generator.sampler, **options)
 
     # ------------------------------------------------------------ counts of tokens
 
