@@ -6,7 +6,7 @@ import atexit
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from constrained.automaton.protocol import Automaton
+from constrained.automaton.protocol import Automaton, is_automaton
 from constrained.errors import InvalidArgument, ModelMismatch
 from constrained.lru_cache import LRUCache
 
@@ -40,7 +40,7 @@ def compile_cached(target: Any, vocabulary: Vocabulary) -> tuple[Constraint, Aut
         InvalidArgument: the target is an automaton without a constraint.
         ModelMismatch: the target is an automaton over another vocabulary.
     """
-    if isinstance(target, Automaton):
+    if is_automaton(target):
         return _checked_constraint(target, vocabulary), target
     from constrained.automaton import compile
     from constrained.constraint import as_constraint

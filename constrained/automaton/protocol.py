@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, runtime_checkable
 
 from constrained.automaton.bitmask import Bitmask, pack_ids, unpack_ids, zero_mask
 from constrained.errors import UnsupportedConstraint
@@ -224,3 +224,8 @@ class Automaton(Protocol):
 
 
 __all__ = ["DEAD", "NO_LIMIT", "Automaton"]
+
+
+def is_automaton(target: object) -> TypeGuard[Automaton]:
+    """Whether a target is an automaton. Its class is asked first: for any other object `isinstance` reads attributes, up to Python 3.11."""
+    return hasattr(type(target), "fill_mask") and isinstance(target, Automaton)

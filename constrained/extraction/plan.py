@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, get_args, overload
 
-from constrained.automaton import Automaton
+from constrained.automaton.protocol import is_automaton
 from constrained.constraint.generated import generated_constraint
 from constrained.constraint.structural.constraint import FormatConstraint
 from constrained.decoding import Generator, limits
@@ -161,7 +161,7 @@ class ExtractionPlan(Generic[ValueT]):
             value_generator, model, sampler=sampler, speculation=speculation, on_repeat=on_repeat
         )
         self.require_grounding = require_grounding
-        if not isinstance(constraint, Automaton):
+        if not is_automaton(constraint):
             constraint = generated_constraint(
                 constraint,
                 closed=closed,
@@ -279,7 +279,7 @@ def value_generator(
 
     It draws the same tokens, mostly without masks, and without a forward pass for an end that must come.
     """
-    if not isinstance(constraint, Automaton):
+    if not is_automaton(constraint):
         constraint = generated_constraint(constraint)
     generator = Generator(model, constraint, sampler=sampler, speculation=speculation, on_repeat=on_repeat)
     if generator.sampler in (Local(), Local(slots=True)):
