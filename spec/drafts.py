@@ -120,12 +120,13 @@ class DrafterFactory:
         return scope
 
     def _made_drafter(self, scope: ConstraintMemory, prompt: Sequence[int]) -> _core.Drafter:
+        tokens = len(self._automaton.vocabulary.tokens)
         return _core.Drafter(
             self._automaton_view,
             self._memory.core,
             scope.core,
             self._automaton.start,
-            list(prompt),
+            [token for token in prompt if token < tokens],  # others are images
             self._sources,
             self._is_json,
             list(self._automaton.vocabulary.eos_ids),

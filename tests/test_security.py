@@ -37,6 +37,7 @@ HELD_BY = {
     "A request is read in one way.": "server/test_connections.py::test_a_head_that_is_refused_ends_its_connection",
     "Large requests are prepared beside the server": "server/test_large_requests.py::"
     "test_its_limits_are_errors_of_the_request",
+    "Images are data.": "server/test_images.py::test_what_is_no_image_is_refused",
     "Texts of users never become special tokens": "chat/test_user_texts.py::"
     "test_no_special_token_comes_of_two_texts_or_of_one_and_the_template",
     "Errors and logs quote no secrets.": "server/test_limits.py::"

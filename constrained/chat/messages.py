@@ -17,6 +17,7 @@ from constrained.chat.tools import HERMES, Tool, ToolFormat
 from constrained.errors import PromptError
 from constrained.models import LanguageModel, Prompt
 from constrained.prompting.chat_template import apply_template, encode_text
+from constrained.prompting.images import IMAGE, is_image, take_images
 from constrained.prompting.schema_text import schema_to_text
 from constrained.prompting.user_texts import mark, mark_messages
 
@@ -43,8 +44,8 @@ def chat_prompt(
 
     Args:
         model: whose template is used, if it has one.
-        messages: as OpenAI clients send them: role, content (a text, or a list of text parts, or None beside
-            calls), ``tool_calls`` and ``reasoning_content`` of the assistant, ``tool_call_id`` of a tool's result.
+        messages: as OpenAI clients send them: role, content (a text, or a list of parts that are texts, or images for a model
+            that takes them, or None beside calls), ``tool_calls`` and ``reasoning_content`` of the assistant, ``tool_call_id`` of a tool's result.
         tools: those that may be called.
         format: how calls are written.
         template: more variables for the chat template, such as ``enable_thinking`` (False by default).
@@ -56,8 +57,14 @@ def chat_prompt(
         PromptError: the messages have a wrong shape, or the template refuses them.
         PromptTooLong: they have so many tokens that not all of them were counted.
     """
-    chat = normalize_messages(messages)
     tokenizer = getattr(model, "tokenizer", None)
+    pictures: list[Any] = []
+    if isinstance(messages, list | tuple):
+        takes = model.images is not None and bool(getattr(tokenizer, "chat_template", None))
+        messages, pictures = take_images(messages, read=takes)
+    chat = normalize_messages(messages)
+    if pictures:
+        template["image_count"] = len(pictures)
     if tokenizer is not None:
         chat = mark_messages(chat, tokenizer)
         tools = [
@@ -77,7 +84,9 @@ def chat_prompt(
         text = _shown_by_template(tokenizer, chat, tools, None if own else format, template)
     if text is None:
         text = apply_template(tokenizer, inline_tool_messages(chat, tools, format), **template)
-    return encode_text(text, tokenizer, special=False, context=model.context)
+    return encode_text(
+        text, tokenizer, special=False, context=model.context, images=model.images, pictures=pictures
+    )
 
 
 def normalize_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -92,22 +101,27 @@ def normalize_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def asked_text(messages: Sequence[Message]) -> str:
-    """The text of the last message, if there is one, of a user; "" otherwise.
+    """The text of the last message, if there is one, of a user, with `IMAGE` for its images; "" otherwise.
 
     Raises:
         PromptError: it is no text.
     """
     last = messages[-1] if messages else {}
-    return (
-        _content(last.get("content"), "the last message", needed=True) if last.get("role") == "user" else ""
-    )
+    content = last.get("content")
+    if isinstance(content, list | tuple):
+        content = [IMAGE if is_image(part) else part for part in content]
+    return _content(content, "the last message", needed=True) if last.get("role") == "user" else ""
 
 
 def only_request(messages: Sequence[Message]) -> tuple[str, str] | None:
-    """What the system says, and the message of the user, where a chat has no others; None: it has, or that is empty."""
+    """What the system says, and the message of the user, where a chat has no others; None: it has, or that is empty or has images."""
     *before, last = messages or [{}]
     text = asked_text([last])
-    if not text.strip() or any(one.get("role") not in ("system", "developer") for one in before):
+    if (
+        not text.strip()
+        or IMAGE in text
+        or any(one.get("role") not in ("system", "developer") for one in before)
+    ):
         return None
     said = (_content(one.get("content"), "a message of the system", needed=False) for one in before)
     return "\n\n".join(filter(None, said)), text
@@ -248,7 +262,11 @@ def with_schema_instruction(chat: list[dict[str, Any]], schema: Any) -> list[dic
     """The chat, its last text of the user followed by a request for the schema."""
     request = f"Answer with JSON only, of this type:\n{schema_to_text(schema)}"
     for place in range(len(chat) - 1, -1, -1):
-        if chat[place]["role"] == "user" and isinstance(chat[place].get("content"), str):
-            instructed = {**chat[place], "content": f"{chat[place]['content']}\n\n{request}"}
+        content = chat[place].get("content")
+        if chat[place]["role"] == "user" and isinstance(content, str | list):
+            more: Any = (
+                f"\n\n{request}" if isinstance(content, str) else [{"type": "text", "text": f"\n\n{request}"}]
+            )
+            instructed = {**chat[place], "content": content + more}
             return [*chat[:place], instructed, *chat[place + 1 :]]
     return [*chat, {"role": "user", "content": request}]

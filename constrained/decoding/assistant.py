@@ -65,7 +65,7 @@ class AssistantReader:
         self.own_passes = 0
         if not self.balance.affords():
             return []
-        tokens = [*sequence.prompt, *sequence.tokens]
+        tokens = sequence.params.automaton.vocabulary.text_ids([*sequence.prompt, *sequence.tokens])
         if self._assistant.context is not None and len(tokens) + LONGEST > self._assistant.context:
             return []
         self._compare(sequence.tokens)

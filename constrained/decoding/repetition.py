@@ -216,7 +216,7 @@ class RepetitionGuard:
 
     @cached_property
     def _read_prompt(self) -> bytes:
-        return self._vocabulary.decode(self._prompt)
+        return self._vocabulary.decode(self._vocabulary.text_ids(self._prompt))
 
 
 def repetition_guard(

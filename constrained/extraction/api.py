@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from constrained.extraction.documents import iterate_documents
+from constrained.extraction.documents import Content, document_of, iterate_documents
 from constrained.extraction.extraction import Extraction
 from constrained.extraction.extractor import Extractor
 from constrained.extraction.options import split_options
-from constrained.extraction.prompt import check_text
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -21,21 +20,22 @@ T = TypeVar("T")
 
 
 @overload
-def extract(model: Any, text: str, constraint: type[T], **options: Unpack[ExtractOptions]) -> T: ...
+def extract(model: Any, text: Content, constraint: type[T], **options: Unpack[ExtractOptions]) -> T: ...
 
 
 @overload
-def extract(model: Any, text: str, constraint: Any, **options: Unpack[ExtractOptions]) -> Any: ...
+def extract(model: Any, text: Content, constraint: Any, **options: Unpack[ExtractOptions]) -> Any: ...
 
 
-def extract(model: Any, text: str, constraint: Any, **options: Any) -> Any:
+def extract(model: Any, text: Content, constraint: Any, **options: Any) -> Any:
     """Reads a text into a typed value.
 
     The model is shown the type (with its docstrings and descriptions of fields) and the text.
 
     Args:
         model: a `LanguageModel`, or what `constrained.load` makes one of.
-        text: what to read; it has to fit into the model's context, unless ``long="split"``.
+        text: what to read; it has to fit into the model's context, unless ``long="split"``. For a model that takes images: also a list of
+            images (PIL images, bytes or paths of files) and texts.
         constraint: a Python type, a JSON Schema, or a `Constraint`.
         options: of `Extractor`: `instructions`, `examples`, `context`, `system`, `prompt`, `draft_first`, `thinking`, `sampler`,
             `speculation`, `on_limit`, `retries`, `long`, `chunk_tokens`, `overlap_tokens`, `passes`; and of the call, as in `Generator`: `seed`,
@@ -50,19 +50,21 @@ def extract(model: Any, text: str, constraint: Any, **options: Any) -> Any:
         ConstrainedError: as `Extractor` and its call.
     """
     # Before the constraint is compiled: nobody should wait for a compilation to hear of an empty file.
-    check_text(text)
+    document_of(text)
     return Extractor(model, constraint, **options)(text).value
 
 
 @overload
-async def aextract(model: Any, text: str, constraint: type[T], **options: Unpack[ExtractOptions]) -> T: ...
+async def aextract(
+    model: Any, text: Content, constraint: type[T], **options: Unpack[ExtractOptions]
+) -> T: ...
 
 
 @overload
-async def aextract(model: Any, text: str, constraint: Any, **options: Unpack[ExtractOptions]) -> Any: ...
+async def aextract(model: Any, text: Content, constraint: Any, **options: Unpack[ExtractOptions]) -> Any: ...
 
 
-async def aextract(model: Any, text: str, constraint: Any, **options: Any) -> Any:
+async def aextract(model: Any, text: Content, constraint: Any, **options: Any) -> Any:
     """Reads a text into a typed value, without blocking the event loop.
 
     Concurrent calls for one model share a batch, whatever their constraints. Cancelling a call frees its place in the batch.
@@ -79,7 +81,7 @@ async def aextract(model: Any, text: str, constraint: Any, **options: Any) -> An
     Raises:
         ConstrainedError: as `extract`.
     """
-    check_text(text)
+    document_of(text)
     extractor: Extractor[Any] = await asyncio.to_thread(lambda: Extractor(model, constraint, **options))
     return (await extractor.aextract(text)).value
 

@@ -28,15 +28,17 @@ from constrained.extraction.values.grounding import NO_SPAN, SpanMatch, find_spa
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text to extract from.
+    """A text to extract from, perhaps with images.
 
     Attributes:
         id: names the document in results; None: its number in the iterable, from 0.
-        text: what is read.
+        text: what is read; it may be empty beside images.
+        images: what is read before it, as parts of a message's content, see `constrained.prompting.images`.
     """
 
     id: str | int | None
     text: str
+    images: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

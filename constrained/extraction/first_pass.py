@@ -120,12 +120,13 @@ class FirstPass:
             raise InvalidArgument(
                 "thinking and draft_first need messages, not a text or token ids", action="pass messages"
             )
-        model = self.generator.model
-        ids = (
-            model.encode(prompt)
-            if self.thinking is None
-            else encode_chat(prompt, model.tokenizer, context=model.context, enable_thinking=True)  # type: ignore[attr-defined]
-        )
+        model: Any = self.generator.model
+        if self.thinking is None:
+            ids = model.encode(prompt)
+        else:
+            ids = encode_chat(
+                prompt, model.tokenizer, context=model.context, images=model.images, enable_thinking=True
+            )
         changed = {**settings, "max_tokens": self.max_tokens(settings.get("max_tokens"), len(ids))}
         return self.generator._request(ids, sequence=sequence, **changed)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, get_args, overload
 
@@ -15,7 +15,7 @@ from constrained.decoding import Generator, limits
 from constrained.decoding.cut import OnLimit, check_on_limit
 from constrained.decoding.output import ValueT
 from constrained.decoding.repetition import OnRepeat
-from constrained.errors import InvalidArgument, UnsupportedConstraint
+from constrained.errors import InvalidArgument, PromptError, UnsupportedConstraint
 from constrained.extraction.binding import bound_generator
 from constrained.extraction.closed_members import ClosedMembers, MemberQuestions, has_few_members
 from constrained.extraction.examples import check_examples
@@ -219,20 +219,39 @@ class ExtractionPlan(Generic[ValueT]):
                 grounded=require_grounding,
             )
 
-    def prompt(self, text: str, constraint: Constraint | None = None) -> Prompt:
+    def prompt(
+        self,
+        text: str,
+        constraint: Constraint | None = None,
+        images: Sequence[Mapping[str, Any]] = (),
+    ) -> Prompt:
         """The chat that asks for the value of a text; token ids where a chat template reads more than a chat.
 
         Args:
             text: what is read.
             constraint: of another generator, for a part of a document.
+            images: are read before it.
 
         Raises:
-            PromptError: the text is empty, or cannot be read.
+            PromptError: the text is empty, or cannot be read; the plan reads texts only, and there are images.
         """
         constraint = constraint or self.generator.constraint
+        if images:
+            self._check_reads_images()
+            return extraction_prompt(text, constraint, self.parts, images)
         if self._form is not None:
             return template_prompt(self._form, self.generator.model, text, constraint, self.parts.examples)
         return extraction_prompt(text, constraint, self.parts)
+
+    def _check_reads_images(self) -> None:
+        texts_only = {
+            "require_grounding": self.require_grounding,
+            "spans of the document": self.generator.constraint.needs_document,
+            "prompt=": self.parts.template is not None,
+            'long="split"': self.long == "split",
+        }
+        for name in (name for name, asked in texts_only.items() if asked):
+            raise PromptError(f"{name} reads texts only, and the document has images", action="leave it out")
 
     def bound(self, generator: Generator[Any], text: str, name: str | int | None = None) -> Generator[Any]:
         """The generator for one document, of this name: itself, unless values have spans of the document or are whole answers.

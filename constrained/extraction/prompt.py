@@ -18,8 +18,8 @@ from constrained.models.base import LanguageModel, Prompt
 from constrained.prompting import schema_text as prompts
 from constrained.prompting.ids import is_chat
 
-Messages = list[dict[str, str]]
-"""A chat: ``{"role", "content"}`` items."""
+Messages = list[dict[str, Any]]
+"""A chat: ``{"role", "content"}`` items; contents are texts, or lists of parts where there are images."""
 
 PromptTemplate = str | Callable[[str, str], str | Sequence[dict[str, str]]]
 """A prompt of a user's own: a text with ``{type}`` and ``{text}``, or a function of these two that gives a text or a chat.
@@ -77,11 +77,17 @@ class PromptParts:
         ):
             raise InvalidArgument(f"prompt is {self.template!r:.80}", action=_FORM)
 
-    def question(self, text: str, constraint: Constraint) -> Messages:
-        """The messages that ask about one text."""
+    def question(
+        self, text: str, constraint: Constraint, images: Sequence[Mapping[str, Any]] = ()
+    ) -> Messages:
+        """The messages that ask about one text, and the images before it."""
         text = shown_text(text, constraint)
+        if images:
+            request = _request(constraint).replace("the text below", _named_images(images, text))
+            asked: Any = [{"type": "text", "text": self.asked(request, text)}]
+            return [{"role": "user", "content": [*images, *asked]}]
         if self.template is None:
-            asked: Any = self.asked(_request(constraint), text)
+            asked = self.asked(_request(constraint), text)
         elif isinstance(self.template, str):
             asked = _filled(self.template, type_text(constraint), text)
         else:
@@ -101,23 +107,30 @@ class PromptParts:
             sections.append(f"\n\nInstructions:\n{self.instructions.strip()}")
         if self.context:
             sections.append(f"\n\nContext:\n{self.context.strip()}")
-        return "".join([*sections, f"\n\nText:\n{fenced(text)}"])
+        if text:
+            sections.append(f"\n\nText:\n{fenced(text)}")
+        return "".join(sections)
 
 
-def extraction_prompt(text: str, constraint: Constraint, parts: PromptParts | None = None) -> Messages:
-    """The chat that asks for a value out of a text; each example is a question with its answer, before.
+def extraction_prompt(
+    text: str,
+    constraint: Constraint,
+    parts: PromptParts | None = None,
+    images: Sequence[Mapping[str, Any]] = (),
+) -> Messages:
+    """The chat that asks for a value out of a text, and of images before it; each example is a question with its answer, before.
 
     Raises:
         PromptError: the text is empty, or no text.
         InvalidArgument: a function of the user's gave no prompt.
     """
-    check_text(text)
+    check_text(text, beside_images=bool(images))
     parts = parts or PromptParts()
     messages: Messages = [{"role": "system", "content": parts.system}] if parts.system else []
     for example in parts.examples:
         question = parts.question(example.text, constraint)
         messages += [*_after(messages, question), {"role": "assistant", "content": example.answer}]
-    return [*messages, *_after(messages, parts.question(text, constraint))]
+    return [*messages, *_after(messages, parts.question(text, constraint, images))]
 
 
 def open_prompt(text: str, parts: PromptParts) -> Messages:
@@ -169,6 +182,10 @@ def _filled(template: str, notation: str, text: str) -> str:
     return text.join(part.replace("{type}", notation) for part in template.split("{text}"))
 
 
+def _named_images(images: Sequence[Any], text: str) -> str:
+    return f"the image{'s' if len(images) > 1 else ''} above{' and the text below' if text else ''}"
+
+
 def _request(constraint: Constraint) -> str:
     if constraint.is_json:
         return f"{EXTRACTION_REQUEST}\n\n{type_text(constraint)}"
@@ -211,8 +228,8 @@ def answer_request(constraint: Constraint) -> str:
     return f"Answer with {constraint.render()} only."
 
 
-def check_text(text: object) -> None:
-    """Refuses what cannot be a document.
+def check_text(text: object, *, beside_images: bool = False) -> None:
+    """Refuses what cannot be a document; `beside_images`: it may be empty.
 
     Raises:
         PromptError: the text is empty, or no text.
@@ -220,11 +237,12 @@ def check_text(text: object) -> None:
     if not isinstance(text, str):
         order = isinstance(text, type | Mapping | Constraint | LanguageModel) or get_origin(text) is not None
         read = "path.read_text()" if isinstance(text, os.PathLike) else "read or decode the file first"
+        read += "; or a list of images (PIL, bytes or paths) and texts" if isinstance(text, list) else ""
         raise PromptError(
             f"the text is of type {type(text).__name__}",
             action="the order is extract(model, text, type)" if order else f"pass a str: {read}",
         )
-    if not text.strip():
+    if not text.strip() and not beside_images:
         raise PromptError(
             "there is nothing to extract from: the text is empty", action="pass a text with content"
         )

@@ -24,13 +24,15 @@ def document_steps(
 ) -> RequestSteps:
     """Reads one document; the result is an `Extraction`."""
     try:
-        messages = plan.prompt(document.text)
+        messages = plan.prompt(document.text, images=document.images)
         chunks = plan_chunks(plan, document.text, settings) if plan.long == "split" else []
         if len(chunks) > 1 or (chunks and plan.passes > 1):
             return (yield from part_steps(plan, document, chunks, settings))
         generator = plan.bound(plan.generator, document.text, document.id)
-        lists = yield from list_steps(plan, generator, document.text, settings)
-        questions = None if lists is not None else plan.questions(generator, document.text)
+        lists = questions = None
+        if not document.images:  # what is decided are values of the text
+            lists = yield from list_steps(plan, generator, document.text, settings)
+            questions = None if lists is not None else plan.questions(generator, document.text)
     except ConstrainedError as error:
         text = document.text if isinstance(document.text, str) else ""
         return Extraction[Any](document.id, text, error=error, attempts=0)

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.models.logits import HostLogits, Logits, PlannedDraws
+from constrained.prompting.images import ImageReader
 from constrained.vocabulary import Vocabulary
 
 Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int]
-"""A string, a chat (``{"role", "content"}`` messages), or token ids."""
+"""A string, a chat (``{"role", "content"}`` messages, with images for a model that takes them), or token ids."""
 
 
 class Cache(ABC):
@@ -85,6 +86,9 @@ class LanguageModel(ABC):
 
     plans_draws: bool = False
     """Whether `forward_logits` takes the draws that will be made: the model is on a device, which computes what they need."""
+
+    images: ImageReader | None = None
+    """Reads the images of prompts; None: the model takes none. Their positions have ids from `vocabulary.size` on, in prompts alone."""
 
     assistant: LanguageModel | None = None
     """A smaller model of the same vocabulary that drafts for this one, see `constrained.decoding.assistant`; None: none does."""

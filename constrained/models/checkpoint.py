@@ -59,6 +59,30 @@ def load_tokenizer(name: str, options: Mapping[str, Any], *, own: bool = True) -
         return AutoTokenizer.from_pretrained(name, **fetch_options(name, asked))
 
 
+def load_processor(name: str, options: Mapping[str, Any]) -> Any:
+    """What makes inputs of images, of a name or folder of a model that takes them.
+
+    Args:
+        name: as for `from_pretrained`.
+        options: those of the model.
+
+    Raises:
+        ModelError: it cannot be loaded, or reads no images.
+    """
+    import transformers
+
+    auto: Any = transformers.AutoProcessor
+    with _explained("processor", name):
+        asked = {key: value for key, value in options.items() if key in (*_WHERE, *_HOW)}
+        made = auto.from_pretrained(name, **fetch_options(name, asked))
+        if not hasattr(made, "image_processor"):
+            raise ModelError(
+                f"the processor of {name!r} reads no images: a {type(made).__name__}",
+                action="save the model's processor beside it, or pass it: load(model, processor)",
+            )
+    return made
+
+
 def load_weights(name: str, *, device: str | None, dtype: Any, **options: Any) -> Any:
     """The causal language model of a name or folder, on its device; of a model that also takes images or sound, all of it.
 

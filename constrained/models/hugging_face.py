@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     import torch
 
     from constrained.models.fixed_steps import FixedSteps
+    from constrained.models.images import ProcessorImages
 
 ENGINES = ("eager", "static", "compiled")
 """How forward passes are computed, see `HuggingFaceModel`."""
@@ -54,11 +55,14 @@ class HuggingFaceModel(LanguageModel):
     are ignored.
     """
 
+    images: ProcessorImages | None = None
+
     def __init__(
         self,
         model: Any,
         tokenizer: Any,
         *,
+        processor: Any = None,
         isolate: bool | None = None,
         force_trees: bool = False,
         allow_slow: bool = False,
@@ -70,6 +74,7 @@ class HuggingFaceModel(LanguageModel):
             model: a `PreTrainedModel` with a language modelling head; stays on its device and in its dtype. A `PeftModel`
                 is read with the adapters that are active in it.
             tokenizer: its tokenizer; or the `Vocabulary` of one: then prompts are token ids.
+            processor: makes inputs of images, of a model that takes them; None: prompts are texts.
             isolate: run each sequence of a batch in a forward pass of its own. Then the logits of a batch are
                 bit-identical to those of single sequences, but it is slower. By default only models that cannot read padded
                 batches exactly (recurrent layers, flash attention, see `probe_capabilities`) do so; for the others logits
@@ -117,6 +122,13 @@ class HuggingFaceModel(LanguageModel):
             raise unused_cache(model, f"its passes return one as {found!r} and take none as any of {known}")
         self._shared: SharedWeights | None = None
         self._adapter: str | None = None
+        if processor is not None:
+            from constrained.models.images import ProcessorImages
+
+            self.images = ProcessorImages(
+                model, processor, tokenizer, vocabulary.size,
+                context=self.context, run=self._in_turn, read=self._behind,
+            )  # fmt: skip
 
     def with_adapter(self, source: str | os.PathLike[str]) -> HuggingFaceModel:
         """This model with a LoRA adapter: another model over the same weights, which both can be used side by side.
@@ -220,11 +232,13 @@ class HuggingFaceModel(LanguageModel):
 
     def encode(self, prompt: Prompt, *, chat: bool = True) -> list[int]:
         """See `LanguageModel.encode`. A string without a template gets the special tokens that its tokenizer adds."""
-        return encode_prompt(prompt, self.tokenizer, self.vocabulary.size, chat=chat, context=self.context)
+        return encode_prompt(
+            prompt, self.tokenizer, self.vocabulary.size, chat=chat, context=self.context, images=self.images
+        )
 
     def prompt_model(self) -> PromptModel | None:
-        """See `LanguageModel.prompt_model`; None for a class with an `encode` of its own."""
-        plain = type(self).encode is HuggingFaceModel.encode
+        """See `LanguageModel.prompt_model`; None for a class with an `encode` of its own, and for a model that takes images."""
+        plain = type(self).encode is HuggingFaceModel.encode and self.images is None
         return PromptModel(self.vocabulary, self.tokenizer, self.context) if plain else None
 
     def warm_up(self, rows: int, drafted: int = 0) -> None:
@@ -318,6 +332,8 @@ class HuggingFaceModel(LanguageModel):
 
         if not isinstance(cache, HuggingFaceCache):
             raise TypeError(f"a cache of another model was passed: {type(cache).__name__}")
+        if self.images is not None:
+            self.images.check(tokens)
         upload = upload or PassUpload(self.device)
         with torch.inference_mode():
             if trees is None:
@@ -334,8 +350,24 @@ class HuggingFaceModel(LanguageModel):
 
     def _run(self, *, every: bool | int = False, **inputs: Any) -> torch.Tensor:
         """One forward pass: logits [rows, columns, V], of the last column or columns unless `every` one is wanted."""
-        with contextlib.nullcontext() if self._shared is None else self._shared.using(self._adapter):
+        with self._turn():
             return self._pass(every, inputs)
+
+    def _turn(self) -> contextlib.AbstractContextManager[None]:
+        """The turn of this model, among those that share its weights."""
+        return contextlib.nullcontext() if self._shared is None else self._shared.using(self._adapter)
+
+    def _in_turn(self, **inputs: Any) -> Any:
+        """A pass of the model over the inputs that its processor makes."""
+        import torch
+
+        with self._turn(), torch.inference_mode():
+            return self.model(**inputs)
+
+    def _behind(self, ids: list[int]) -> NDArray[np.float32]:
+        """Logits [V] behind a prompt."""
+        row: NDArray[np.float32] = self.forward([ids], self.cache(1))[0]
+        return row
 
     def _pass(self, every: bool | int, inputs: dict[str, Any]) -> torch.Tensor:
         count = None if every is True else int(every) or 1

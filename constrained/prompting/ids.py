@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
 from constrained.errors import PromptError
+from constrained.prompting.images import ImageReader
 
 _ROLES = ("system", "user", "assistant", "tool", "developer", "function")
 
@@ -40,11 +41,16 @@ def check_messages(messages: Sequence[Mapping[str, Any]]) -> None:
             )
 
 
-def check_ids(ids: object, size: int) -> list[int]:
+def check_ids(ids: object, size: int, images: ImageReader | None = None) -> list[int]:
     """Token ids as a list of ints.
 
+    Args:
+        ids: of a prompt.
+        size: number of ids of the vocabulary.
+        images: knows ids of images, too; None: there are none.
+
     Raises:
-        PromptError: not a sequence of ids below `size`, or empty.
+        PromptError: not a sequence of ids below `size`, or of images, or empty.
     """
     if isinstance(ids, str | bytes | Mapping) or not hasattr(ids, "__iter__"):
         raise PromptError(
@@ -62,7 +68,7 @@ def check_ids(ids: object, size: int) -> list[int]:
                 f"a prompt cannot hold a {type(token).__name__}",
                 action="pass a str, a list of messages with role and content, or a list of token ids",
             ) from None
-        if not 0 <= number < size:
+        if not 0 <= number < size and not (images is not None and images.knows(number)):
             raise PromptError(
                 f"token id {number} is outside a vocabulary of {size} ids", action="check the ids"
             )

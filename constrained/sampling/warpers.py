@@ -119,7 +119,7 @@ class LogitsWarper:
 
         Args:
             logits: the model's, floating [V].
-            prompt: token ids.
+            prompt: token ids; those of images are left out.
             completion: the token ids before this position.
 
         Returns:
@@ -134,7 +134,8 @@ class LogitsWarper:
             scores[list(ids)] += np.array(values)
         if self.repetition_penalty is not None:
             seen = np.zeros(len(scores), dtype=bool)
-            seen[_last(self.repetition_window, prompt, completion)] = True
+            last = _last(self.repetition_window, prompt, completion)
+            seen[[token for token in last if token < len(scores)]] = True
             old = scores[seen]
             scores[seen] = np.where(old > 0, old / self.repetition_penalty, old * self.repetition_penalty)
         if completion:

@@ -215,19 +215,44 @@ def _turn(content: Any, place: str) -> Json:
 
 def _results_and_text(content: Any, place: str) -> Iterator[Json]:
     """Results of tools as messages of their own, and texts between them."""
-    texts: list[str] = []
+    said: list[Json] = []
     for block in _blocks(content, place):
         if block["type"] != "tool_result":
-            texts.append(_text([block], place))
+            said.append(_image(block, place) or {"type": "text", "text": _text([block], place)})
             continue
-        if texts:
-            yield {"role": "user", "content": "\n".join(texts)}
-            texts = []
+        if said:
+            yield _said(said)
+            said = []
         failed = "Error: " if block.get("is_error") else ""
         result = failed + _text(block.get("content") or "", place)
         yield {"role": "tool", "tool_call_id": block.get("tool_use_id"), "content": result}
-    if texts:
-        yield {"role": "user", "content": "\n".join(texts)}
+    if said:
+        yield _said(said)
+
+
+def _said(parts: list[Json]) -> Json:
+    """A message of the user: a text; parts where there are images."""
+    if all(part["type"] == "text" for part in parts):
+        return {"role": "user", "content": "\n".join(part["text"] for part in parts)}
+    return {"role": "user", "content": parts}
+
+
+def _image(block: Json, place: str) -> Json | None:
+    """An image as a part of OpenAI's; None: the block is another one.
+
+    Raises:
+        ApiError: the image is elsewhere.
+    """
+    if block["type"] != "image":
+        return None
+    source = block.get("source")
+    if (
+        not isinstance(source, dict)
+        or source.get("type") != "base64"
+        or not isinstance(source.get("data"), str)
+    ):
+        raise unsupported_field_error(place, "an image needs a source of the type 'base64', with data")
+    return {"type": "image_url", "image_url": {"url": f"data:image;base64,{source['data']}"}}
 
 
 def _blocks(content: Any, place: str) -> list[dict[str, Any]]:

@@ -148,6 +148,7 @@ class ContentPart(LenientModel):
     type: str
     text: str | None = None
     refusal: str | None = None
+    image_url: str | dict[str, Any] | None = None
 
 
 def _as_text(arguments: Any) -> Any:

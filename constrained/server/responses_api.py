@@ -205,10 +205,27 @@ def _messages(request: ResponsesRequest) -> list[dict[str, Any]]:
     return messages
 
 
-def _content(content: Any, place: str) -> str:
+def _content(content: Any, place: str) -> str | list[dict[str, Any]]:
+    """A text; a list of parts where there are images."""
     if content is None or isinstance(content, str):
         return content or ""
-    return "".join(_texts(content, f"{place}.content"))
+    place = f"{place}.content"
+    if not isinstance(content, list | tuple) or not any(map(_is_image, content)):
+        return "".join(_texts(content, place))
+    return [
+        {"type": "image_url", "image_url": {"url": part["image_url"]}}
+        if _is_image(part)
+        else {"type": "text", "text": "".join(_texts([part], place))}
+        for part in content
+    ]
+
+
+def _is_image(part: Any) -> bool:
+    return (
+        isinstance(part, Mapping)
+        and part.get("type") == "input_image"
+        and isinstance(part.get("image_url"), str)
+    )
 
 
 def _texts(parts: Any, place: str) -> list[str]:
@@ -220,7 +237,7 @@ def _texts(parts: Any, place: str) -> list[str]:
         if not isinstance(text, str):
             kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
             raise unsupported_field_error(
-                place, f"a part of the type {kind!r} is not supported; only text is"
+                place, f"a part of the type {kind!r} is not supported; text is, and image_url"
             )
         texts.append(text)
     return texts

@@ -252,6 +252,10 @@ class Vocabulary:
         twin._marked_texts = self._marked_texts
         return twin
 
+    def text_ids(self, ids: Iterable[int]) -> list[int]:
+        """The ids of a prompt without those of images, which are behind the vocabulary's."""
+        return [token for token in ids if token < self.size]
+
     def decode(self, ids: Iterable[int]) -> bytes:
         """The text that token ids add in the middle of a generation; ids that are never text add nothing.
 

@@ -237,7 +237,7 @@ def test_misspelt_settings_are_refused():
 
 def test_what_models_here_cannot_read_is_refused():
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-    with pytest.raises(PromptError, match="image_url"):
+    with pytest.raises(PromptError, match="message 0 has an image, and the model takes none"):
         scripted({"": ""}).invoke([HumanMessage([{"type": "text", "text": "what is it?"}, picture])])
 
 

@@ -190,7 +190,7 @@ def test_thinking_is_a_block_of_its_own() -> None:
             {"messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]},
             400,
             "invalid_request_error",
-            "only text is",
+            "an image needs a source",
         ),
         ({"stop": ["a"]}, 400, "invalid_request_error", "stop: is not a field"),
         ({"container": "c"}, 400, "invalid_request_error", "container"),
