@@ -16,14 +16,15 @@ from constrained.bench.values.types import TYPES
 from constrained.constraint import choice
 from constrained.errors import InvalidArgument
 
-DOCUMENTS, LONG_DOCUMENTS = "documents", "long-documents"
+DOCUMENTS, LONG_DOCUMENTS, ORDERS = "documents", "long-documents", "orders"
+OWN = (DOCUMENTS, LONG_DOCUMENTS, ORDERS)
 _ROWS = ("e2e", "snips", "banking77", "bfcl-simple_python", "bfcl-multiple", "bfcl-live_simple", "bfcl-parallel")  # fmt: skip
 LISTS = {"e2e-lists": ("e2e", " "), "snips-lists": ("snips", "\n")}
 """Tasks whose texts are three of another one, with this between them, and are read into a list of records."""
 STRICT = {"e2e-strict": "e2e", "snips-strict": "snips"}
 """Tasks that are another one under schemas as strict outputs have them: all members are required, and may be null."""
 PUBLIC = (*_ROWS, *LISTS, *STRICT)
-TASKS = (DOCUMENTS, LONG_DOCUMENTS, *PUBLIC)
+TASKS = (*OWN, *PUBLIC)
 _HERE = Path(__file__).parent
 
 
@@ -53,7 +54,7 @@ class ValueItem:
 
 
 def documents() -> Iterator[ValueItem]:
-    """The project's own documents, the short ones first."""
+    """The project's own documents: the short ones first, orders last."""
     facts = {}
     for row in _lines(_HERE / "documents.jsonl"):
         facts[row["id"]] = row
@@ -61,6 +62,8 @@ def documents() -> Iterator[ValueItem]:
     for row in _lines(_HERE / "long_documents.jsonl"):
         short = facts[row["id"]]
         yield ValueItem(LONG_DOCUMENTS, row["id"], short["gold"], row["text"], TYPES[short["type"]])
+    for row in _lines(_HERE / "orders.jsonl"):
+        yield ValueItem(ORDERS, row["id"], row["gold"], row["text"], TYPES[row["type"]])
 
 
 def public(data: Path) -> Iterator[ValueItem]:

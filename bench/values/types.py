@@ -107,11 +107,32 @@ class Job:
     hours: int | None = None
 
 
+@dataclass
+class Line:
+    """Something that was ordered."""
+
+    product: str
+    quantity: int
+    price: float
+
+
+@dataclass
+class Order:
+    """What a customer buys."""
+
+    customer: str
+    ordered: date
+    lines: list[Line]
+    total: float
+    shipping: float | None = None
+
+
 TYPES: dict[str, type[Any]] = {
     "biography": Biography,
     "event": Event,
     "invoice": Invoice,
     "job": Job,
+    "order": Order,
     "ticket": Ticket,
 }
 """By the names that documents give them."""

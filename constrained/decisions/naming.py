@@ -33,6 +33,9 @@ _CURRENCIES = {
     }.items()
 }
 """How texts mostly write the currencies whose codes are options."""
+_BESIDE = re.compile(r"[^\W\d_]+|%|\d|[,;.!?\n]")
+_NEAR = 3
+"""Words before or behind a value that may say whose it is."""
 _STEM = 4
 """Letters of a word in a name that are looked for at least; the last two may differ: ``families`` has ``family``."""
 _SHORTEST = 2
@@ -96,6 +99,20 @@ def names_alike(one: str, other: str) -> bool:
     """Whether two names, or a word and a name, have words that begin with the same four letters: ``child`` and ``children``."""
     stems = [{word[:_STEM] for word in name_words(name) if len(word) >= _STEM} for name in (one, other)]
     return bool(stems[0] & stems[1])
+
+
+def is_named_beside(text: str, start: int, end: int, name: str) -> bool:
+    """Whether a word of a name stands close to a place of a text, within its clause and no other number between: ``Total: 251.50``, ``5 doors``."""
+    sides = _BESIDE.findall(text, end, end + 60), _BESIDE.findall(text, max(0, start - 60), start)[::-1]
+    words = name_words(name)
+    for side in sides:
+        for near in side[:_NEAR]:
+            if not near.isalpha() and near != "%":
+                break
+            word = "percent" if near == "%" else near.lower()
+            if word in words or names_alike(word, name):
+                return True
+    return False
 
 
 def _has_word_of(name: str, text: str) -> bool:

@@ -89,6 +89,7 @@ _PREPOSITION = re.compile(
     r"at|by|for|from|in|of|on|to|with|bei|für|im|mit|von|vom|zu|zum|zur|à|au|aux|avec|dans|de|du|en|par|pour|al|con|del|para|do|na|od|pro|se|u|z|ze"
 )
 """No string is one alone; with a capital it may be a code: ``IN`` for Indiana."""
+SMALL_WORD = re.compile(f"{_ARTICLE.pattern}|{_PREPOSITION.pattern}")
 _EDGES = "\"'“”‘’«»„()[]<>*`|.,;:!?"
 
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from constrained.decisions import Decision, Question
 from constrained.decisions.decision import decided
 from constrained.decisions.evidence import Evidence, option_tree
-from constrained.decisions.naming import names_alike
+from constrained.decisions.naming import NAMING, is_named_beside, names_alike
 from constrained.decisions.questions import (
     json_text,
     leaf_members,
@@ -46,6 +47,8 @@ Place = tuple[int, int]
 
 LEAST: Mapping[str, float] = {"date": -10.0, "time": -10.0, "integer": -7.0, "number": -7.0}
 """Log-probability that a stated value has at least in a member that gets it, in nats; a date or a time has more tokens, and more spellings."""
+LEAST_OPTIONAL = -4.5
+"""The same of a number that may be left out."""
 CONFIDENT = 0.5
 """Probability of a digit that begins nothing stated, from which on the model has a number of its own in mind."""
 MOST_NODES = 1024
@@ -65,11 +68,13 @@ class Stated:
         text: its JSON text.
         spellings: indices of the options that write it.
         places: numbers of the places where it stands; readings that overlap are one place.
+        is_named: whether a word of the member's name stands beside one of them.
     """
 
     text: str
     spellings: tuple[int, ...]
     places: frozenset[int]
+    is_named: bool
 
 
 @dataclass(frozen=True)
@@ -142,9 +147,9 @@ class QuantityQuestions:
         return evidence.elsewhere >= CONFIDENT and begins.isdigit()
 
     def _scores(self, index: int, evidence: Evidence) -> NDArray[np.float64]:
-        """Log-probabilities of the stated values, and what a value has to have at least."""
+        """Log-probabilities of the stated values, more of those beside a word of the member's name, and what a value has to have at least."""
         texts = evidence.totals
-        rows = [log_sum_exp(texts[list(one.spellings)]) for one in self.stated[index]]
+        rows = [log_sum_exp(texts[list(one.spellings)]) + NAMING * one.is_named for one in self.stated[index]]
         return np.array([*rows, self.least[index]])
 
     def _assigned(self, asked: Sequence[int], scores: Sequence[NDArray[np.float64]]) -> list[int | None]:
@@ -194,12 +199,12 @@ def quantity_questions(
     members = [
         (path, member, kind, optional)
         for path, member, optional in leaf_members(schema, nullable=True)
-        if (kind := _kind(without_null(member))) is not None
+        if (kind := quantity_kind(without_null(member))) is not None
     ]
     if not members:
         return None
     found = find_quantities(text)
-    plain = _plain_numbers(text, found)
+    plain = plain_numbers(text)
     whole = {one: at for one, at in plain.items() if one == one.to_integral_value()}
     values: dict[str, Mapping[Any, Sequence[Place]]] = {
         "date": found.dates,
@@ -240,18 +245,19 @@ def quantity_questions(
                     row[0],
                     tuple(at[one] for one in row),
                     frozenset(numbers[place] for place in mine[value]),
+                    any(is_named_beside(text, *place, path[-1]) for place in mine[value]),
                 )
                 for value, row in spelled.items()
             ]
         )
-        least.append(LEAST[kind])
+        least.append(LEAST_OPTIONAL if optional and kind in ("integer", "number") else LEAST[kind])
     if len(option_tree(questions).tokens) > MOST_NODES:
         return None
     return QuantityQuestions(questions, stated, least, frozenset(optional_ones), unstated, vocabulary)
 
 
-def _kind(schema: Any) -> Kind | None:
-    """Of a number or a date that the schema does not bound from above: a share or a mark is hardly what a text states."""
+def quantity_kind(schema: Any) -> Kind | None:
+    """The kind of a member, if it is one: of a number or a date that the schema does not bound from above: a share or a mark is hardly what a text states."""
     if not isinstance(schema, Mapping):
         return None
     kind, keywords = schema.get("type"), set(schema) - _KEYWORDS
@@ -271,8 +277,10 @@ def is_described_date(schema: Mapping[str, Any]) -> bool:
     return plain and isinstance(described, str) and _DATE_FORM.search(described) is not None
 
 
-def _plain_numbers(text: str, found: Quantities) -> dict[Decimal, list[Place]]:
+@lru_cache(maxsize=4)
+def plain_numbers(text: str) -> Mapping[Decimal, Sequence[Place]]:
     """The numbers of a text that are no part of a name (``B-17``), of a time, or of a date, but for its year."""
+    found = find_quantities(text)
     times = _covered(text, (one for row in _sure_times(text, found).values() for one in row))
     dates = _covered(text, (one for row in found.dates.values() for one in row))
     kept = {}

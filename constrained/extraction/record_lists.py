@@ -29,12 +29,20 @@ from constrained.decoding.output import Output
 from constrained.decoding.request_runner import BatchedRequest
 from constrained.errors import ConstrainedError
 from constrained.extraction.binding import bound_generator, compiled_anew
-from constrained.extraction.chunks import ANDS, sentence_ends, sentences
+from constrained.extraction.chunks import sentence_ends, sentences
 from constrained.extraction.closed_members import ClosedMembers
 from constrained.extraction.examples import PromptExample, accepts_text
 from constrained.extraction.list_context import LIKELY_NEXT, ListContext, Span
+from constrained.extraction.numbered_records import (
+    BREAK,
+    NumberedRecord,
+    count_member,
+    needed_numbers,
+    numbered_records,
+)
 from constrained.extraction.phrases import is_plain_string, reads_phrases
 from constrained.extraction.prompt import PromptParts, extraction_prompt
+from constrained.extraction.quantities import quantity_kind
 from constrained.extraction.sections import sections
 from constrained.extraction.values.exact_json import in_schema_order
 from constrained.extraction.values.grounding import find_spans
@@ -56,8 +64,6 @@ LIKELY_IN_LINE = 0.003
 """The same of a line with a bullet or a number, or below a heading that names the list."""
 _BULLET = re.compile(r"\s*(?:[-*•–·]|\d{1,3}[.)])\s")
 _WORD = re.compile(r"[^\W_\d]{3,}")
-_BREAK = re.compile(rf"[,;:](?=\s)\s*|\s[-–—&]\s|\s(?:{'|'.join(ANDS)})\s")
-"""Where a sentence is cut between two records."""
 
 Settings = Mapping[str, Any]
 
@@ -120,10 +126,22 @@ class RecordLists:
             if read[0] is None:
                 return None
             value, decisions = read[0].value, dict(read[0].decisions)
-        matches = find_spans(text, value).values()
-        used = [(one.start, one.end) for one in matches if one.start is not None and one.end is not None]
+        used = _places(text, value)
+        numbered = {one.name: one.numbered(text, used) for one in self._lists}
+        rest = _without(text, [piece.stated for pieces in numbered.values() for piece in pieces])
+        if (
+            self._frame is not None and rest != text and rest.strip()
+        ):  # whose numbers are not those of records
+            read = yield from self._frame.steps([rest], [{}], settings)
+            if read[0] is None:
+                return None
+            value, decisions = read[0].value, dict(read[0].decisions)
+            used = _places(text, value)
         for one in self._lists:
-            known = yield from one.steps(text, settings, used)
+            pieces = numbered[one.name]
+            known = yield from (
+                one.read(pieces, text, settings) if pieces else one.steps(text, settings, used)
+            )
             if known is None:
                 return None
             decisions |= {one.pointer + pointer: decision for pointer, decision in known.decisions.items()}
@@ -195,6 +213,7 @@ class _Record:
         is_listed: whether it has a bullet or a number, or a heading says that it is one of the list.
         name: its anchor, "" in a list without; None: no record begins here.
         is_sure: whether the sentence alone says that.
+        number: how many it says at its beginning; None: it does not.
         value, decisions: once it was read.
         is_read: whether that is so.
     """
@@ -203,6 +222,7 @@ class _Record:
     is_listed: bool = False
     name: str | None = None
     is_sure: bool = False
+    number: int | None = None
     value: Any = None
     decisions: Mapping[str, Decision] = field(default_factory=dict)
     is_read: bool = False
@@ -246,11 +266,42 @@ class RecordList:
         self.pointer = "" if name is None else f"/{escape(name)}"
         self._item, self._parts, self._whole = item, parts, whole
         self._lists = lists
+        members = leaf_members(whole.constraint.enforced_schema, nullable=True)
+        self._numbers = [
+            path[-1] for path, one, _ in members if quantity_kind(without_null(one)) in ("integer", "number")
+        ]
+        schema = item.generator.constraint.enforced_schema
+        self._needed_numbers = 0 if anchor is None else needed_numbers(schema)
+        self._counter = count_member(schema)
         self._labels = {word for one in others for word in name_words(one)}
 
     def _prompt(self, text: str) -> Prompt:
         """Asks for a value of the whole type."""
         return extraction_prompt(text, self._whole.constraint, self._parts)
+
+    def numbered(self, text: str, used: Sequence[Span]) -> list[NumberedRecord]:
+        """The records that the text states by their numbers, see `constrained.extraction.numbered_records`.
+
+        Args:
+            text: with all of them.
+            used: what other members have of the text.
+        """
+        if self._needed_numbers < 2:
+            return []
+        headed = sections(text, sentences(text), self._lists)
+        mine = self.name if any(one.name == self.name for one in headed) else None
+        parts = [one.span for one in headed if one.name == mine]
+        return numbered_records(
+            text, parts, self._needed_numbers, self._numbers, counts=self._counter is not None, used=used
+        )
+
+    def read(
+        self, pieces: Sequence[NumberedRecord], text: str, settings: Settings
+    ) -> Coroutine[list[BatchedRequest], None, ReadValue | None]:
+        """Reads the parts of a text that are a record each; returns None where one has no value."""
+        records = [_Record([one.span], True, one.name, number=one.number) for one in pieces]
+        yield from self._read(records, text, settings)
+        return _read_value(records)
 
     def steps(
         self, text: str, settings: Settings, used: Sequence[Span]
@@ -293,14 +344,7 @@ class RecordList:
                 records[-1].parts += piece.parts
                 records[-1].is_read = False
         yield from self._read([one for one in records if not one.is_read], text, settings)
-        if not all(one.is_read for one in records):
-            return None
-        decisions = {
-            f"/{number}{pointer}": decision
-            for number, one in enumerate(records)
-            for pointer, decision in one.decisions.items()
-        }
-        return ReadValue([one.value for one in records], decisions)
+        return _read_value(records)
 
     def _is_beside(self, piece: _Record, text: str, used: Sequence[Span]) -> bool:
         """Whether a part of a text says something for a member beside the list: its value stands there, or it begins with its name."""
@@ -315,7 +359,14 @@ class RecordList:
             return
         texts = [one.text(text) for one in records]
         anchor = None if self.anchor is None else member_pointer([self.anchor])
-        known = [{anchor: one.name} if anchor and one.name else {} for one in records]
+        known = [
+            {
+                pointer: value
+                for pointer, value in ((anchor, one.name), (self._counter, one.number))
+                if pointer and value
+            }
+            for one in records
+        ]
         needed = [None if one.name or one.is_listed else anchor for one in records]
         read = yield from self._item.steps(texts, known, settings, needed)
         for record, one in zip(records, read, strict=True):
@@ -333,7 +384,7 @@ class RecordList:
         name, place = sentence.name, _find(text, sentence.name)
         if place is not None and _meets(place, taken):
             sentence.name = None
-        if not _BREAK.search(text.strip()):
+        if not BREAK.search(text.strip()):
             return [sentence]
         said = [text[slice(*span)] for span in taken]
         said += [one.value for pointer, one in sentence.decisions.items() if pointer != context.pointer]
@@ -372,6 +423,31 @@ class RecordList:
         if place is None or (not sentence.is_listed and _meets(place, [_find(said, one) for one in others])):
             return None
         return written
+
+
+def _read_value(records: Sequence[_Record]) -> ReadValue | None:
+    """The list of records; None: one has no value."""
+    if not all(one.is_read for one in records):
+        return None
+    decisions = {
+        f"/{number}{pointer}": decision
+        for number, one in enumerate(records)
+        for pointer, decision in one.decisions.items()
+    }
+    return ReadValue([one.value for one in records], decisions)
+
+
+def _places(text: str, value: Any) -> list[Span]:
+    """Where the scalars of a value stand in a text."""
+    matches = find_spans(text, value).values()
+    return [(one.start, one.end) for one in matches if one.start is not None and one.end is not None]
+
+
+def _without(text: str, parts: Iterable[Span]) -> str:
+    """A text without some parts of it."""
+    for start, end in sorted(parts, reverse=True):
+        text = f"{text[:start]}\n{text[end:]}"
+    return text
 
 
 def record_lists(
@@ -496,7 +572,7 @@ def _cut(text: str, places: Sequence[Span]) -> list[Span]:
     cuts = [0]
     for (_, behind), (at, _) in pairwise(places):
         breaks = sentence_ends(text, behind, at)
-        breaks = breaks or [match.end() for match in _BREAK.finditer(text, behind, at)]
+        breaks = breaks or [match.end() for match in BREAK.finditer(text, behind, at)]
         cuts.append(breaks[-1] if breaks else at)
     return list(zip(cuts, [*cuts[1:], len(text)], strict=True))
 

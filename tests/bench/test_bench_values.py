@@ -21,6 +21,7 @@ from constrained.bench.values.items import (
     DOCUMENTS,
     LISTS,
     LONG_DOCUMENTS,
+    ORDERS,
     STRICT,
     ValueItem,
     documents,
@@ -94,7 +95,8 @@ def test_what_is_right_satisfies_its_type_and_stands_in_the_document(item: Value
     assert len(patterns) >= 4
     assert [pattern for pattern in patterns if not re.search(pattern, item.text)] == []
     words = len(item.text.split())
-    assert 25 <= words <= 80 if item.task == DOCUMENTS else 700 <= words <= 1500
+    shortest, longest = {DOCUMENTS: (25, 80), LONG_DOCUMENTS: (700, 1500), ORDERS: (15, 50)}[item.task]
+    assert shortest <= words <= longest
 
 
 def test_there_are_twelve_short_and_two_long_documents_of_each_type() -> None:

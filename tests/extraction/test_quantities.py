@@ -85,6 +85,22 @@ def test_a_string_is_a_date_where_its_description_says_so(description: str, expe
     assert unstated == {} or "YYYY" not in description.upper()
 
 
+def test_a_number_beside_a_word_of_a_members_name_is_rather_its_value() -> None:
+    wishes = {"doors": {"4300": 9.0, "5": 7.0}}
+    schema = {"type": "object", "properties": {"doors": {"type": "integer"}}, "required": ["doors"]}
+    for text, doors in (("A Corsa with 5 doors, for 4300.", 5), ("A Corsa with 5 wheels, for 4300.", 4300)):
+        assert Extractor(Counting(wishes), schema)(text).value == {"doors": doors}
+
+
+def test_a_number_that_may_be_left_out_has_to_be_likelier_than_a_required_one() -> None:
+    wishes = {"discount": {"7": 0.5}}  # about e^-5
+    schema: Any = {"type": "object", "properties": {"discount": {"type": "number"}}}
+    text = "We ordered 7 boxes."
+    assert Extractor(Counting(wishes), schema)(text).value == {}
+    assert Extractor(Counting({"discount": {"7": 2.0}}), schema)(text).value == {"discount": 7}
+    assert Extractor(Counting(wishes), {**schema, "required": ["discount"]})(text).value == {"discount": 7}
+
+
 def test_a_required_number_that_nothing_stated_fits_is_written() -> None:
     @dataclass
     class Count:

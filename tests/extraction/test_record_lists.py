@@ -39,6 +39,8 @@ class Reader(WishingModel):
                 row[ord('"') if not wish.isdigit() else whole[0]] += 12.0
             elif whole.startswith(said.encode()) and len(whole) > len(said.encode()):
                 row[whole[len(said.encode())]] += 12.0 if said else strength
+            elif whole == said.encode():
+                row[list(b",}")] += 12.0
         return row
 
 

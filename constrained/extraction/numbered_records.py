@@ -1,0 +1,173 @@
+"""Records that a text states by their numbers, as an invoice does: ``3 desk lamps at 24.50 each, 2 chairs at 89.00 each``.
+
+A small model hardly calls what stands beside a price a description, but numbers say where a record is. So where all members of a record
+but one string are numbers, the parts of the text that state as many are its records, and a part that begins with a count names what is counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from constrained.decisions.naming import is_named_beside, name_words
+from constrained.decisions.questions import leaf_members, member_pointer
+from constrained.extraction.chunks import ANDS
+from constrained.extraction.phrases import SMALL_WORD, is_plain_string
+from constrained.extraction.quantities import plain_numbers, quantity_kind
+from constrained.grammars.text.quantities import find_quantities, number_words
+
+Span = tuple[int, int]
+
+BREAK = re.compile(rf"[,;:](?=\s)\s*|\s[-–—&]\s|\s(?:{'|'.join(ANDS)})\s")
+"""Where a sentence is cut between two records."""
+_JOIN = re.compile(rf"[\s,;:]*(?:[-*•·]\s+|(?:{'|'.join(ANDS)})\s+)?")
+_ONE = re.compile(r"(?:an?|eine?|une?|una)\s+", re.IGNORECASE)
+_COUNTED = re.compile(r"\s*(?:[x×]\s+)?(?P<name>[^\W\d_][^\d,;:()\n]*)")
+_LAST = re.compile(f"{SMALL_WORD.pattern}|each|je|po")
+_COUNTS = frozenset(
+    ["amount", "anzahl", "cantidad", "count", "menge", "number", "pieces", "qty", "quantity", "units"]
+)
+"""Words of members that say how many."""
+_MOST_WORDS = 6
+
+
+class NumberedRecord(NamedTuple):
+    """A part of a text that states the numbers of a record.
+
+    Attributes:
+        span: of the text.
+        stated: what of it states the numbers, which are no other member's.
+        name: what is counted there; None: it begins with no count.
+        number: how many; 1 behind ``a``, where a number is missing.
+    """
+
+    span: Span
+    stated: Span
+    name: str | None = None
+    number: int | None = None
+
+
+def needed_numbers(item: Mapping[str, Any]) -> int:
+    """How many numbers a record must have; 0 where it has members besides numbers and one string.
+
+    Args:
+        item: the schema of a record.
+    """
+    members = [
+        (quantity_kind(member), is_plain_string(member), may_miss)
+        for _, member, may_miss in leaf_members(item, item, nullable=True)
+    ]
+    numbers = [may_miss for kind, _, may_miss in members if kind in ("integer", "number")]
+    strings = sum(is_string for _, is_string, _ in members)
+    if strings != 1 or len(numbers) + 1 < len(item.get("properties", ())):
+        return 0
+    return len(numbers) - sum(numbers)
+
+
+def count_member(item: Mapping[str, Any]) -> str | None:
+    """The pointer of the whole number that says how many of something a record is about, by its name; None: there is none."""
+    for path, member, _ in leaf_members(item, item):
+        if quantity_kind(member) == "integer" and _COUNTS & {*name_words(path[-1])}:
+            return member_pointer(path)
+    return None
+
+
+def numbered_records(
+    text: str,
+    parts: Iterable[Span],
+    needed: int,
+    beside: Iterable[str],
+    *,
+    counts: bool = True,
+    used: Sequence[Span] = (),
+) -> list[NumberedRecord]:
+    """The parts of a text that state the numbers of records; none, if there are fewer than two, but for one with a count.
+
+    Args:
+        text: of a document.
+        parts: its sentences and lines.
+        needed: numbers of a record, at least one; a sentence of several parts need state as many in one of them.
+        beside: names of members beside the list: a number beside one is no record's.
+        counts: whether a record says how many of something there are.
+        used: what other members have of the text; a record begins behind it, and has none of it unless it says what is counted.
+    """
+    names = list(beside)
+    days = [place for row in find_quantities(text).dates.values() for place in row]
+    values: dict[Span, Any] = {place: number for number, row in plain_numbers(text).items() for place in row}
+    digits = list(values)
+    values |= {place: number for number, place in number_words(text)}
+    places = sorted(one for one in values if not any(_within(day, [one]) for day in days))
+    found = list[NumberedRecord]()
+    for part in parts:
+        pieces = [
+            piece
+            for piece in _pieces(text, part, places, [*days, *used])
+            if not any(is_named_beside(text, *one, name) for one in _within(piece, digits) for name in names)
+        ]
+        stated = [_within(piece, places) for piece in pieces]
+        if any(len(one) >= needed for one in stated):
+            read = [
+                _record(text, piece, numbers, values, needed, counts)
+                for piece, numbers in zip(pieces, stated, strict=True)
+            ]
+            found += [
+                one
+                for one, numbers in zip(read, stated, strict=True)
+                if one.name is not None or (len(numbers) >= needed and not _overlaps(one.span, used))
+            ]
+    return found if len(found) > 1 or any(one.name is not None for one in found) else []
+
+
+def _pieces(text: str, part: Span, places: Sequence[Span], others: Sequence[Span]) -> list[Span]:
+    """The parts of a sentence with a number each, cut at its breaks, and without what others have of it before the number."""
+    start, end = part
+    pieces = list[Span]()
+    for cut in [*(match.end() for match in BREAK.finditer(text, start, end)), end]:
+        numbers = _within((start, cut), places)
+        if numbers:
+            first = numbers[0][0]
+            colon = text.rfind(": ", start, first) + 1
+            start = max([start, colon, *(one[1] for one in others if one[1] <= first)])
+            pieces.append((start, cut))
+            start = cut
+    if pieces and start < end:  # what follows belongs to the last one
+        pieces[-1] = pieces[-1][0], end
+    return pieces
+
+
+def _within(piece: Span, places: Iterable[Span]) -> list[Span]:
+    return [place for place in places if piece[0] <= place[0] and place[1] <= piece[1]]
+
+
+def _overlaps(piece: Span, others: Iterable[Span]) -> bool:
+    return any(one[0] < piece[1] and piece[0] < one[1] for one in others)
+
+
+def _record(
+    text: str, piece: Span, places: Sequence[Span], values: Mapping[Span, Any], needed: int, counts: bool
+) -> NumberedRecord:
+    """A part, with what is counted in it: ``desk lamps`` of ``3 desk lamps at 24.50 each``."""
+    first, last = places[0], places[-1]
+    joined = _JOIN.match(text, *piece)
+    begin = piece[0] if joined is None else joined.end()
+    one = _ONE.match(text, begin, piece[1]) if len(places) < needed else None
+    name, number = None, values[first]
+    if one is not None and one.end() <= first[0]:
+        name, number = _counted(text, one.end(), piece[1]), 1
+    elif first[0] == begin or (counts and not BREAK.search(text, begin, first[0])):
+        begin = first[0]
+        is_count = number == int(number) and not set(".,") & set(text[slice(*first)])
+        name = _counted(text, first[1], piece[1]) if is_count else None
+    if name is None:
+        return NumberedRecord(piece, (first[0], last[1]))
+    return NumberedRecord(piece, (begin, last[1]), name, int(number))
+
+
+def _counted(text: str, start: int, end: int) -> str | None:
+    """The words behind a count, without those that join them to what follows."""
+    counted = _COUNTED.match(text, start, end)
+    words = [] if counted is None else counted["name"].split()
+    while words and _LAST.fullmatch(words[-1]):
+        words.pop()
+    return " ".join(words) if 0 < len(words) <= _MOST_WORDS else None

@@ -1,0 +1,121 @@
+"""Records that a text states by their numbers: invoices, orders, results."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from constrained import json_schema
+from constrained.decisions.naming import is_named_beside
+from constrained.extraction.chunks import sentences
+from constrained.extraction.numbered_records import count_member, needed_numbers, numbered_records
+
+BESIDE = ["number", "issued", "total", "vat_percent"]
+
+
+def found(text: str, needed: int = 2) -> list[tuple[str, str | None, int | None]]:
+    parts = [(one.start, one.end) for one in sentences(text)]
+    return [
+        (text[slice(*one.stated)], one.name, one.number)
+        for one in numbered_records(text, parts, needed, BESIDE)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "records"),
+    [
+        (
+            "Invoice 2026-118, issued 2 September 2026. 3 desk lamps at 24.50 each, 2 chairs at 89.00 each. Total 262.00.",
+            [("3 desk lamps at 24.50", "desk lamps", 3), ("2 chairs at 89.00", "chairs", 2)],
+        ),
+        (
+            "2 x espresso machine 149.90\n10 x coffee beans 1kg 12.50\nTotal: 424.80 EUR",
+            [("2 x espresso machine 149.90", "espresso machine", 2), ("10 x coffee beans 1kg 12.50", "coffee beans", 10)],
+        ),
+        (
+            "We sold two notebooks for 3.20 each and a fountain pen for 18.00, VAT 20 %.",
+            [("two notebooks for 3.20", "notebooks", 2), ("a fountain pen for 18.00", "fountain pen", 1)],
+        ),
+        (
+            "Web design, 12 hours at 80.00. Hosting, 1 year at 120.00.",
+            [("12 hours at 80.00", None, None), ("1 year at 120.00", None, None)],
+        ),
+        (
+            "Bestellung vom 9.2.2026: 12 Flaschen Wein zu je 8,90 und ein Korkenzieher zu 14,50.",
+            [("12 Flaschen Wein zu je 8,90", "Flaschen Wein", 12), ("ein Korkenzieher zu 14,50", "Korkenzieher", 1)],
+        ),
+        ("Two tickets at 55.00 for Mr Ito.", [("Two tickets at 55.00", "tickets", 2)]),
+        ("- 3 × Tisch à 199,00\n- 6 × Stuhl à 59,00\n", [("3 × Tisch à 199,00", "Tisch", 3), ("6 × Stuhl à 59,00", "Stuhl", 6)]),
+        ("Flour 2.5 at 3.10, milk 1 at 1.20.", [("2.5 at 3.10", None, None), ("1 at 1.20", None, None)]),
+        ("Irena ordered 4 glasses at 6.20 each. Nina got 1 lamp at 79.00.", [("4 glasses at 6.20", "glasses", 4), ("1 lamp at 79.00", "lamp", 1)]),
+        ("2 bags at 1.50 each; 48.00 in all, and 3.00 for 2 boxes.", [("2 bags at 1.50", "bags", 2), ("3.00 for 2", None, None)]),
+        # One part that begins with no count, none with all numbers, and no numbers.
+        ("The house was built in 1990 for 250 people.", []),
+        ("Tea 2.80, cake 4.50.", []),
+        ("Nothing was bought on 4 May 2026.", []),
+    ],
+)  # fmt: skip
+def test_parts_with_the_numbers_of_a_record(text: str, records: Any) -> None:
+    assert found(text) == records
+
+
+def test_a_record_begins_behind_what_other_members_have_and_has_none_of_it_unless_it_says_a_count() -> None:
+    text = "Ann Lee, 7 King Road: 2 bags at 1.50, soap for 3 at 2.10."
+    parts = [(0, len(text))]
+    address, price = (0, text.index(":")), (text.index("2.10"), len(text) - 1)
+    read = numbered_records(text, parts, 2, BESIDE, used=[address])
+    assert [one.name for one in read] == ["bags", None]
+    assert [one.name for one in numbered_records(text, parts, 2, BESIDE, used=[address, price])] == ["bags"]
+
+
+def test_each_part_is_of_its_own_and_has_all_numbers_once() -> None:
+    text = "Sold: 3 lamps at 24.50 each, 2 chairs at 89.00 each and one rug at 120.00; paid."
+    pieces = numbered_records(text, [(0, len(text))], 2, BESIDE)
+    spans = [one.span for one in pieces]
+    assert spans == sorted(spans)
+    assert all(one[1] <= other[0] for one, other in pairwise(spans))
+    assert all(one.span[0] <= one.stated[0] < one.stated[1] <= one.span[1] for one in pieces)
+
+
+def _item(**members: Any) -> Any:
+    required = [name for name, one in members.items() if not one.pop("optional", False)]
+    return json_schema({"type": "object", "properties": members, "required": required}).enforced_schema
+
+
+@pytest.mark.parametrize(
+    ("members", "needed", "counter"),
+    [
+        ({"name": {"type": "string"}, "count": {"type": "integer"}, "price": {"type": "number"}}, 2, "/count"),
+        ({"name": {"type": "string"}, "points": {"type": "integer"}, "rebounds": {"type": "integer"}}, 2, None),
+        ({"name": {"type": "string"}, "price": {"type": "number"}, "weight": {"type": "number", "optional": True}}, 1, None),
+        ({"name": {"type": "string"}, "unit": {"type": "string"}, "amount": {"type": "number"}}, 0, None),
+        ({"name": {"type": "string"}, "paid": {"type": "boolean"}, "price": {"type": "number"}}, 0, None),
+        ({"name": {"type": "string"}, "share": {"type": "number", "maximum": 1}}, 0, None),
+    ],
+)  # fmt: skip
+def test_records_of_numbers_and_one_string(members: Any, needed: int, counter: str | None) -> None:
+    item = _item(**members)
+    assert needed_numbers(item) == needed
+    if needed:
+        assert count_member(item) == counter
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "name", "expected"),
+    [
+        ("Total: 251.50", "251.50", "total", True),
+        ("a car with 5 doors", "5", "doors", True),
+        ("serves 4, 35 minutes", "4", "servings", True),
+        ("serves 4, 35 minutes", "35", "servings", False),
+        ("including 21 % VAT", "21", "vat_percent", True),
+        ("at 4.9 % over 48 months", "4.9", "months", False),
+        ("30 days of paid vacation", "30", "vacationDays", True),
+        ("Age 54", "54", "age", True),
+        ("They paged 54 doctors", "54", "age", False),
+    ],
+)
+def test_a_number_beside_a_word_of_a_name(text: str, number: str, name: str, expected: bool) -> None:
+    start = text.index(number)
+    assert is_named_beside(text, start, start + len(number), name) is expected
