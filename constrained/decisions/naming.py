@@ -33,6 +33,14 @@ _CURRENCIES = {
     }.items()
 }
 """How texts mostly write the currencies whose codes are options."""
+_MONEY = frozenset(
+    "amount budget charge cost costs deposit fare fee income pay price refund rent revenue salary sum total wage"  # noqa: SIM905
+    " preis kosten miete gehalt cena precio prix".split()
+)
+"""Words of members whose values are money."""
+_CURRENCY = "|".join(signs.pattern for signs in _CURRENCIES.values()) + "|kč|koruna?|zł|chf"
+_PRICED = re.compile(rf"\s?(?:{_CURRENCY}|(?:{'|'.join(_CURRENCIES)}|czk|pln)\b)", re.IGNORECASE)
+_PRICE_BEGINS = re.compile(rf"(?:{_CURRENCY}|\b(?:{'|'.join(_CURRENCIES)}|czk|pln))\s?$", re.IGNORECASE)
 _BESIDE = re.compile(r"[^\W\d_]+|%|\d|[,;.!?\n]")
 _NEAR = 3
 """Words before or behind a value that may say whose it is."""
@@ -113,6 +121,12 @@ def is_named_beside(text: str, start: int, end: int, name: str) -> bool:
             if word in words or names_alike(word, name):
                 return True
     return False
+
+
+def is_priced(text: str, start: int, end: int, name: str) -> bool:
+    """Whether a currency stands at a number, and a name means money: ``389,000 pounds`` for ``price``."""
+    near = _PRICED.match(text, end) or _PRICE_BEGINS.search(text, max(0, start - 8), start)
+    return near is not None and bool(_MONEY & {*name_words(name)})
 
 
 def _has_word_of(name: str, text: str) -> bool:

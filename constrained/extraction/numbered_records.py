@@ -7,6 +7,7 @@ but one string are numbers, the parts of the text that state as many are its rec
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -65,6 +66,37 @@ def needed_numbers(item: Mapping[str, Any]) -> int:
     return len(numbers) - sum(numbers)
 
 
+def required_quantities(item: Mapping[str, Any]) -> Counter[str]:
+    """How many numbers, dates and times a record must have: ``number``, ``date``, ``time``.
+
+    Args:
+        item: the schema of a record.
+    """
+    kinds = [quantity_kind(member) for _, member, may_miss in leaf_members(item, item) if not may_miss]
+    return Counter("number" if kind == "integer" else kind for kind in kinds if kind is not None)
+
+
+def states_quantities(text: str, span: Span, wanted: Mapping[str, int]) -> bool:
+    """Whether a part of a text states as many numbers, dates and times as a record must have, if it must have any."""
+    found = find_quantities(text)
+    stated = {"number": _numbers(text), "date": _all(found.dates), "time": _all(found.times)}
+    return bool(wanted) and all(
+        len({*_within(span, stated[kind])}) >= count for kind, count in wanted.items()
+    )
+
+
+def quantified_pieces(text: str, span: Span, wanted: Mapping[str, int]) -> list[Span]:
+    """The parts of a sentence that state all quantities of a record each, behind a word; itself, if that are fewer than three, or two with several."""
+    places = sorted(_numbers(text))
+    pieces = _pieces(text, span, places, ()) if wanted.get("number") else []
+    enough = 2 if sum(wanted.values()) > 1 else 3
+    begins = {place[0] for place in places}
+    is_record = all(
+        states_quantities(text, piece, wanted) and _begin(text, piece) not in begins for piece in pieces
+    )
+    return pieces if is_record and len(pieces) >= enough else [span]
+
+
 def count_member(item: Mapping[str, Any]) -> str | None:
     """The pointer of the whole number that says how many of something a record is about, by its name; None: there is none."""
     for path, member, _ in leaf_members(item, item):
@@ -93,11 +125,10 @@ def numbered_records(
         used: what other members have of the text; a record begins behind it, and has none of it unless it says what is counted.
     """
     names = list(beside)
-    days = [place for row in find_quantities(text).dates.values() for place in row]
-    values: dict[Span, Any] = {place: number for number, row in plain_numbers(text).items() for place in row}
-    digits = list(values)
-    values |= {place: number for number, place in number_words(text)}
-    places = sorted(one for one in values if not any(_within(day, [one]) for day in days))
+    days = _all(find_quantities(text).dates)
+    digits = _numbers(text)
+    values: dict[Span, Any] = {**digits, **{place: number for number, place in number_words(text)}}
+    places = sorted(values)
     found = list[NumberedRecord]()
     for part in parts:
         pieces = [
@@ -136,6 +167,17 @@ def _pieces(text: str, part: Span, places: Sequence[Span], others: Sequence[Span
     return pieces
 
 
+def _numbers(text: str) -> dict[Span, Any]:
+    """The numbers of a text by their places, without the years of its days."""
+    days = _all(find_quantities(text).dates)
+    places = ((place, number) for number, row in plain_numbers(text).items() for place in row)
+    return {place: number for place, number in places if not any(_within(day, [place]) for day in days)}
+
+
+def _all(quantities: Mapping[Any, Iterable[Span]]) -> list[Span]:
+    return [place for row in quantities.values() for place in row]
+
+
 def _within(piece: Span, places: Iterable[Span]) -> list[Span]:
     return [place for place in places if piece[0] <= place[0] and place[1] <= piece[1]]
 
@@ -149,8 +191,7 @@ def _record(
 ) -> NumberedRecord:
     """A part, with what is counted in it: ``desk lamps`` of ``3 desk lamps at 24.50 each``."""
     first, last = places[0], places[-1]
-    joined = _JOIN.match(text, *piece)
-    begin = piece[0] if joined is None else joined.end()
+    begin = _begin(text, piece)
     one = _ONE.match(text, begin, piece[1]) if len(places) < needed else None
     name, number = None, values[first]
     if one is not None and one.end() <= first[0]:
@@ -162,6 +203,12 @@ def _record(
     if name is None:
         return NumberedRecord(piece, (first[0], last[1]))
     return NumberedRecord(piece, (begin, last[1]), name, int(number))
+
+
+def _begin(text: str, piece: Span) -> int:
+    """Where a part begins behind what joins it to the one before."""
+    joined = _JOIN.match(text, *piece)
+    return piece[0] if joined is None else joined.end()
 
 
 def _counted(text: str, start: int, end: int) -> str | None:

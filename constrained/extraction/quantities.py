@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from constrained.decisions import Decision, Question
 from constrained.decisions.decision import decided
 from constrained.decisions.evidence import Evidence, option_tree
-from constrained.decisions.naming import NAMING, is_named_beside, names_alike
+from constrained.decisions.naming import NAMING, is_named_beside, is_priced, names_alike
 from constrained.decisions.questions import (
     json_text,
     leaf_members,
@@ -68,7 +68,7 @@ class Stated:
         text: its JSON text.
         spellings: indices of the options that write it.
         places: numbers of the places where it stands; readings that overlap are one place.
-        is_named: whether a word of the member's name stands beside one of them.
+        is_named: whether a word of the member's name stands beside one of them, or a currency where that means money.
     """
 
     text: str
@@ -245,7 +245,10 @@ def quantity_questions(
                     row[0],
                     tuple(at[one] for one in row),
                     frozenset(numbers[place] for place in mine[value]),
-                    any(is_named_beside(text, *place, path[-1]) for place in mine[value]),
+                    any(
+                        is_named_beside(text, *place, path[-1]) or is_priced(text, *place, path[-1])
+                        for place in mine[value]
+                    ),
                 )
                 for value, row in spelled.items()
             ]

@@ -39,6 +39,9 @@ from constrained.extraction.numbered_records import (
     count_member,
     needed_numbers,
     numbered_records,
+    quantified_pieces,
+    required_quantities,
+    states_quantities,
 )
 from constrained.extraction.phrases import is_plain_string, reads_phrases
 from constrained.extraction.prompt import PromptParts, extraction_prompt
@@ -273,6 +276,7 @@ class RecordList:
         schema = item.generator.constraint.enforced_schema
         self._needed_numbers = 0 if anchor is None else needed_numbers(schema)
         self._counter = count_member(schema)
+        self._quantities = required_quantities(schema)
         self._labels = {word for one in others for word in name_words(one)}
 
     def _prompt(self, text: str) -> Prompt:
@@ -319,9 +323,10 @@ class RecordList:
         parts = sections(text, sentences(text), self._lists)
         mine = self.name if any(one.name == self.name for one in parts) else None
         single = [
-            _Record([one.span], mine is not None or bool(_BULLET.match(text, one.span[0])))
+            _Record([span], mine is not None or self._is_listed(text, span))
             for one in parts
             if one.name == mine
+            for span in quantified_pieces(text, one.span, self._quantities)
         ]
         yield from self._read(single, text, settings)
         pieces: list[_Record] = []
@@ -345,6 +350,10 @@ class RecordList:
                 records[-1].is_read = False
         yield from self._read([one for one in records if not one.is_read], text, settings)
         return _read_value(records)
+
+    def _is_listed(self, text: str, span: Span) -> bool:
+        """Whether a part of a text has a bullet or a number, or states all quantities of a record."""
+        return bool(_BULLET.match(text, span[0])) or states_quantities(text, span, self._quantities)
 
     def _is_beside(self, piece: _Record, text: str, used: Sequence[Span]) -> bool:
         """Whether a part of a text says something for a member beside the list: its value stands there, or it begins with its name."""

@@ -8,9 +8,16 @@ from typing import Any
 import pytest
 
 from constrained import json_schema
-from constrained.decisions.naming import is_named_beside
+from constrained.decisions.naming import is_named_beside, is_priced
 from constrained.extraction.chunks import sentences
-from constrained.extraction.numbered_records import count_member, needed_numbers, numbered_records
+from constrained.extraction.numbered_records import (
+    count_member,
+    needed_numbers,
+    numbered_records,
+    quantified_pieces,
+    required_quantities,
+    states_quantities,
+)
 
 BESIDE = ["number", "issued", "total", "vat_percent"]
 
@@ -79,6 +86,38 @@ def test_each_part_is_of_its_own_and_has_all_numbers_once() -> None:
     assert all(one.span[0] <= one.stated[0] < one.stated[1] <= one.span[1] for one in pieces)
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted", "pieces"),
+    [
+        ("Iron 13.8 g, zinc 5.4 g and lead 88 g.", {"number": 1}, ["Iron 13.8 g, ", "zinc 5.4 g and ", "lead 88 g."]),
+        ("Iron 13.8 g, zinc 5.4 g.", {"number": 1}, None),
+        ("Brno 31 degrees with 2 mm, Praha 29 with 4 mm.", {"number": 2}, ["Brno 31 degrees with 2 mm, ", "Praha 29 with 4 mm."]),
+        ("250 g flour, 500 ml milk and 2 eggs.", {"number": 1}, None),
+        ("9:00 Opening, 10:15 Graphs, 13:30 Privacy", {"time": 1}, None),
+        ("No number, and none.", {"number": 1}, None),
+    ],
+)  # fmt: skip
+def test_a_sentence_is_cut_where_each_part_states_all_quantities(text: str, wanted: Any, pieces: Any) -> None:
+    found = quantified_pieces(text, (0, len(text)), wanted)
+    assert [text[slice(*one)] for one in found] == (pieces or [text])
+
+
+def test_quantities_that_a_record_must_have() -> None:
+    item = _item(
+        title={"type": "string"}, at={"type": "string", "format": "time"}, day={"type": "string", "format": "date"},
+        seats={"type": "integer"}, price={"type": "number", "optional": True},
+    )  # fmt: skip
+    wanted = required_quantities(item)
+    assert wanted == {"time": 1, "date": 1, "number": 1}
+    for text, states in (
+        ("On 4 May 2026 at 9:30, 12 seats.", True),
+        ("On 4 May 2026 at 9:30.", False),
+        ("12 seats at 9:30", False),
+    ):
+        assert states_quantities(text, (0, len(text)), wanted) is states
+    assert not states_quantities("12 seats", (0, 8), {})
+
+
 def _item(**members: Any) -> Any:
     required = [name for name, one in members.items() if not one.pop("optional", False)]
     return json_schema({"type": "object", "properties": members, "required": required}).enforced_schema
@@ -119,3 +158,20 @@ def test_records_of_numbers_and_one_string(members: Any, needed: int, counter: s
 def test_a_number_beside_a_word_of_a_name(text: str, number: str, name: str, expected: bool) -> None:
     start = text.index(number)
     assert is_named_beside(text, start, start + len(number), name) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "name", "expected"),
+    [
+        ("12 Elm Street, for 389,000 pounds", "389,000", "price", True),
+        ("12 Elm Street, for 389,000 pounds", "12", "price", False),
+        ("12 EUR", "12", "age", False),
+        ("$ 40 off", "40", "totalPrice", True),
+        ("5 eurostars", "5", "fare", False),
+    ],
+)
+def test_a_currency_at_a_number_of_a_name_that_means_money(
+    text: str, number: str, name: str, expected: bool
+) -> None:
+    start = text.index(number)
+    assert is_priced(text, start, start + len(number), name) is expected
