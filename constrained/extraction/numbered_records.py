@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from constrained.decisions.naming import is_named_beside, name_words
@@ -78,23 +78,25 @@ def required_quantities(item: Mapping[str, Any]) -> Counter[str]:
 
 def states_quantities(text: str, span: Span, wanted: Mapping[str, int]) -> bool:
     """Whether a part of a text states as many numbers, dates and times as a record must have, if it must have any."""
-    found = find_quantities(text)
-    stated = {"number": _numbers(text), "date": _all(found.dates), "time": _all(found.times)}
+    stated = _places(text)
     return bool(wanted) and all(
         len({*_within(span, stated[kind])}) >= count for kind, count in wanted.items()
     )
 
 
 def quantified_pieces(text: str, span: Span, wanted: Mapping[str, int]) -> list[Span]:
-    """The parts of a sentence that state all quantities of a record each, behind a word; itself, if that are fewer than three, or two with several."""
-    places = sorted(_numbers(text))
-    pieces = _pieces(text, span, places, ()) if wanted.get("number") else []
-    enough = 2 if sum(wanted.values()) > 1 else 3
+    """The parts of a sentence that state all quantities of a record each, behind a word; itself, if that are fewer than two, or three with a number alone."""
+    kind = next((one for one in ("number", "time", "date") if wanted.get(one)), None)
+    places = sorted(_places(text)[kind]) if kind is not None else []
+    pieces = _pieces(text, span, places, ())
+    enough = 3 if kind == "number" and sum(wanted.values()) == 1 else 2
     begins = {place[0] for place in places}
     is_record = all(
         states_quantities(text, piece, wanted) and _begin(text, piece) not in begins for piece in pieces
     )
-    return pieces if is_record and len(pieces) >= enough else [span]
+    if not is_record or len(pieces) < enough:
+        return [span]
+    return [(_begin(text, piece), piece[1]) for piece in pieces]
 
 
 def count_member(item: Mapping[str, Any]) -> str | None:
@@ -136,6 +138,8 @@ def numbered_records(
             for piece in _pieces(text, part, places, [*days, *used])
             if not any(is_named_beside(text, *one, name) for one in _within(piece, digits) for name in names)
         ]
+        if all(len(_within(piece, places)) < needed for piece in pieces):
+            pieces = _merged(pieces, places, needed)
         stated = [_within(piece, places) for piece in pieces]
         if any(len(one) >= needed for one in stated):
             read = [
@@ -167,11 +171,28 @@ def _pieces(text: str, part: Span, places: Sequence[Span], others: Sequence[Span
     return pieces
 
 
+def _merged(pieces: Sequence[Span], places: Sequence[Span], needed: int) -> list[Span]:
+    """Neighbours put together until they have the numbers of a record: ``8 tyres, 72.00 apiece, 16 bolts, 1.25 apiece``."""
+    merged, start = list[Span](), None
+    for piece in pieces:
+        start = piece[0] if start is None else start
+        if len(_within((start, piece[1]), places)) >= needed:
+            merged.append((start, piece[1]))
+            start = None
+    return merged
+
+
 def _numbers(text: str) -> dict[Span, Any]:
     """The numbers of a text by their places, without the years of its days."""
     days = _all(find_quantities(text).dates)
     places = ((place, number) for number, row in plain_numbers(text).items() for place in row)
     return {place: number for place, number in places if not any(_within(day, [place]) for day in days)}
+
+
+def _places(text: str) -> dict[str, Collection[Span]]:
+    """Where numbers, dates and times of a text stand."""
+    found = find_quantities(text)
+    return {"number": _numbers(text), "date": _all(found.dates), "time": _all(found.times)}
 
 
 def _all(quantities: Mapping[Any, Iterable[Span]]) -> list[Span]:
@@ -191,18 +212,18 @@ def _record(
 ) -> NumberedRecord:
     """A part, with what is counted in it: ``desk lamps`` of ``3 desk lamps at 24.50 each``."""
     first, last = places[0], places[-1]
-    begin = _begin(text, piece)
-    one = _ONE.match(text, begin, piece[1]) if len(places) < needed else None
+    begin, end = _begin(text, piece), piece[1]
+    one = _ONE.match(text, begin, end) if len(places) < needed else None
     name, number = None, values[first]
     if one is not None and one.end() <= first[0]:
-        name, number = _counted(text, one.end(), piece[1]), 1
+        name, number = _counted(text, one.end(), end), 1
     elif first[0] == begin or (counts and not BREAK.search(text, begin, first[0])):
         begin = first[0]
         is_count = number == int(number) and not set(".,") & set(text[slice(*first)])
-        name = _counted(text, first[1], piece[1]) if is_count else None
+        name = _counted(text, first[1], end) if is_count else None
     if name is None:
-        return NumberedRecord(piece, (first[0], last[1]))
-    return NumberedRecord(piece, (begin, last[1]), name, int(number))
+        return NumberedRecord((begin, end), (first[0], last[1]))
+    return NumberedRecord((begin, end), (begin, last[1]), name, int(number))
 
 
 def _begin(text: str, piece: Span) -> int:

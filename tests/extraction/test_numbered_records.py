@@ -58,6 +58,7 @@ def found(text: str, needed: int = 2) -> list[tuple[str, str | None, int | None]
         ("Flour 2.5 at 3.10, milk 1 at 1.20.", [("2.5 at 3.10", None, None), ("1 at 1.20", None, None)]),
         ("Irena ordered 4 glasses at 6.20 each. Nina got 1 lamp at 79.00.", [("4 glasses at 6.20", "glasses", 4), ("1 lamp at 79.00", "lamp", 1)]),
         ("2 bags at 1.50 each; 48.00 in all, and 3.00 for 2 boxes.", [("2 bags at 1.50", "bags", 2), ("3.00 for 2", None, None)]),
+        ("He got 8 tyres, 72.00 apiece, and 16 bolts, 1.25 apiece.", [("8 tyres, 72.00", "tyres", 8), ("16 bolts, 1.25", "bolts", 16)]),
         # One part that begins with no count, none with all numbers, and no numbers.
         ("The house was built in 1990 for 250 people.", []),
         ("Tea 2.80, cake 4.50.", []),
@@ -94,6 +95,7 @@ def test_each_part_is_of_its_own_and_has_all_numbers_once() -> None:
         ("Brno 31 degrees with 2 mm, Praha 29 with 4 mm.", {"number": 2}, ["Brno 31 degrees with 2 mm, ", "Praha 29 with 4 mm."]),
         ("250 g flour, 500 ml milk and 2 eggs.", {"number": 1}, None),
         ("9:00 Opening, 10:15 Graphs, 13:30 Privacy", {"time": 1}, None),
+        ("The 7:20 to Rome and the 9:05 to Zurich.", {"time": 1}, ["The 7:20 to Rome and ", "the 9:05 to Zurich."]),
         ("No number, and none.", {"number": 1}, None),
     ],
 )  # fmt: skip
