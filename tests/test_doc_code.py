@@ -55,6 +55,8 @@ NOT_RUN = {
     "LlamaCppLogitsProcessor": "needs llama.cpp; tests/engines/test_llama_cpp.py runs it",
     "MlxLogitsProcessor": "needs MLX; tests/engines/test_mlx.py runs it",
     "outlines.from_transformers": "needs Outlines; tests/engines/test_outlines.py runs it",
+    "SmolVLM2": "needs a model that takes images; tests/models/test_images.py runs it",
+    "[picture, ": "needs a model that takes images; tests/extraction/test_images.py runs it",
     "ray.data.read_parquet": "needs Ray; tests/extraction/test_dataset.py runs it",
     "VllmModel": "needs vLLM; tests/engines/test_vllm_extraction.py runs it",
     "vllm.platforms": "a fault of vLLM, shown on vLLM",
