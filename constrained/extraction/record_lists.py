@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from constrained.extraction.closed_members import MemberQuestions
 
 MOST_SENTENCES = 64
-"""Sentences of a text that is read like this; in a longer one the model writes the lists."""
+"""Sentences of a text that is read like this; in a longer one the model writes lists whose records have no numbers."""
 MOST_EXAMPLES = 4
 """Records of examples that the model is shown before it reads one."""
 LIKELY = 0.03
@@ -118,7 +118,7 @@ class RecordLists:
 
     def steps(self, text: str, settings: Settings) -> Coroutine[list[BatchedRequest], None, ReadValue | None]:
         """Reads a text; returns the whole value, or None where the model has to write it."""
-        if not reads_phrases(text) or len(sentences(text)) > MOST_SENTENCES:
+        if not reads_phrases(text):
             return None
         if self._writes_lists():
             return None
@@ -131,6 +131,8 @@ class RecordLists:
             value, decisions = read[0].value, dict(read[0].decisions)
         used = _places(text, value)
         numbered = {one.name: one.numbered(text, used) for one in self._lists}
+        if len(sentences(text)) > MOST_SENTENCES and not all(numbered.values()):
+            return None
         rest = _without(text, [piece.stated for pieces in numbered.values() for piece in pieces])
         if (
             self._frame is not None and rest != text and rest.strip()

@@ -317,3 +317,27 @@ def test_records_are_objects_where_other_values_are_allowed_too(kind: Any) -> No
     for seed in range(4):
         value = extractor("It rains.", temperature=3.0, seed=seed).value
         assert all(isinstance(one, dict) for one in value["people"])
+
+
+@dataclass
+class Line:
+    product: str
+    quantity: int
+    price: float
+
+
+@dataclass
+class Sale:
+    title: str
+    lines: list[Line]
+
+
+def test_records_with_numbers_are_read_however_many_sentences_a_text_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("constrained.extraction.record_lists.MOST_SENTENCES", 1)
+    wishes = {"title": {"Sale": 9.0}, "quantity": {"3": 9.0, "2": 9.0}, "price": {"24": 9.0, "89": 9.0}}
+    text = "Sale today.\n3 desk lamps at 24\n2 chairs at 89"
+    found = Extractor(Reader(wishes), Sale)(text)
+    assert found.value == Sale("Sale", [Line("desk lamps", 3, 24), Line("chairs", 2, 89)])
+    assert found.decisions["/lines/0/price"].value == 24
