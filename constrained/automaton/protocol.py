@@ -223,9 +223,9 @@ class Automaton(Protocol):
         return zero_mask(self.vocabulary.size, count)
 
 
-__all__ = ["DEAD", "NO_LIMIT", "Automaton"]
-
-
 def is_automaton(target: object) -> TypeGuard[Automaton]:
     """Whether a target is an automaton. Its class is asked first: for any other object `isinstance` reads attributes, up to Python 3.11."""
     return hasattr(type(target), "fill_mask") and isinstance(target, Automaton)
+
+
+__all__ = ["DEAD", "NO_LIMIT", "Automaton", "is_automaton"]

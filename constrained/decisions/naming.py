@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.decisions.questions import ABSENT, Question
+from constrained.grammars.text.quantities import CURRENCY
 
 NAMING = 3.0
 """What an option gains that the text names, in nats; measured: 1 to 5 give nearly the same."""
@@ -38,9 +39,9 @@ _MONEY = frozenset(
     " preis kosten miete gehalt cena precio prix".split()
 )
 """Words of members whose values are money."""
-_CURRENCY = "|".join(signs.pattern for signs in _CURRENCIES.values()) + "|kč|koruna?|zł|chf"
-_PRICED = re.compile(rf"\s?(?:{_CURRENCY}|(?:{'|'.join(_CURRENCIES)}|czk|pln)\b)", re.IGNORECASE)
-_PRICE_BEGINS = re.compile(rf"(?:{_CURRENCY}|\b(?:{'|'.join(_CURRENCIES)}|czk|pln))\s?$", re.IGNORECASE)
+_CURRENCY = "|".join([CURRENCY, *(signs.pattern for signs in _CURRENCIES.values())])
+_PRICED = re.compile(rf"\s?(?:{_CURRENCY})", re.IGNORECASE)
+_PRICE_BEGINS = re.compile(rf"(?:{_CURRENCY})\s?$", re.IGNORECASE)
 _BESIDE = re.compile(r"[^\W\d_]+|%|\d|[,;.!?\n]")
 _NEAR = 3
 """Words before or behind a value that may say whose it is."""

@@ -7,15 +7,17 @@ but one string are numbers, the parts of the text that state as many are its rec
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from constrained.decisions.naming import is_named_beside, name_words
 from constrained.decisions.questions import leaf_members, member_pointer
 from constrained.extraction.chunks import ANDS
 from constrained.extraction.phrases import SMALL_WORD, is_plain_string
-from constrained.extraction.quantities import plain_numbers, quantity_kind
+from constrained.extraction.quantities import covered, plain_numbers, quantity_kind
 from constrained.grammars.text.quantities import find_quantities, number_words
 
 Span = tuple[int, int]
@@ -79,15 +81,13 @@ def required_quantities(item: Mapping[str, Any]) -> Counter[str]:
 def states_quantities(text: str, span: Span, wanted: Mapping[str, int]) -> bool:
     """Whether a part of a text states as many numbers, dates and times as a record must have, if it must have any."""
     stated = _places(text)
-    return bool(wanted) and all(
-        len({*_within(span, stated[kind])}) >= count for kind, count in wanted.items()
-    )
+    return bool(wanted) and all(len(_within(span, stated[kind])) >= count for kind, count in wanted.items())
 
 
 def quantified_pieces(text: str, span: Span, wanted: Mapping[str, int]) -> list[Span]:
     """The parts of a sentence that state all quantities of a record each, behind a word; itself, if that are fewer than two, or three with a number alone."""
     kind = next((one for one in ("number", "time", "date") if wanted.get(one)), None)
-    places = sorted(_places(text)[kind]) if kind is not None else []
+    places = _places(text)[kind] if kind is not None else []
     pieces = _pieces(text, span, places, ())
     enough = 3 if kind == "number" and sum(wanted.values()) == 1 else 2
     begins = {place[0] for place in places}
@@ -128,8 +128,8 @@ def numbered_records(
     """
     names = list(beside)
     days = _all(find_quantities(text).dates)
-    digits = _numbers(text)
-    values: dict[Span, Any] = {**digits, **{place: number for number, place in number_words(text)}}
+    digits = _places(text)["number"]
+    values: dict[Span, Any] = {**_numbers(text), **{place: number for number, place in number_words(text)}}
     places = sorted(values)
     found = list[NumberedRecord]()
     for part in parts:
@@ -149,7 +149,7 @@ def numbered_records(
             found += [
                 one
                 for one, numbers in zip(read, stated, strict=True)
-                if one.name is not None or (len(numbers) >= needed and not _overlaps(one.span, used))
+                if one.name is not None or (len(numbers) >= needed and not meets(one.span, used))
             ]
     return found if len(found) > 1 or any(one.name is not None for one in found) else []
 
@@ -184,27 +184,31 @@ def _merged(pieces: Sequence[Span], places: Sequence[Span], needed: int) -> list
 
 def _numbers(text: str) -> dict[Span, Any]:
     """The numbers of a text by their places, without the years of its days."""
-    days = _all(find_quantities(text).dates)
+    days = covered(text, _all(find_quantities(text).dates))
     places = ((place, number) for number, row in plain_numbers(text).items() for place in row)
-    return {place: number for place, number in places if not any(_within(day, [place]) for day in days)}
+    return {place: number for place, number in places if not days[place[0]]}
 
 
-def _places(text: str) -> dict[str, Collection[Span]]:
-    """Where numbers, dates and times of a text stand."""
+@lru_cache(maxsize=4)
+def _places(text: str) -> Mapping[str, Sequence[Span]]:
+    """Where numbers, dates and times of a text stand, in order."""
     found = find_quantities(text)
-    return {"number": _numbers(text), "date": _all(found.dates), "time": _all(found.times)}
+    return {"number": sorted(_numbers(text)), "date": _all(found.dates), "time": _all(found.times)}
 
 
 def _all(quantities: Mapping[Any, Iterable[Span]]) -> list[Span]:
-    return [place for row in quantities.values() for place in row]
+    return sorted({place for row in quantities.values() for place in row})
 
 
-def _within(piece: Span, places: Iterable[Span]) -> list[Span]:
-    return [place for place in places if piece[0] <= place[0] and place[1] <= piece[1]]
+def _within(piece: Span, places: Sequence[Span]) -> Sequence[Span]:
+    """Those of some places, in order, that lie in a part."""
+    first = bisect_left(places, (piece[0], piece[0]))
+    return [place for place in places[first : bisect_left(places, (piece[1],))] if place[1] <= piece[1]]
 
 
-def _overlaps(piece: Span, others: Iterable[Span]) -> bool:
-    return any(one[0] < piece[1] and piece[0] < one[1] for one in others)
+def meets(span: Span, others: Iterable[Span | None]) -> bool:
+    """Whether a part of a text overlaps some of others."""
+    return any(one is not None and one[0] < span[1] and span[0] < one[1] for one in others)
 
 
 def _record(
@@ -218,12 +222,12 @@ def _record(
     if one is not None and one.end() <= first[0]:
         name, number = _counted(text, one.end(), end), 1
     elif first[0] == begin or (counts and not BREAK.search(text, begin, first[0])):
-        begin = first[0]
         is_count = number == int(number) and not set(".,") & set(text[slice(*first)])
         name = _counted(text, first[1], end) if is_count else None
     if name is None:
         return NumberedRecord((begin, end), (first[0], last[1]))
-    return NumberedRecord((begin, end), (begin, last[1]), name, int(number))
+    counted = begin if one is not None else first[0]
+    return NumberedRecord((begin, end), (counted, last[1]), name, int(number))
 
 
 def _begin(text: str, piece: Span) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
@@ -284,8 +284,8 @@ def is_described_date(schema: Mapping[str, Any]) -> bool:
 def plain_numbers(text: str) -> Mapping[Decimal, Sequence[Place]]:
     """The numbers of a text that are no part of a name (``B-17``), of a time, or of a date, but for its year."""
     found = find_quantities(text)
-    times = _covered(text, (one for row in _sure_times(text, found).values() for one in row))
-    dates = _covered(text, (one for row in found.dates.values() for one in row))
+    times = covered(text, (one for row in _sure_times(text, found).values() for one in row))
+    dates = covered(text, (one for row in found.dates.values() for one in row))
     kept = {}
     for value, places in found.numbers.items():
         alone = [
@@ -313,12 +313,12 @@ def _is_time(written: str) -> bool:
     return ":" in written or any(map(str.isalpha, written))
 
 
-def _covered(text: str, places: Iterator[Place]) -> bytearray:
+def covered(text: str, places: Iterable[Place]) -> bytearray:
     """For each character of a text, whether it lies in one of some places."""
-    covered = bytearray(len(text))
+    found = bytearray(len(text))
     for start, end in places:
-        covered[start:end] = b"\1" * (end - start)
-    return covered
+        found[start:end] = b"\1" * (end - start)
+    return found
 
 
 _WORD = re.compile(r"\s[^\W\d_]+")

@@ -21,22 +21,19 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from constrained.constraint import choice
 from constrained.decisions import ABSENT, Decision
 from constrained.decisions.naming import name_words
 from constrained.decisions.questions import followed, is_object, leaf_members, member_pointer
-from constrained.decoding.output import Output
 from constrained.decoding.request_runner import BatchedRequest
 from constrained.errors import ConstrainedError
-from constrained.extraction.binding import bound_generator, compiled_anew
 from constrained.extraction.chunks import sentence_ends, sentences
-from constrained.extraction.closed_members import ClosedMembers
-from constrained.extraction.examples import PromptExample, accepts_text
+from constrained.extraction.examples import PromptExample
 from constrained.extraction.list_context import LIKELY_NEXT, ListContext, Span
 from constrained.extraction.numbered_records import (
     BREAK,
     NumberedRecord,
     count_member,
+    meets,
     needed_numbers,
     numbered_records,
     quantified_pieces,
@@ -46,8 +43,8 @@ from constrained.extraction.numbered_records import (
 from constrained.extraction.phrases import is_plain_string, reads_phrases
 from constrained.extraction.prompt import PromptParts, extraction_prompt
 from constrained.extraction.quantities import quantity_kind
+from constrained.extraction.record_reader import ReadValue, RecordReader, Settings
 from constrained.extraction.sections import sections
-from constrained.extraction.values.exact_json import in_schema_order
 from constrained.extraction.values.grounding import find_spans
 from constrained.grammars.json_pointer import escape
 from constrained.grammars.json_schema.view import without_null
@@ -55,7 +52,6 @@ from constrained.models import LanguageModel, Prompt
 
 if TYPE_CHECKING:
     from constrained.decoding import Generator
-    from constrained.extraction.closed_members import MemberQuestions
 
 MOST_SENTENCES = 64
 """Sentences of a text that is read like this; in a longer one the model writes lists whose records have no numbers."""
@@ -68,44 +64,12 @@ LIKELY_IN_LINE = 0.003
 _BULLET = re.compile(r"\s*(?:[-*•–·]|\d{1,3}[.)])\s")
 _WORD = re.compile(r"[^\W_\d]{3,}")
 
-Settings = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ReadValue:
-    """A value that was read.
-
-    Attributes:
-        value: JSON.
-        decisions: what was decided in it, by JSON Pointer.
-    """
-
-    value: Any
-    decisions: Mapping[str, Decision]
-
-    def writer(self, generator: Generator[Any], settings: Settings) -> Generator[Any] | None:
-        """A generator like another one, that writes nothing but this value; None where it may not, or has not the tokens."""
-        constraint: Any = generator.constraint
-        schema = constraint.enforced_schema
-        text = json.dumps(
-            in_schema_order(self.value, schema, schema), ensure_ascii=False, separators=constraint.separators
-        )
-        text = constraint.standard_text(text)
-        if not accepts_text(generator.automaton, text):
-            return None
-        only = compiled_anew(generator, choice([text]))
-        # Who reads the text reads it as the constraint does.
-        only.constraint = only.automaton.constraint = constraint
-        limit = settings.get("max_tokens")
-        size = only.automaton.shortest_completion(only.automaton.start)
-        return only if limit is None or size <= limit else None
-
 
 class RecordLists:
     """The lists of records of a type. Safe to share between threads."""
 
     def __init__(
-        self, frame: _Reader | None, lists: Sequence[RecordList], writes_lists: Callable[[], bool]
+        self, frame: RecordReader | None, lists: Sequence[RecordList], writes_lists: Callable[[], bool]
     ) -> None:
         """Nothing is read yet.
 
@@ -157,58 +121,6 @@ class RecordLists:
         return ReadValue(value, decisions)
 
 
-class _Reader:
-    """Reads texts into JSON values, each like a document of its own."""
-
-    def __init__(
-        self, generator: Generator[Any], parts: PromptParts, writes_lists: Callable[[], bool], grounded: bool
-    ) -> None:
-        self.generator = generator
-        self._parts, self._grounded = parts, grounded
-        self.members = ClosedMembers(generator, parts, self.prompt, writes_lists)
-
-    def prompt(self, text: str) -> Prompt:
-        """Asks for the value of a text."""
-        return extraction_prompt(text, self.generator.constraint, self._parts)
-
-    def steps(
-        self,
-        texts: Sequence[str],
-        known: Sequence[Mapping[str, Any]],
-        settings: Settings,
-        needed: Sequence[str | None] = (),
-    ) -> Coroutine[list[BatchedRequest], None, list[ReadValue | None]]:
-        """Reads texts side by side; returns value and decisions of each, None for a text that has no value or too long a one.
-
-        Args:
-            texts: what is read.
-            known: members of their values that are known already, by JSON Pointer.
-            settings: of the requests.
-            needed: of each text the pointer of a string without which its value is not read on; none: of no text.
-        """
-        asked: list[tuple[MemberQuestions | None, BatchedRequest] | None] = []
-        for number, (text, one) in enumerate(zip(texts, known, strict=True)):
-            try:
-                generator = bound_generator(self.generator, text, require_grounding=self._grounded)
-                questions = self.members.about(generator, text, one, needed[number] if needed else None)
-                prompt = self.prompt(text)
-                request = generator._request(prompt, sequence=number, questions=questions, **settings)
-            except ConstrainedError:
-                asked.append(None)
-            else:
-                asked.append((questions, BatchedRequest(generator, request)))
-        yield [one[1] for one in asked if one is not None]
-        found: list[ReadValue | None] = []
-        for begun in asked:
-            outcome = None if begun is None else begun[1].outcome
-            if begun is None or not isinstance(outcome, Output) or outcome.cut is not None:
-                found.append(None)
-            else:
-                decisions = {} if begun[0] is None else begun[0].decisions
-                found.append(ReadValue(json.loads(outcome.text), decisions))
-        return found
-
-
 @dataclass
 class _Record:
     """A record, or what may be one.
@@ -253,7 +165,7 @@ class RecordList:
         others: Iterable[str],
         lists: Mapping[str, bool],
         whole: Generator[Any],
-        item: _Reader,
+        item: RecordReader,
         parts: PromptParts,
     ) -> None:
         """Makes it.
@@ -360,7 +272,7 @@ class RecordList:
     def _is_beside(self, piece: _Record, text: str, used: Sequence[Span]) -> bool:
         """Whether a part of a text says something for a member beside the list: its value stands there, or it begins with its name."""
         first = _WORD.search(piece.text(text))
-        return _meets(piece.parts[0], used) or (first is not None and first[0].lower() in self._labels)
+        return meets(piece.parts[0], used) or (first is not None and first[0].lower() in self._labels)
 
     def _read(
         self, records: Sequence[_Record], text: str, settings: Settings
@@ -393,15 +305,13 @@ class RecordList:
         text = document[start:end]
         taken = [(first - start, last - start) for first, last in used if start <= first < end]
         name, place = sentence.name, _find(text, sentence.name)
-        if place is not None and _meets(place, taken):
+        if place is not None and meets(place, taken):
             sentence.name = None
         if not BREAK.search(text.strip()):
             return [sentence]
         said = [text[slice(*span)] for span in taken]
         said += [one.value for pointer, one in sentence.decisions.items() if pointer != context.pointer]
-        places = [
-            span for span in context.anchors(text, sentence.name or "", said) if not _meets(span, taken)
-        ]
+        places = [span for span in context.anchors(text, sentence.name or "", said) if not meets(span, taken)]
         names = [text[slice(*span)] for span in places]
         if not names or names == [name]:
             return [sentence]
@@ -431,7 +341,7 @@ class RecordList:
         said = sentence.text(text)
         place = _find(said, written)
         others = [one.value for one in sentence.decisions.values() if isinstance(one.value, str)]
-        if place is None or (not sentence.is_listed and _meets(place, [_find(said, one) for one in others])):
+        if place is None or (not sentence.is_listed and meets(place, [_find(said, one) for one in others])):
             return None
         return written
 
@@ -504,7 +414,7 @@ def record_lists(
             shown = replace(parts, examples=_record_examples(parts.examples, name, anchor, separators))
             generator = _generator(make_generator, constraint.with_schema({**shared, **item}))
             if generator is not None:
-                reader = _Reader(generator, shown, writes_lists, grounded)
+                reader = RecordReader(generator, shown, writes_lists, grounded)
                 beside = set(lists) - {name}
                 found.append(RecordList(name, anchor, beside, arrays, whole, reader, parts))
     if not found:
@@ -519,7 +429,7 @@ def record_lists(
         generator = _generator(make_generator, constraint.with_schema(rest))
         if generator is None:
             return None
-        frame = _Reader(generator, shown, writes_lists, grounded)
+        frame = RecordReader(generator, shown, writes_lists, grounded)
     return RecordLists(frame, found, writes_lists)
 
 
@@ -592,11 +502,6 @@ def _find(text: str, value: str, start: int = 0) -> Span | None:
     """Where a value stands in a text, in any case; None: nowhere."""
     found = re.compile(re.escape(value), re.IGNORECASE).search(text, start) if value else None
     return None if found is None else found.span()
-
-
-def _meets(span: Span, others: Iterable[Span | None]) -> bool:
-    """Whether a part of a text overlaps some of others."""
-    return any(one is not None and one[0] < span[1] and span[0] < one[1] for one in others)
 
 
 def _is_same(name: str, other: str | None) -> bool:

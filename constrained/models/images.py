@@ -3,8 +3,8 @@
 The model computes the embeddings of an image once, when a prompt is encoded. Each of its positions then has an id, and the layer of
 embeddings gives its row for this id. So whatever reads ids reads images: caches, batches, draft trees, prompts that begin alike.
 
-Models that do more for images than that are refused by a trial: positions in two dimensions (M-RoPE of Qwen-VL), attention
-in both directions (Gemma 3, PaliGemma), features that enter deeper layers.
+Models that do more for images than that are refused by what their text model is called with: positions in several dimensions (M-RoPE of Qwen-VL),
+attention in both directions (Gemma 3), features that enter deeper layers. A trial of the first prompt finds all others.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ImageEmbeddings:
         return torch.where(of_image.unsqueeze(-1), rows, self._text(torch.where(of_image, 0, ids)))
 
     def keep(self, rows: torch.Tensor) -> range:
-        """The ids of rows [n, width]: those of equal rows that are kept and not among the older half.
+        """The ids of rows [n, width]; of equal ones that are known, the same.
 
         Raises:
             PromptError: there are more than can be kept.
@@ -87,7 +87,7 @@ class ImageEmbeddings:
         digest = hashlib.sha256(rows.to("cpu", torch.float32).numpy().tobytes()).digest()
         with self._lock:
             begin = self._known.get(digest)
-            if begin is None or begin < self.end - self.places // 2:
+            if begin is None or not self.knows(begin):
                 begin = self.end
                 places = (torch.arange(begin, begin + count, device=rows.device) - self.first) % self.places
                 self._rows[places] = rows.to(self._rows.dtype)
@@ -97,8 +97,8 @@ class ImageEmbeddings:
             return range(begin, begin + count)
 
     def knows(self, token: int) -> bool:
-        """Whether the row of an id is kept."""
-        return max(self.first, self.end - self.places) <= token < self.end
+        """Whether the row of an id is there: of the newer half, so that none is overwritten between this and its pass."""
+        return max(self.first, self.end - self.places // 2) <= token < self.end
 
     def check(self, tokens: Sequence[Sequence[int]]) -> None:
         """Checks the ids of a pass.
@@ -108,7 +108,7 @@ class ImageEmbeddings:
         """
         if any(token >= self.first and not self.knows(token) for row in tokens for token in row):
             raise ModelError(
-                f"an image of a prompt is not kept any more: those read since have over {self.places:,} positions",
+                f"an image of a prompt is not kept any more: those read since have over {self.places // 2:,} positions",
                 action="read fewer prompts with images at a time, or make the images smaller",
             )
 

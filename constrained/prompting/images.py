@@ -39,7 +39,7 @@ class ImageReader(Protocol):
 
         Raises:
             PromptError: the model's processor refuses the images.
-        PromptTooLong: the text and the images have more tokens than the model reads.
+            PromptTooLong: the text and the images have more tokens than the model reads.
             ModelError: the model cannot read images as this library does.
         """
 
@@ -73,9 +73,9 @@ def take_images(
     """Messages without images, and the images.
 
     Args:
-        read: whether the model takes images, and its chat template has places for them.
         messages: contents are texts, or lists of parts. Parts that are images have the form of OpenAI's chats and responses,
             Anthropic's, LangChain's, or transformers' (``{"type": "image", "image": ...}``).
+        read: whether the model takes images, and its chat template has places for them.
 
     Returns:
         The messages, in which `IMAGE` stands for each image, as texts; as they are, if there are none. And PIL images.

@@ -153,15 +153,15 @@ def find_quantities(text: str) -> Quantities:
     return Quantities(_numbers(text), _dates(text), _times(text))
 
 
-_CURRENCY = r"(?:[$\u20ac\u00a3]|(?:K\u010d|CZK|EUR|Euro|USD|GBP|PLN|CHF|z\u0142|euros?|korun)\b)"
+CURRENCY = r"(?:[$\u20ac\u00a3]|(?:K\u010d|CZK|EUR|Euro|USD|GBP|PLN|CHF|z\u0142|euros?|korun)\b)"
 _GROUPED = re.compile(
     rf"""
     (?<![\w.,])(?:
         [0-9]{{1,3}}(?:(?P<comma>[,'\u2019])[0-9]{{3}})(?:(?P=comma)[0-9]{{3}})*(?P<point>\.[0-9]+)?
       | [0-9]{{1,3}}(?:\.[0-9]{{3}})+(?:\.[0-9]{{3}}|(?P<decimals>,[0-9]+))
       | [0-9]{{1,3}}(?:(?P<space>[{_SPACES}])[0-9]{{3}})(?:(?P=space)[0-9]{{3}})*(?P<cents>[,.][0-9]{{1,2}})?
-        (?=[{_SPACES}]?{_CURRENCY})
-      | [0-9]{{1,3}}\.[0-9]{{3}}(?=[{_SPACES}]?{_CURRENCY}(?![ ]?/))
+        (?=[{_SPACES}]?{CURRENCY})
+      | [0-9]{{1,3}}\.[0-9]{{3}}(?=[{_SPACES}]?{CURRENCY}(?![ ]?/))
     )(?![\w]|[.,'\u2019][0-9])
     """,
     re.VERBOSE,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
 import constrained
-from constrained.decisions.naming import NAMING, UNNAMED, named_options
+from constrained.decisions.naming import NAMING, UNNAMED, is_named_beside, is_priced, named_options
 from constrained.decisions.prior import plain
 from constrained.decisions.questions import ABSENT, ClosedAnswer, Question
 from constrained.extraction.decider import Decider
@@ -95,3 +95,30 @@ def test_a_label_that_the_text_names_is_part_of_what_is_calibrated() -> None:
     asked: Decider[str] = Decider(constrained.load(), Literal["red", "blue"])
     asked.calibrate(rows)
     assert [asked(text).value for text, _ in rows] == [colour for _, colour in rows]
+
+
+@pytest.mark.parametrize(
+    ("stands", "text", "number", "name", "expected"),
+    [
+        (is_named_beside, "Total: 251.50", "251.50", "total", True),
+        (is_named_beside, "a car with 5 doors", "5", "doors", True),
+        (is_named_beside, "serves 4, 35 minutes", "4", "servings", True),
+        (is_named_beside, "serves 4, 35 minutes", "35", "servings", False),
+        (is_named_beside, "including 21 % VAT", "21", "vat_percent", True),
+        (is_named_beside, "at 4.9 % over 48 months", "4.9", "months", False),
+        (is_named_beside, "30 days of paid vacation", "30", "vacationDays", True),
+        (is_named_beside, "Age 54", "54", "age", True),
+        (is_named_beside, "They paged 54 doctors", "54", "age", False),
+        (is_priced, "12 Elm Street, for 389,000 pounds", "389,000", "price", True),
+        (is_priced, "12 Elm Street, for 389,000 pounds", "12", "price", False),
+        (is_priced, "12 EUR", "12", "age", False),
+        (is_priced, "$ 40 off", "40", "totalPrice", True),
+        (is_priced, "celkem 900 Kč", "900", "cena", True),
+        (is_priced, "5 eurostars", "5", "fare", False),
+    ],
+)
+def test_a_word_of_a_name_or_a_currency_beside_a_number(
+    stands: Any, text: str, number: str, name: str, expected: bool
+) -> None:
+    start = text.index(number)
+    assert stands(text, start, start + len(number), name) is expected
