@@ -18,8 +18,8 @@ from constrained.chat.reply_parser import ReplyParser, ToolCall
 from constrained.chat.stated import NOTHING_STATED, StatedValues
 from constrained.chat.tool_format import ID, INDEX
 from constrained.decoding.allowed_tokens import AutomatonCandidates
+from constrained.decoding.prompt_reader import MOST_NODES
 from constrained.decoding.repetition import Repair, RepetitionGuard
-from constrained.decoding.tree_scores import MOST_NODES
 from constrained.errors import VocabularyError
 from constrained.vocabulary.special_tokens import encode_with_special
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.decisions.questions import Question
-from constrained.decoding.tree_scores import TreeScores, score_tree
+from constrained.decoding.prompt_reader import score_tree
+from constrained.decoding.tree_scores import TreeScores
 from constrained.models import LanguageModel
 from constrained.sampling.token_tree import ROOT, TokenTree
 from constrained.spec.scores import log_sum_exp

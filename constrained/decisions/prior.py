@@ -8,9 +8,9 @@ Zhao et al. 2021, "Calibrate before use"). An option that the text names gains, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from constrained.decisions.naming import named_options
 from constrained.decisions.questions import Question
 from constrained.lru_cache import LRUCache
 from constrained.models import LanguageModel
+
+T = TypeVar("T")
 
 NEUTRAL_TEXTS = ("N/A", "A text about something else.", "Hello, this is a text.")
 """Texts that say nothing."""
@@ -54,6 +56,16 @@ class Weighing:
         return (evidence.logprobs - self.prior) / self.temperature
 
 
+def result_of(steps: Steps[T]) -> T:
+    """The result, after all steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
 def plain(questions: Sequence[Question]) -> list[Weighing]:
     """Nothing is taken off: scores are log-probabilities."""
     return [Weighing(question, np.zeros(len(question.options))) for question in questions]
@@ -61,6 +73,8 @@ def plain(questions: Sequence[Question]) -> list[Weighing]:
 
 _WEAK, _STRONG = 0.01, 0.5
 """What holds the biases of options, and the temperature, where a fit begins: nats squared, for all texts together."""
+Steps: TypeAlias = Generator[list[Any], None, T]
+"""What is read in several passes: yields nothing between two of them, so that others get theirs."""
 _CACHED = 256
 """Types whose priors are kept."""
 _known: LRUCache[Any, list[NDArray[np.float64]]] = LRUCache(_CACHED)
@@ -80,6 +94,16 @@ def neutral_prior(
         questions: what is asked.
         strength: how much is taken off.
     """
+    return result_of(neutral_steps(model, prompts, questions, strength))
+
+
+def neutral_steps(
+    model: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    questions: Sequence[Question],
+    strength: float = 1.0,
+) -> Steps[list[Weighing]]:
+    """`neutral_prior`, a prompt a step."""
     options = tuple(
         tuple(
             (option.tokens, None if option.ends is None else option.ends.tobytes())
@@ -90,8 +114,11 @@ def neutral_prior(
     key = (model.fingerprint, tuple(map(tuple, prompts)), options, strength)
     priors = _known.get(key)
     if priors is None:
-        made = mean_prior(questions, [ask(model, prompt, questions) for prompt in prompts], strength)
-        priors = [weighing.prior for weighing in made]
+        readings = []
+        for prompt in prompts:
+            readings.append(ask(model, prompt, questions))
+            yield []
+        priors = [weighing.prior for weighing in mean_prior(questions, readings, strength)]
         _known.put(key, priors)
     return [Weighing(question, prior, naming=True) for question, prior in zip(questions, priors, strict=True)]
 

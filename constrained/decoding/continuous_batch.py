@@ -87,8 +87,8 @@ class ContinuousBatch(Generic[MemberT]):
 
         Args:
             sequences: without tokens, with equal prompts; members that are finished already are not admitted.
-            between: called between the pieces of a long prompt, of `PIECE` tokens; it may step the others and admit more.
-                None: prompts are read whole, as those of a model that does not read them in parts are.
+            between: called between the pieces of a long prompt, of `PIECE` tokens, and the passes of its questions; it may step the others
+                and admit more. None: prompts are read whole, as those of a model that does not read them in parts are.
         """
         fresh = [member for member in sequences if not member.finished]
         if not fresh:
@@ -108,7 +108,7 @@ class ContinuousBatch(Generic[MemberT]):
             if not fresh:
                 return
             unread = fresh[0].sequence.unread = list(unread)
-        prefill = DecodingStep(self._model, cache=cache)
+        prefill = DecodingStep(self._model, cache=cache, between=between)
         prefill.forward([[member.sequence for member in fresh]], [fresh[0].top_count])
         for member in fresh:
             while not member.finished and prefill.follow([member.sequence]):

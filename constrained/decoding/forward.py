@@ -9,14 +9,13 @@ from constrained.automaton.forced_tokens import forced_token
 from constrained.decoding.assistant import assisted
 from constrained.decoding.planned_draws import plan_draws
 from constrained.decoding.prompt_questions import PromptQuestions
-from constrained.decoding.prompt_reader import read_tree
+from constrained.decoding.prompt_reader import LONGEST_PROMPT, MOST_NODES, PIECE_NODES, PromptReader
 from constrained.decoding.sequence import TokenSequence
 from constrained.decoding.speculation import DraftScheduler
 from constrained.decoding.text_tree import NO_TEXTS, TextTree
 from constrained.decoding.tree_logits import TreeLogits
-from constrained.decoding.tree_scores import LONGEST_PROMPT, ScoreReader, TreeScores
+from constrained.decoding.tree_scores import TreeScores
 from constrained.models import Cache, LanguageModel
-from constrained.sampling.token_tree import ROOT
 from constrained.spec import _core
 from constrained.spec.budget import DraftBudget
 
@@ -149,40 +148,36 @@ def forward_pass(
 
 
 def ask_forward(
-    model: LanguageModel, cache: Cache, sequence: TokenSequence, questions: PromptQuestions
-) -> tuple[TreeLogits, TreeScores]:
-    """One forward pass over a prompt and the options of its questions; two where these are chosen by what the first one says.
+    model: LanguageModel,
+    cache: Cache,
+    sequence: TokenSequence,
+    questions: PromptQuestions,
+    between: Callable[[], None] | None = None,
+) -> tuple[TreeLogits, TreeScores, PromptReader]:
+    """Reads a prompt and the options of its questions: in one pass, or more where they are chosen by what the model would write, or are many.
 
     Args:
         model: reads trees.
         cache: one row; it has read the prompt then.
         sequence: with its unread tokens, and no completion yet.
         questions: what is asked.
+        between: called between two passes; None: nobody waits for that.
+
+    Returns:
+        The logits behind the prompt, the scores of the options, and what reads further ones.
     """
     began = time.perf_counter()
-    unread = sequence.unread
-    if len(unread) > LONGEST_PROMPT:
-        model.forward([unread[:-1]], cache)
-        unread = unread[-1:]
-        sequence.stats.forwards += 1
-    leads = questions.leads
-    row, first_tree = TreeLogits(None, 0, 0, len(unread)), questions.tree if leads is None else leads
-    row.logits = read_tree(model, cache, unread, first_tree.tokens, first_tree.parents)
-    cache.keep_paths([0], [list(range(len(unread)))])
-    reading, first = row.logits, 1
-    if leads is not None:
-        questions.choose([row.logits.row(path[-1] + 1) for path in leads.paths])
-        if questions.tree.tokens:
-            tree, first = questions.tree, 0
-            reading = read_tree(model, cache.fork([0]), (), tree.tokens, tree.parents)
-            sequence.stats.forwards += 1
-    reader = ScoreReader(questions.tree, questions.ends)
-    reader.read(ROOT, row.logits.row(0))
-    for node in range(len(questions.tree.tokens)):
-        if reader.wants(node):
-            reader.read(node, reading.row(node + first))
+    row = TreeLogits(None, 0, 0, len(sequence.unread))
+    most = PIECE_NODES if between is not None and _device_type(model) in (None, "cpu") else MOST_NODES
+    reader = PromptReader(model, cache, sequence.stats, sequence.unread, most=most, between=between)
+    if questions.leads is not None:
+        rows = reader.rows(questions.leads)
+        questions.choose([rows[path[-1]]() for path in questions.leads.paths])
+    scores = reader.scores(questions.tree, questions.ends, whole=True)
+    assert reader.prompt_logits is not None
+    row.logits = reader.prompt_logits
     sequence.stats.forward_seconds += time.perf_counter() - began
-    return row, reader.scores(1)
+    return row, scores, reader
 
 
 def _jumps(sequence: TokenSequence, tree: _core.Tree) -> list[bool]:

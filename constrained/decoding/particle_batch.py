@@ -15,10 +15,10 @@ import numpy as np
 
 from constrained.automaton.closed_texts import closed_language
 from constrained.decoding.known_logits import MAX_BYTES, KnownLogits
+from constrained.decoding.prompt_reader import score_tree
 from constrained.decoding.sequence import DecodingCost, DecodingParams, TokenSequence
 from constrained.decoding.speculation import DraftScheduler
 from constrained.decoding.step import DecodingStep
-from constrained.decoding.tree_scores import score_tree
 from constrained.models import Cache, LanguageModel
 from constrained.sampling import Distribution, Draw, LogitsWarper, Position, Randomness, TokenSampler
 from constrained.sampling.base import ClosedDistribution

@@ -15,14 +15,14 @@ from constrained.automaton.forced_tokens import forced_token
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.closed_slots import closed_slot
 from constrained.decoding.prompt_questions import PromptQuestions
-from constrained.decoding.prompt_reader import PromptReader
+from constrained.decoding.prompt_reader import LONGEST_PROMPT, PromptReader
 from constrained.decoding.reasoning import ReasoningBudget
 from constrained.decoding.repetition import Guard
 from constrained.decoding.slot_reading import SlotPlace, SlotReading
 from constrained.decoding.stats import Finish, Stats
 from constrained.decoding.text_tree import NO_TEXTS, TextTree
 from constrained.decoding.tree_logits import TreeLogits
-from constrained.decoding.tree_scores import LONGEST_PROMPT, TreeScores
+from constrained.decoding.tree_scores import TreeScores
 from constrained.sampling import (
     CandidateList,
     Candidates,

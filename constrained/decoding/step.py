@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from constrained.decoding.departure import departure
 from constrained.decoding.forward import ask_forward, forward_pass
-from constrained.decoding.prompt_reader import PromptReader
 from constrained.decoding.sequence import TokenSequence
 from constrained.decoding.speculation import DraftScheduler
 from constrained.decoding.text_tree import TextTree
@@ -27,7 +26,11 @@ class DecodingStep:
     """
 
     def __init__(
-        self, model: LanguageModel, speculation: DraftScheduler | None = None, cache: Cache | None = None
+        self,
+        model: LanguageModel,
+        speculation: DraftScheduler | None = None,
+        cache: Cache | None = None,
+        between: Callable[[], None] | None = None,
     ) -> None:
         """A step that has read nothing.
 
@@ -35,8 +38,10 @@ class DecodingStep:
             model: computes the logits.
             speculation: None to draft nothing; otherwise all sequences have drafters.
             cache: its rows.
+            between: called between the passes that questions of a prompt take; None: nobody waits for that.
         """
         self.cache = cache
+        self._between = between
         self._model = model
         self._speculation = speculation
         self._rows: list[TreeLogits] = []
@@ -66,10 +71,10 @@ class DecodingStep:
                 left = sequences[0].unread[logits.chain :]
                 for sequence in sequences:
                     sequence.unread[:] = left
+                    sequence.stats.forwards += 1
         for row, (sequences, logits) in enumerate(zip(rows, self._rows, strict=True)):
             for sequence in sequences:
                 sequence.cache_row, sequence.node, sequence.tree_logits = row, 0, logits
-                sequence.stats.forwards += 1
                 if isinstance(logits.tree, TextTree) and logits.nodes and sequence.slot is None:
                     sequence.plan(departure(sequence, logits.tree, logits.logits, logits.begin))
 
@@ -78,10 +83,11 @@ class DecodingStep:
         questions = sequences[0].params.questions
         assert self.cache is not None
         assert questions is not None
-        row, scores = ask_forward(self._model, self.cache, sequences[0], questions)
+        row, scores, reader = ask_forward(self._model, self.cache, sequences[0], questions, self._between)
         for sequence in sequences:
+            sequence.stats.forwards += sequence is not sequences[0]  # the reader has counted its own
             sequence.unread.clear()
-            sequence.answer(scores, PromptReader(self._model, self.cache, sequence.stats))
+            sequence.answer(scores, reader)
         return row
 
     def distribution(self, sequence: TokenSequence) -> Distribution:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.models import Cache, LanguageModel
 from constrained.sampling.token_tree import ROOT, TokenTree
 from constrained.spec.scores import log_sum_exp
-
-MOST_NODES = 512
-"""Nodes of a tree that one pass reads: their logits are in memory together."""
-
-LONGEST_PROMPT = 1024
-"""Tokens of a prompt that are read together with a tree: the attention mask of a tree grows as the square of both."""
 
 Row: TypeAlias = NDArray[np.floating[Any]]
 Scale: TypeAlias = Callable[[Row, Sequence[int]], Row]
@@ -54,40 +47,13 @@ class TreeScores:
         return np.array([self.path(index).sum() for index in range(len(self.ends))]) + self.ends
 
 
-def score_tree(
-    model: LanguageModel,
-    prompt: Sequence[int],
-    tree: TokenTree,
-    ends: Sequence[NDArray[np.intp] | None] = (),
-    scale: Scale | None = None,
-    *,
-    most: int = MOST_NODES,
-) -> TreeScores:
-    """The log-probability of each sequence of a tree behind a prompt.
-
-    Args:
-        model: reads the prompt and the tree in one pass; a tree of more than `most` nodes in several. One that cannot read
-            trees takes a pass for each node.
-        prompt: token ids, at least one.
-        tree: the sequences.
-        ends: for each sequence the tokens of which one has to follow; None: anything may. By default of all.
-        scale: of logits, such as a temperature; None: as they are.
-        most: see `model`.
-    """
-    reader = ScoreReader(tree, ends, scale)
-    passes = 0
-    for node, row, passes in _rows(model, prompt, tree, most):  # noqa: B007 - the last number counts
-        reader.read(node, row)
-    return reader.scores(passes)
-
-
 class ScoreReader:
     """Reads the logits behind the nodes of a tree, one row after the other, and keeps what counts."""
 
     def __init__(
         self, tree: TokenTree, ends: Sequence[NDArray[np.intp] | None] = (), scale: Scale | None = None
     ) -> None:
-        """Nothing is read yet; arguments as of `score_tree`."""
+        """Nothing is read yet; arguments as of `constrained.decoding.prompt_reader.score_tree`."""
         self._tree = tree
         self._ends = ends or [None] * len(tree.paths)
         self._scale = scale
@@ -123,44 +89,3 @@ class ScoreReader:
     def scores(self, passes: int) -> TreeScores:
         """The scores, after all nodes that count."""
         return TreeScores(self._tree, self._steps, self._behind, self._tops, self._likeliest, passes)
-
-
-def _rows(
-    model: LanguageModel, prompt: Sequence[int], tree: TokenTree, most: int
-) -> Iterator[tuple[int, Row, int]]:
-    """The logits behind the prompt and behind each node, each once, with the number of passes so far."""
-    prompt = list(prompt)
-    if model.no_trees is not None:
-        cache = model.cache(1)
-        yield ROOT, model.forward([prompt], cache)[0], 1
-        for count, (node, row) in enumerate(_rows_one_by_one(model, tree, ROOT, cache), 2):
-            yield node, row, count
-        return
-    parts = list(tree.parts(most)) or [[]]
-    begun: Cache | None = None
-    unread, passes = prompt, 0
-    if len(prompt) > 1 and (len(parts) > 1 or len(prompt) > LONGEST_PROMPT):
-        begun, unread, passes = model.cache(1), prompt[-1:], 1
-        model.forward([prompt[:-1]], begun)
-    seen: set[int] = set()
-    for count, part in enumerate(parts, passes + 1):
-        cache = model.cache(1) if begun is None else begun.fork([0])
-        last = len(unread) - 1
-        place = {ROOT: last, **{node: last + 1 + i for i, node in enumerate(part)}}
-        tokens = [*unread, *(tree.tokens[node] for node in part)]
-        parents = [*range(-1, last), *(place[tree.parents[node]] for node in part)]
-        (rows,) = model.forward_trees([tokens], [parents], [last], cache)
-        for i, node in enumerate([ROOT, *part]):
-            if node not in seen:
-                seen.add(node)
-                yield node, rows[i], count
-
-
-def _rows_one_by_one(
-    model: LanguageModel, tree: TokenTree, node: int, cache: Cache
-) -> Iterator[tuple[int, Row]]:
-    children = tree.children.get(node, ())
-    for child in children:
-        twin = cache if child == children[-1] else cache.fork([0])
-        yield child, model.forward([[tree.tokens[child]]], twin)[0]
-        yield from _rows_one_by_one(model, tree, child, twin)

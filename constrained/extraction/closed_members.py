@@ -7,7 +7,6 @@ out where the document speaks for none of its values. The decided members are co
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from constrained.constraint.narrowing import with_known_members
 from constrained.decisions import ABSENT, Decision, Question, closed_questions, whole_question
 from constrained.decisions.decision import decided
 from constrained.decisions.evidence import option_ends, option_tree, read_evidence
-from constrained.decisions.prior import NEUTRAL_TEXTS, Weighing, neutral_prior
+from constrained.decisions.prior import NEUTRAL_TEXTS, Steps, Weighing, neutral_steps, result_of
 from constrained.decisions.questions import json_text, leaf_members
 from constrained.errors import ConstrainedError
 from constrained.extraction.further_phrases import FurtherPhrases
@@ -106,7 +105,6 @@ class ClosedMembers:
         self._open = None if whole is None else open_question(self._model, whole, parts)
         self._said = f"{parts.instructions or ''} {parts.context or ''}"
         self._weighings: list[Weighing] | None = None
-        self._lock = threading.Lock()
 
     def about(
         self,
@@ -134,8 +132,7 @@ class ClosedMembers:
         further = self._further(text)
         if quantities is None and phrases is None and further is None and not self.questions and not known:
             return None
-        weighings = self.weighings() if self.questions else []
-        weighed = [weighing.about(text) for weighing in weighings]
+        weighed = [weighing.about(text) for weighing in self.weighings()]
         return MemberQuestions(generator, weighed, quantities, phrases, further, known, needed)
 
     def _stated(self, text: str) -> tuple[QuantityQuestions | None, PhraseQuestions | None]:
@@ -156,11 +153,14 @@ class ClosedMembers:
 
     def weighings(self) -> list[Weighing]:
         """How answers are weighed; reads the prompts for `NEUTRAL_TEXTS` when it is first called."""
-        with self._lock:
-            if self._weighings is None:
-                prompts = [self._model.encode(self._prompt(text)) for text in NEUTRAL_TEXTS]
-                self._weighings = neutral_prior(self._model, prompts, self.questions)
-            return self._weighings
+        return result_of(self.weighing_steps())
+
+    def weighing_steps(self) -> Steps[list[Weighing]]:
+        """`weighings`, a prompt a step."""
+        if self._weighings is None and self.questions:
+            prompts = [self._model.encode(self._prompt(text)) for text in NEUTRAL_TEXTS]
+            self._weighings = yield from neutral_steps(self._model, prompts, self.questions)
+        return self._weighings or []
 
     def whole_weighing(self, text: str) -> Weighing:
         """How the texts of a closed set are weighed for a document with this text; reads it, if there is an open question."""

@@ -12,7 +12,16 @@ from constrained.automaton.cache import compile_cached
 from constrained.constraint.generated import generated_constraint
 from constrained.decisions import ABSENT, Decision, Question, ask, closed_questions, whole_question
 from constrained.decisions.decision import decided
-from constrained.decisions.prior import NEUTRAL_TEXTS, Weighing, fitted, mean_prior, neutral_prior, plain
+from constrained.decisions.prior import (
+    NEUTRAL_TEXTS,
+    Steps,
+    Weighing,
+    fitted,
+    mean_prior,
+    neutral_steps,
+    plain,
+    result_of,
+)
 from constrained.decoding import limits
 from constrained.errors import InvalidArgument, PromptTooLong, UnsupportedConstraint
 from constrained.extraction.examples import check_examples, to_json
@@ -153,10 +162,16 @@ class Decider(Generic[T]):
     @cached_property
     def weighings(self) -> Sequence[Weighing]:
         """See the class; the neutral texts are read when it is first needed."""
+        return result_of(self._weighing_steps())
+
+    def _weighing_steps(self) -> Steps[Sequence[Weighing]]:
         if self._prior == "none":
             return plain(self.questions)
         prompts = [self.ids(text) for text in self._neutral]
-        return self._shared(neutral_prior(self.model, prompts, self.questions, self._strength))
+        made = yield from neutral_steps(self.model, prompts, self.questions, self._strength)
+        for asked in self._open.values():
+            yield from asked.neutral_steps()
+        return self._shared(made)
 
     def ids(self, text: str) -> list[int]:
         """The prompt for a text, as token ids.
@@ -203,9 +218,18 @@ class Decider(Generic[T]):
         Raises:
             RejectedValue: code of the type refuses the value.
         """
+        return result_of(self.steps(text, ids, temperature=temperature, seed=seed))
+
+    def steps(
+        self, text: str, ids: Sequence[int], *, temperature: float = 0.0, seed: int | None = None
+    ) -> Steps[Decided[T]]:
+        """`read`, a pass a step."""
         noise = limits.make_noise(seed, 0, greedy=not temperature)
         randomness = PhiloxRandomness(noise.seed, noise.sequence) if temperature else None
+        if "weighings" not in self.__dict__:
+            self.__dict__["weighings"] = yield from self._weighing_steps()
         evidence = ask(self.model, ids, self.questions)
+        yield []
         decisions = {
             weighing.question.pointer: decided(
                 weighing.question, one, self._about(weighing, text).scores(one), temperature, randomness

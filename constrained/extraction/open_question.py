@@ -7,7 +7,6 @@ prompt. It counts `SHARE`, and the question with its options the rest: larger mo
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.decisions import Question, ask
-from constrained.decisions.prior import NEUTRAL_TEXTS, Weighing, neutral_prior
+from constrained.decisions.prior import NEUTRAL_TEXTS, Steps, Weighing, neutral_steps, result_of
 from constrained.decisions.wording import worded_question
 from constrained.extraction.prompt import PromptParts, open_prompt
 from constrained.models import LanguageModel
@@ -47,7 +46,6 @@ class OpenQuestion:
         self._model, self._question, self._parts = model, question, parts
         self._neutral, self._strength = tuple(neutral_texts), strength
         self._prior: NDArray[np.float64] | None = None
-        self._lock = threading.Lock()
 
     def joined(self, weighing: Weighing, text: str) -> Weighing:
         """The weighing of the evidence for a text, with what the model says to the open question about it.
@@ -56,13 +54,19 @@ class OpenQuestion:
             weighing: of the question with its options, of `with_share`, for this text.
             text: what is asked about.
         """
-        with self._lock:
-            if self._prior is None:
-                prompts = [self._ids(neutral) for neutral in self._neutral]
-                self._prior = neutral_prior(self._model, prompts, [self._question], self._strength)[0].prior
+        if self._prior is None:
+            result_of(self.neutral_steps())
+        assert self._prior is not None
         (evidence,) = ask(self._model, self._ids(text), [self._question])
         gains = evidence.logprobs - self._prior + weighing.named(text)
         return replace(weighing, prior=weighing.prior - SHARE / (1 - SHARE) * gains)
+
+    def neutral_steps(self) -> Steps[None]:
+        """Reads the texts that say nothing, once."""
+        if self._prior is None:
+            prompts = [self._ids(neutral) for neutral in self._neutral]
+            made = yield from neutral_steps(self._model, prompts, [self._question], self._strength)
+            self._prior = made[0].prior
 
     def _ids(self, text: str) -> list[int]:
         return self._model.encode(open_prompt(text, self._parts))

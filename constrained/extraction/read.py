@@ -32,7 +32,9 @@ def document_steps(
         lists = questions = None
         if not document.images:  # what is decided are values of the text
             lists = yield from list_steps(plan, generator, document.text, settings)
-            questions = None if lists is not None else plan.questions(generator, document.text)
+            if lists is None and plan.closed_members is not None:
+                yield from plan.closed_members.weighing_steps()
+                questions = plan.closed_members.about(generator, document.text)
     except ConstrainedError as error:
         text = document.text if isinstance(document.text, str) else ""
         return Extraction[Any](document.id, text, error=error, attempts=0)

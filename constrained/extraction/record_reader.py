@@ -86,6 +86,7 @@ class RecordReader:
             settings: of the requests.
             needed: of each text the pointer of a string without which its value is not read on; none: of no text.
         """
+        yield from self.members.weighing_steps()
         asked: list[tuple[MemberQuestions | None, BatchedRequest] | None] = []
         for number, (text, one) in enumerate(zip(texts, known, strict=True)):
             try:

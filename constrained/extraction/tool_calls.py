@@ -116,9 +116,7 @@ class CallReader:
             decider: Decider[str] = self._known(
                 ("", *options), lambda: Decider(self._model, choice(options), instructions=_WHICH)
             )
-            _ = decider.weighings  # reads texts that say nothing, once
-            yield []
-            shares = decider(asked.text).probabilities
+            shares = (yield from decider.steps(asked.text, decider.ids(asked.text))).probabilities
         except ConstrainedError:  # a text that is too long, or the like
             return None
         if asked.may_answer and shares[_NONE] > MOST_NONE:

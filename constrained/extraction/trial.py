@@ -8,7 +8,7 @@ from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from constrained.constraint.generated import generated_constraint
-from constrained.decoding.tree_scores import score_tree
+from constrained.decoding.prompt_reader import score_tree
 from constrained.extraction.prompt import extraction_prompt
 from constrained.models import LanguageModel
 from constrained.sampling.token_tree import TokenTree

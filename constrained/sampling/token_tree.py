@@ -61,12 +61,13 @@ class TokenTree:
             node = self.parents[node]
         return path[::-1]
 
-    def parts(self, most: int) -> Iterator[list[int]]:
+    def parts(self, most: int, first: int = 0) -> Iterator[list[int]]:
         """Groups of nodes, each with all nodes above its nodes, in which each node is for the first time in one group.
 
         Args:
             most: nodes of a group that are in no group before.
+            first: the node with which the first group begins.
         """
-        for begin in range(0, len(self.tokens), most):
+        for begin in range(first, len(self.tokens), most):
             new = range(begin, min(begin + most, len(self.tokens)))
             yield [*self.above(begin)[:-1], *new]

@@ -72,12 +72,12 @@ class Scheduler:
             model, speculation, max_rows=max_sequences, max_tokens=room, between=self._repay
         )
         self.extractions = SharedRunner(runner, between=self._repay)
-        self._held_since = 0.0  # since when an extraction holds up the others
+        self._held_since = 0.0  # since when a prompt or an extraction holds up the others
         self._kept = max(1, max_sequences // 8) if max_sequences > 1 else 0
         self._changed = threading.Condition()  # guards what follows
         self._waiting: RoundRobin[Job] = RoundRobin()
         self._running: list[Job] = []
-        self._stopping = self._shedding = False
+        self._stopping = self._shedding = self._reading = False
         self._thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
         self._began = False
         self.steps = 0
@@ -220,8 +220,11 @@ class Scheduler:
             return not self._stopping
 
     def _admit(self, longest: int | None = None) -> None:
-        """Adds waiting jobs to the batch while they fit; with `longest`, those with no more tokens to read."""
+        """Adds waiting jobs to the batch while they fit; with `longest`, those with no more tokens to read. None while one of those is read."""
+        if self._reading:
+            return
         self._batch.remove_finished()
+        self._reading = longest is not None
         read = prompts = 0
         while (
             read < MAX_PREFILL_TOKENS
@@ -230,24 +233,21 @@ class Scheduler:
         ):
             self._running.append(job)
             prompts, read = prompts + 1, read + job.unread
+            self._held_since = time.perf_counter()
             try:
-                job.begin(self._batch, functools.partial(self._between, job))
+                job.begin(self._batch, functools.partial(self._repay, job))
             except Exception as error:
                 job.fail(error)
+        self._reading = False
 
-    def _between(self, reading: Job) -> None:
-        """What others get between two pieces of the prompt of `reading`."""
-        self._step(reading)
-        self._admit(PIECE)
+    def _repay(self, reading: Job | None = None) -> None:
+        """Steps of the others for as long as the prompt of `reading`, or extractions, have held them up, at least one.
 
-    def _repay(self) -> None:
-        """Steps of the others for as long as extractions have held them up, at least one.
-
-        So a chat takes twice its time at most, and the longest piece of an extraction: a pass over what may be said.
+        So a chat takes twice its time at most, and the longest piece: some tokens of a prompt, or of what may be said.
         """
         end = 2 * time.perf_counter() - self._held_since
         while True:
-            self._step()
+            self._step(reading)
             self._admit(PIECE)
             if not self._batch.sequences or time.perf_counter() >= end:
                 break

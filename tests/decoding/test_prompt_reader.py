@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pytest
 
-from constrained.decoding.prompt_reader import PromptReader
+from constrained.decoding.prompt_reader import PromptReader, score_tree
 from constrained.decoding.stats import Stats
-from constrained.decoding.tree_scores import score_tree
 from constrained.sampling.token_tree import TokenTree
 from tests.support.tiny_models import llama
 
@@ -32,6 +32,29 @@ def test_scores_are_those_of_a_pass_over_prompt_and_all_that_is_shared() -> None
         np.testing.assert_allclose(found.totals, whole.totals - before, atol=1e-3, err_msg=str(number))
         np.testing.assert_allclose(last, model.forward([[*prompt, *lead]], model.cache(1))[0], atol=1e-3)
     assert cache.lengths == [len(prompt)]
+
+
+@pytest.mark.parametrize("most", [1, 4])
+def test_others_get_their_turn_between_the_parts_of_a_tree(most: int) -> None:
+    rng, model, turns = random.Random(most), llama(), list[int]()
+    prompt, lead = model.encode("a prompt"), [7, 8, 9]
+    tree = TokenTree.of([[*lead, *(rng.randrange(40) for _ in range(3))] for _ in range(6)])
+    stats = Stats()
+
+    def other() -> None:
+        turns.append(stats.forwards)
+
+    reader = PromptReader(model, model.cache(1), stats, prompt, most=most, between=other)
+    last = reader.rows(TokenTree.of([lead]))[len(lead) - 1]()
+    np.testing.assert_allclose(last, model.forward([[*prompt, *lead]], model.cache(1))[0], atol=1e-3)
+    found = reader.scores(tree, [None] * 6, whole=True)
+    assert turns == list(range(1, stats.forwards))
+    assert len(turns) >= len(tree.tokens) // most - 1
+    whole = score_tree(model, prompt, tree, [None] * 6)
+    np.testing.assert_allclose(found.totals, whole.totals, atol=1e-3)
+    reader.rows(TokenTree.of([lead]), len(lead) - 1)
+    behind = reader.scores(tree, [None] * 6).totals + sum(whole.path(0)[: len(lead)])
+    np.testing.assert_allclose(behind, whole.totals, atol=1e-3)
 
 
 def test_what_trees_share_is_read_once() -> None:

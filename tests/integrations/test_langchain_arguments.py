@@ -103,12 +103,15 @@ class Deciding:
 
     asked: list[tuple[list[str], str]] = []  # noqa: RUF012
     wanted = 0
-    weighings = ()
 
     def __init__(self, model: Any, constraint: Any, *, instructions: str) -> None:
         self.options = constraint.schema["enum"]
 
-    def __call__(self, text: str) -> Any:
+    def ids(self, text: str) -> list[int]:
+        return []
+
+    def steps(self, text: str, ids: list[int]) -> Any:
+        yield []
         self.asked.append((self.options, text))
         return SimpleNamespace(probabilities={one: one == self.options[self.wanted] for one in self.options})
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import constrained
 from constrained import Exact, Generator, UnsupportedConstraint, choice
 from constrained.automaton.closed_texts import closed_language
-from constrained.decoding.tree_scores import score_tree
+from constrained.decoding.prompt_reader import score_tree
 from constrained.sampling.token_tree import TokenTree
 from constrained.spec.scores import log_sum_exp
 from constrained.testing.models import FunctionModel
