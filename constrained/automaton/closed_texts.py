@@ -5,11 +5,19 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
 
 from constrained.automaton.bitmask import unpack_ids
 from constrained.automaton.protocol import DEAD, NO_LIMIT, Automaton
 from constrained.errors import VocabularyError
+
+if TYPE_CHECKING:
+    from constrained.vocabulary import Vocabulary
 
 MOST_TEXTS = 512
 """Texts of a language that is still enumerated."""
@@ -77,8 +85,7 @@ def closed_texts(automaton: Automaton, most: int = MOST_TEXTS) -> list[bytes] | 
     if automaton.expensive_membership or automaton.start == DEAD:
         return None
     vocabulary = automaton.vocabulary
-    single = vocabulary.ids_by_bytes
-    bytes_of = {single[byte]: byte for byte in (bytes((value,)) for value in range(256)) if byte in single}
+    first_bytes, is_single = _beginnings(vocabulary)
     mask = automaton.new_mask()
     texts: list[bytes] = []
     left = _MOST_BYTES
@@ -97,15 +104,29 @@ def closed_texts(automaton: Automaton, most: int = MOST_TEXTS) -> list[bytes] | 
         if automaton.accepts(state):
             texts.append(text)
         automaton.fill_mask(state, mask)
-        allowed = [token for token in unpack_ids(mask).tolist() if token not in vocabulary.eos_ids]
-        following = [(bytes_of[token], token) for token in allowed if token in bytes_of]
-        first_bytes = {vocabulary.tokens[token][:1] for token in allowed}
+        allowed = unpack_ids(mask)
+        following = allowed[is_single[allowed]].tolist()
+        beginnings = np.bincount(first_bytes[allowed] + 1, minlength=1)[1:]  # without ends
         left -= len(forced) + len(following)
         if (
-            len(following) < len(first_bytes)
+            len(following) < np.count_nonzero(beginnings)
             or len(texts) + len(open_texts) + len(following) > most
             or left < 0
         ):
             return None
-        open_texts.extend((automaton.next(state, token), text + byte) for byte, token in following)
+        open_texts.extend(
+            (automaton.next(state, token), text + vocabulary.tokens[token]) for token in following
+        )
     return sorted(texts)
+
+
+@lru_cache(maxsize=16)
+def _beginnings(vocabulary: Vocabulary) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
+    """The first byte of each token, -1 for an end, and whether it is the token of a single byte."""
+    first_bytes = np.array([token[0] if token else -1 for token in vocabulary.tokens], dtype=np.int16)
+    first_bytes[list(vocabulary.eos_ids)] = -1
+    is_single = np.zeros(len(first_bytes), dtype=bool)
+    single = vocabulary.ids_by_bytes
+    is_single[[single[byte] for byte in (bytes((value,)) for value in range(256)) if byte in single]] = True
+    is_single[list(vocabulary.eos_ids)] = False
+    return first_bytes, is_single

@@ -18,7 +18,7 @@ import copy
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -228,6 +228,14 @@ def repetition_guard(
     return constraint.repetition_guard(vocabulary)
 
 
+@lru_cache(maxsize=16)
+def _signs(vocabulary: Vocabulary) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which tokens begin with a quote, and which have a comma."""
+    pieces = [vocabulary.decode((token,)) for token in range(vocabulary.size)]
+    begins_quote = np.array([piece.startswith(b'"') for piece in pieces], dtype=bool)
+    return begins_quote, np.array([b"," in piece for piece in pieces], dtype=bool)
+
+
 class _ClosingCandidates(AutomatonCandidates):
     """The tokens of a state that do not go on with a value; all tokens of the state where none of them does that."""
 
@@ -242,17 +250,19 @@ class _ClosingCandidates(AutomatonCandidates):
         """All allowed ids, ascending."""
         if self._kept is None:
             allowed = super().ids
-            kept = [one for one in allowed.tolist() if one in self.eos_ids or self._ends(one)]
-            self._kept = np.asarray(kept, dtype=np.intp) if kept else allowed
+            begins_quote, has_comma = _signs(self.automaton.vocabulary)
+            kept = (
+                begins_quote[allowed] if self._start == self._reader.string else np.ones(len(allowed), bool)
+            )
+            for index in np.flatnonzero(kept & has_comma[allowed]):
+                kept[index] = self._ends(int(allowed[index]))
+            kept |= np.isin(allowed, list(self.eos_ids))
+            self._kept = allowed[kept] if kept.any() else allowed
         return self._kept
 
     def _ends(self, token: int) -> bool:
-        """Whether a token ends the string, or begins no further item or member of the container."""
+        """Whether a token with a comma begins no further item or member of the container."""
         piece = self.automaton.vocabulary.decode((token,))
-        if self._start == self._reader.string and not piece.startswith(b'"'):
-            return False
-        if b"," not in piece:
-            return True
         after = self._reader.copy()
         after.read(piece)
         return not {self._start, after.array_of_last_string(self._start)} & after.went_on

@@ -159,9 +159,10 @@ class ScriptedModel(FunctionModel):
 
     def logits(self, prompt: list[int], completion: list[int]) -> NDArray[np.floating[Any]]:
         """`margin` for the next token of the script, 0 for all others."""
-        script = self._script(self.vocabulary.decode(prompt).decode("utf-8", "replace"))
-        text = self.vocabulary.decode(completion)
-        wanted = self._next_token(script, len(text)) if script.startswith(text) else []
+        script, wanted = self._script(prompt), list[int]()
+        if len(completion) <= len(script):  # else it goes beyond: no token is empty
+            text = self.vocabulary.decode(completion)
+            wanted = self._next_token(script, len(text)) if script.startswith(text) else []
         logits = np.zeros(self.vocabulary.size)
         logits[wanted or list(self.vocabulary.eos_ids)] = self.margin
         return logits
@@ -183,15 +184,20 @@ class ScriptedModel(FunctionModel):
                 return ids[:1]
         return known[offset]
 
-    def _script(self, prompt: str) -> bytes:
+    def _script(self, prompt: list[int]) -> bytes:
         script = self.script
+        said = (
+            ""
+            if isinstance(script, (str, bytes))
+            else self.vocabulary.decode(prompt).decode("utf-8", "replace")
+        )
         if isinstance(script, Mapping):
-            found = [text for key, text in script.items() if key in prompt]
+            found = [text for key, text in script.items() if key in said]
             if not found:
                 raise PromptError(
                     "no key of the script occurs in the prompt", action="add one, or a key of ''"
                 )
             script = found[0]
         elif callable(script):
-            script = script(prompt)
+            script = script(said)
         return script.encode() if isinstance(script, str) else script

@@ -13,8 +13,11 @@ import pytest
 
 import constrained
 from constrained import Generator, Local, Truncated
+from constrained.automaton.protocol import NO_LIMIT
 from constrained.constraint.generated import generated_constraint
-from constrained.decoding.repetition import RepetitionGuard
+from constrained.decoding.allowed_tokens import AutomatonCandidates
+from constrained.decoding.json_reader import JsonReader
+from constrained.decoding.repetition import RepetitionGuard, _ClosingCandidates
 from constrained.testing import ScriptedModel
 from tests.support.finite import byte_vocabulary
 
@@ -111,6 +114,41 @@ def test_what_the_prompt_says_may_be_repeated() -> None:
     )
     assert out.value == {"note": song, "tags": [], "year": 1}
     assert out.repairs == ()
+
+
+def _closes(reader: JsonReader, start: int, piece: bytes) -> bool:
+    """Whether a piece ends the string that begins there, or goes on with no array or object that does, read byte by byte."""
+    after = reader.copy()
+    after.read(piece)
+    is_over = start != reader.string or piece[:1] == b'"'
+    return is_over and not {start, after.array_of_last_string(start)} & after.went_on
+
+
+@pytest.mark.parametrize(
+    "written", ['{"a":"x x x', '{"a":["x","y"', '{"a":["x","y","', '{"a":"x"', '{"a":["']
+)
+def test_what_closes_a_value_is_found_as_token_by_token(written: str) -> None:
+    pieces = ['"', '",', '","', '"]', '"],"b":"', ",", ', "', "]", "}", "x", "xy", ",x", '"}', '"],', "],"]
+    tokens = [*(bytes([i]) for i in range(128)), *(piece.encode() for piece in pieces), b""]
+    vocabulary = constrained.Vocabulary.from_bytes(
+        list(dict.fromkeys(tokens)), [len(dict.fromkeys(tokens)) - 1]
+    )
+    schema = {"properties": {"a": {}, "b": {}}}
+    automaton = constrained.compile(constrained.json_schema(schema), vocabulary)
+    state = automaton.start
+    for token in vocabulary.encode(written):
+        state = automaton.next(state, token)
+    reader = JsonReader()
+    reader.read(written.encode())
+    starts = {reader.string, *(value.start for value in reader.open)} - {None}
+    assert starts
+    for start in starts:
+        closing = _ClosingCandidates(automaton, state, NO_LIMIT, reader, start)
+        allowed = AutomatonCandidates(automaton, state, NO_LIMIT).ids.tolist()
+        kept = [
+            one for one in allowed if one in closing.eos_ids or _closes(reader, start, vocabulary.tokens[one])
+        ]
+        assert closing.ids.tolist() == (kept or allowed)
 
 
 def test_what_must_be_repeated_is_written() -> None:
