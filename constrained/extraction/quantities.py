@@ -226,8 +226,19 @@ def quantity_questions(
     questions, stated, least, optional_ones, unstated = [], [], [], set(), []
     for path, member, kind, optional in members:
         pointer = member_pointer(path)
-        mine = {**values[kind], **_counted(text, words, path[-1])} if kind == "integer" else values[kind]
+        mine = values[kind]
+        if kind == "integer":
+            mine = {**mine, **_counted(text, words, path[-1])}
+        shares = _NO_NUMBERS
+        if kind == "number":
+            mine, shares = _shares(text, mine, path[-1], member)
         spelled = _spelled(constraint, vocabulary, schema, member, text, mine)
+        of_shares = _spelled(constraint, vocabulary, schema, member, text, shares)
+        for share in shares.keys() & of_shares.keys():
+            percent = format((share * 100).normalize(), "f")
+            only = [percent] if share * 100 not in mine else []  # the model means the same by it
+            spelled.setdefault(share, [*of_shares[share][:1], *only])
+            mine = {**mine, share: [*mine.get(share, ()), *shares[share]]}
         question = member_question(
             constraint, [one for row in spelled.values() for one in row], vocabulary, path, True
         )
@@ -322,6 +333,10 @@ def covered(text: str, places: Iterable[Place]) -> bytearray:
 
 
 _WORD = re.compile(r"\s[^\W\d_]+")
+_NO_NUMBERS: Mapping[Decimal, Sequence[Place]] = {}
+_PERCENT = re.compile(r"[\s_]?(?:%|per ?cent|Prozent|procent|por ciento|pour cent)", re.IGNORECASE)
+_SHARE = re.compile(r"\bdecimals?\b(?!.*percent)|\bfraction|\bprobability\b|\b0\.\d", re.IGNORECASE)
+"""Of a description: the member is a share of 1."""
 _PAIR = re.compile(r"(?:.*[^\w-])?[0-9]{1,2}[-\u2013][0-9]{1,2}[^\w/-]?", re.DOTALL)
 """The end of a pair of small numbers, as in ``3-1`` and ``45-60 minutes``."""
 
@@ -347,6 +362,29 @@ def _counted(text: str, words: Sequence[tuple[int, Place]], name: str) -> dict[D
         if following is not None and names_alike(following[0], name):
             found.setdefault(Decimal(number), []).append((start, end))
     return found
+
+
+def _shares(
+    text: str, numbers: Mapping[Decimal, Sequence[Place]], name: str, member: Any
+) -> tuple[Mapping[Decimal, Sequence[Place]], Mapping[Decimal, Sequence[Place]]]:
+    """The numbers of a text that a member may have as they stand there, and those that are percent as shares of 1: ``5%`` as 0.05.
+
+    It is one or the other where the member's description says so, and 5 where its name does; else either.
+    """
+    described = str(without_null(member).get("description", ""))
+    if _PERCENT.search(f"{name} {described}") and not _SHARE.search(described):
+        return numbers, {}
+    percent = {
+        value: [place for place in places if _PERCENT.match(text, place[1])]
+        for value, places in numbers.items()
+    }
+    shares = {value / 100: places for value, places in percent.items() if places}
+    if not _SHARE.search(described):
+        return numbers, shares
+    others = {
+        value: [one for one in places if one not in percent[value]] for value, places in numbers.items()
+    }
+    return {value: places for value, places in others.items() if places}, shares
 
 
 def _place_numbers(places: Iterable[Place]) -> dict[Place, int]:

@@ -85,6 +85,33 @@ def test_a_string_is_a_date_where_its_description_says_so(description: str, expe
     assert unstated == {} or "YYYY" not in description.upper()
 
 
+@pytest.mark.parametrize(
+    ("name", "description", "wish", "expected"),
+    [
+        ("rate", "The interest rate as a decimal, e.g. 5% is 0.05.", "3.4", 0.034),
+        ("rate", "The chance: a probability.", "0.034", 0.034),
+        ("rate", "The interest rate.", "0.034", 0.034),
+        ("rate", "The interest rate.", "3.4", 3.4),
+        ("rate", "The interest rate as a percentage.", "3.4", 3.4),
+        ("rate_percent", "", "3.4", 3.4),
+    ],
+)
+def test_a_percentage_is_a_share_of_1_where_description_or_model_says_so(
+    name: str, description: str, wish: str, expected: float
+) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            name: {"type": "number", "description": description},
+            "years": {"type": "integer"},
+        },
+        "required": [name, "years"],
+    }
+    wishes = {name: {wish: 9.0, "3.4": 7.0, "250": 1.0}, "years": {"20": 9.0}}
+    for text in ("We lend 250 euros at 3.4% for 20 years.", "250 Euro zu 3,4 Prozent, 20 Jahre."):
+        assert Extractor(Counting(wishes), schema)(text).value == {name: expected, "years": 20}
+
+
 def test_a_number_beside_a_word_of_a_members_name_is_rather_its_value() -> None:
     wishes = {"doors": {"4300": 9.0, "5": 7.0}}
     schema = {"type": "object", "properties": {"doors": {"type": "integer"}}, "required": ["doors"]}
