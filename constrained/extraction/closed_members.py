@@ -29,7 +29,7 @@ from constrained.extraction.open_question import open_question, with_share
 from constrained.extraction.optional_objects import Presence, optional_objects, presence
 from constrained.extraction.phrases import PhraseQuestions, phrase_questions
 from constrained.extraction.prompt import shown_text
-from constrained.extraction.quantities import QuantityQuestions, quantity_questions
+from constrained.extraction.quantities import QuantityQuestions, StatedMember, quantity_questions
 from constrained.models import LanguageModel
 from constrained.sampling import Exact
 
@@ -176,6 +176,7 @@ class MemberQuestions:
         leads: what stands before the strings that have phrases; None: there are none.
         tree, ends: the options, once they are chosen.
         decisions: the answers by JSON Pointer, once the prompt was read.
+        stated: the quantities of the text by member, once the prompt was read.
     """
 
     def __init__(
@@ -207,6 +208,7 @@ class MemberQuestions:
         self.leads = None if phrases is None else phrases.leads
         self._questions: list[Question] = []
         self.decisions: dict[str, Decision] = {}
+        self.stated: Sequence[StatedMember] = ()
         if phrases is None:
             self.choose(())
 
@@ -242,6 +244,7 @@ class MemberQuestions:
         if self._quantities is not None:
             about = list(islice(evidence, len(self._quantities.questions)))
             quantities = self._quantities.decide(about, temperature, randomness)
+            self.stated = self._quantities.members(about)
             self.decisions |= quantities
             said = self._quantities.written(quantities)
         if self._phrases is not None:

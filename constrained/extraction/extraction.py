@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
 from functools import cached_property
@@ -14,6 +14,7 @@ from constrained.decisions import Decision
 from constrained.decoding.output import Output, ValueT
 from constrained.errors import ConstrainedError, InvalidArgument
 from constrained.extraction.completion_scores import ScoredRequest, completion_tax, output_fields
+from constrained.extraction.quantities import StatedMember
 from constrained.extraction.values.document_view import (
     FieldView,
     field_views,
@@ -105,6 +106,7 @@ class Extraction(Generic[ValueT]):
     first_pass: str | None = None
     decisions: Mapping[str, Decision] = field(default_factory=dict)
     _requests: tuple[ScoredRequest, ...] = field(default=(), repr=False)
+    _stated: Sequence[StatedMember] = field(default=(), repr=False)
 
     @property
     def value(self) -> ValueT:

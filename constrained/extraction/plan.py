@@ -45,6 +45,7 @@ class ExtractionPlan(Generic[ValueT]):
         parts: what makes the prompt of a document.
         first_pass: writes what comes before a value; None: nothing does.
         closed_members: what is decided in the pass over the prompt; None: the model writes it.
+        writes_lists: whether the model writes lists of records itself.
         record_lists: the lists of objects whose records are read one by one; None: the model writes them.
         retries, on_limit, long, chunk_tokens, overlap_tokens, passes, require_grounding: as passed to `__init__`.
     """
@@ -203,19 +204,19 @@ class ExtractionPlan(Generic[ValueT]):
         checked = check_examples(examples, constraint, self.generator.automaton)
         self.parts = replace(self.parts, examples=checked)
         decides = decisions and sampler is None and not has_first
-        writes = functools.partial(
+        self.writes_lists = functools.partial(
             writes_lists, self.generator.model, _one_of("lists", lists, get_args(Lists))
         )
         self.closed_members: ClosedMembers | None = None
         if decides:
-            self.closed_members = ClosedMembers(self.generator, self.parts, self.prompt, writes)
+            self.closed_members = ClosedMembers(self.generator, self.parts, self.prompt, self.writes_lists)
         self.record_lists: RecordLists | None = None
         if lists != "whole" and decides and not self._form and has_few_members(constraint):
             self.record_lists = record_lists(
                 self.generator,
                 self._make_generator,
                 self.parts,
-                writes,
+                self.writes_lists,
                 grounded=require_grounding,
             )
 

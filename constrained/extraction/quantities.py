@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,14 +67,30 @@ class Stated:
     Attributes:
         text: its JSON text.
         spellings: indices of the options that write it.
-        places: numbers of the places where it stands; readings that overlap are one place.
+        spans: where it stands.
+        places: numbers of these places; readings that overlap are one place.
         is_named: whether a word of the member's name stands beside one of them, or a currency where that means money.
     """
 
     text: str
     spellings: tuple[int, ...]
+    spans: Sequence[Place]
     places: frozenset[int]
     is_named: bool
+
+
+class StatedMember(NamedTuple):
+    """A member that is a quantity, with what a text states for it.
+
+    Attributes:
+        pointer: JSON Pointer of the member.
+        is_needed: whether a value must have it.
+        options: the JSON text of each value, where it stands, and how well it goes with the member, in nats.
+    """
+
+    pointer: str
+    is_needed: bool
+    options: Sequence[tuple[str, Sequence[Place], float]]
 
 
 @dataclass(frozen=True)
@@ -130,6 +146,24 @@ class QuantityQuestions:
                     index, evidence[index], left, temperature, randomness
                 )
         return found
+
+    def members(self, evidence: Sequence[Evidence]) -> list[StatedMember]:
+        """How well each of the values that the text states goes with each member.
+
+        Args:
+            evidence: for each question.
+        """
+        return [
+            StatedMember(
+                question.pointer,
+                question.pointer not in self.optional,
+                [
+                    (one.text, one.spans, float(score))
+                    for one, score in zip(stated, self._scores(index, evidence[index]), strict=False)
+                ],
+            )
+            for index, (question, stated) in enumerate(zip(self.questions, self.stated, strict=True))
+        ]
 
     def written(self, decisions: Mapping[str, Decision]) -> list[str]:
         """The decided values as the text may have written them."""
@@ -255,6 +289,7 @@ def quantity_questions(
                 Stated(
                     row[0],
                     tuple(at[one] for one in row),
+                    mine[value],
                     frozenset(numbers[place] for place in mine[value]),
                     any(
                         is_named_beside(text, *place, path[-1]) or is_priced(text, *place, path[-1])

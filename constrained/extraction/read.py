@@ -56,6 +56,7 @@ def document_steps(
         first_pass=first,
         decisions=decisions,
         _requests=((generator, last),),
+        _stated=() if questions is None else questions.stated,
     )
 
 

@@ -42,12 +42,8 @@ class ReadValue:
     def writer(self, generator: Generator[Any], settings: Settings) -> Generator[Any] | None:
         """A generator like another one, that writes nothing but this value; None where it may not, or has not the tokens."""
         constraint: Any = generator.constraint
-        schema = constraint.enforced_schema
-        text = json.dumps(
-            in_schema_order(self.value, schema, schema), ensure_ascii=False, separators=constraint.separators
-        )
-        text = constraint.standard_text(text)
-        if not accepts_text(generator.automaton, text):
+        text = written_value(self.value, generator)
+        if text is None:
             return None
         only = compiled_anew(generator, choice([text]))
         # Who reads the text reads it as the constraint does.
@@ -55,6 +51,17 @@ class ReadValue:
         limit = settings.get("max_tokens")
         size = only.automaton.shortest_completion(only.automaton.start)
         return only if limit is None or size <= limit else None
+
+
+def written_value(value: Any, generator: Generator[Any]) -> str | None:
+    """The text that a generator writes for a JSON value; None where it may not write it."""
+    constraint: Any = generator.constraint
+    schema = constraint.enforced_schema
+    text = json.dumps(
+        in_schema_order(value, schema, schema), ensure_ascii=False, separators=constraint.separators
+    )
+    text = constraint.standard_text(text)
+    return text if accepts_text(generator.automaton, text) else None
 
 
 class RecordReader:

@@ -3,10 +3,10 @@
 A small model that calls a tool leaves arguments out that the message states, makes others up, and copies descriptions of the schema. It
 does better where it is asked for the value of a text (`constrained.extraction.closed_members`, `phrases`, `quantities`). It calls tools
 that have nothing to do with the message, or none at all where it may answer, and says the right one where it is asked for a choice
-(`constrained.extraction.decider`). So whether the message asks for a tool, and for which, is decided; the reply is written as ever, and says
-how many calls there are; and an `Extractor` reads the arguments of a single one. A reply with several calls stays as it is, unless what
-the other calls have of the message stands in the first one, too, and the read arguments have most of what it states: then they are
-variations of it.
+(`constrained.extraction.decider`). So whether the message asks for a tool, and for which, is decided; the reply is written as ever; and an
+`Extractor` reads the arguments of a call. Where the message states several calls of the tool, these are made of them
+(`constrained.extraction.several_calls`). Else a reply with several calls stays as it is, unless what the other calls have of the message
+stands in the first one, too, and the read arguments have most of what it states: then they are variations of it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from constrained.extraction.decider import Decider
 from constrained.extraction.extraction import Document
 from constrained.extraction.extractor import Extractor
 from constrained.extraction.read import document_steps
+from constrained.extraction.several_calls import several_texts
 from constrained.extraction.trial import passes_trial
 from constrained.grammars.text.quantities import find_quantities
 from constrained.lru_cache import LRUCache
@@ -61,6 +62,7 @@ class CallRequest(NamedTuple):
         tools: that the reply may call.
         settings: of the call, as of an `Extractor`.
         may_answer: whether the reply may call none.
+        several: whether it may call the tool several times.
         always: also by a model that writes what a text says right, see `passes_trial`.
     """
 
@@ -70,6 +72,7 @@ class CallRequest(NamedTuple):
     settings: Mapping[str, Any]
     may_answer: bool = False
     always: bool = False
+    several: bool = False
 
 
 class CallReader:
@@ -139,11 +142,14 @@ class CallReader:
             asked: see `CallRequest`.
             wanted: the tool that the message asks for, where it is decided already.
         """
+        names = {call.name for call in output.value.calls}
+        if len(names) != 1 or not self._reads(asked):
+            return output
         call = single_call(output.value.calls, asked.text)
-        if call is None or not self._reads(asked):
+        if call is None and not asked.several:
             return output
         tool = wanted or (yield from self.wanted(asked._replace(may_answer=False)))
-        tool = tool or next(one for one in asked.tools if one.name == call.name)
+        tool = tool or next(one for one in asked.tools if one.name in names)
         try:
             extractor = self._extractor(tool, asked.instructions)
         except ConstrainedError:  # the arguments are no value alone
@@ -152,9 +158,15 @@ class CallReader:
         found = yield from document_steps(extractor, Document(None, asked.text), asked.settings)
         if found.output is None or found.output.cut is not None or found.output.repairs:
             return output
-        if len(output.value.calls) > 1 and _has_at_most_half(found.text, asked.text):
+        if asked.several:
+            texts = yield from several_texts(extractor, found, asked.settings)
+            several = _with_calls(output, [ToolCall(tool.name, text) for text in texts], found.output)
+            limit = asked.settings.get("max_tokens")
+            if texts and (limit is None or len(self._model.vocabulary.encode(several.text)) <= limit):
+                return several
+        if call is None or (len(output.value.calls) > 1 and _has_at_most_half(found.text, asked.text)):
             return output
-        return _with_call(output, ToolCall(tool.name, found.text), found.output)
+        return _with_calls(output, [ToolCall(tool.name, found.text)], found.output)
 
     def _extractor(self, tool: Tool, instructions: str) -> Extractor[Any]:
         said = "\n\n".join(filter(None, (instructions, tool.description)))
@@ -210,15 +222,15 @@ def _is_stated(tool: Tool) -> bool:
     return not tool.custom and not tool.embed
 
 
-def _with_call(output: Output[Reply], call: ToolCall, read: Output[Any]) -> Output[Reply]:
-    """The output of a reply with a call whose arguments were read."""
+def _with_calls(output: Output[Reply], calls: Sequence[ToolCall], read: Output[Any]) -> Output[Reply]:
+    """The output of a reply with calls whose arguments were read."""
     stats = replace(
         output.stats,
         prompt_tokens=output.stats.prompt_tokens + read.stats.prompt_tokens,
         tokens=output.stats.tokens + read.stats.tokens,
         forwards=output.stats.forwards + read.stats.forwards,
     )
-    reply = replace(output.value, calls=(call,))
+    reply = replace(output.value, calls=tuple(calls))
     return replace(
         output,
         value=reply,

@@ -189,7 +189,8 @@ class Extractors:
         try:
             said, text = only_request(messages) or ("", "")
             may_answer = constraint.tool_choice != "required"
-            asked = CallRequest(text, said, constraint.callable_tools, settings, may_answer, always=True)
+            tools, several = constraint.callable_tools, constraint.parallel
+            asked = CallRequest(text, said, tools, settings, may_answer, always=True, several=several)
             constraint = replace(constraint, asked=asked_text(messages))
             first = self._reply(constraint, prompt, settings)  # what is wrong with the settings is said now
         except Exception as error:

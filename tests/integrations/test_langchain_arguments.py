@@ -15,6 +15,7 @@ from constrained.extraction import Extractor, tool_calls
 from constrained.extraction.tool_calls import single_call
 from constrained.integrations.langchain import ChatConstrained
 from tests.extraction.test_phrases import Wishing
+from tests.extraction.test_quantities import Counting
 
 TEXT = "Ada Lim, who lives in Oslo, is a vet."
 WISHES = {"name": {"Ada Lim": 6.0}, "city": {"Oslo": 5.0}}
@@ -82,6 +83,33 @@ def test_other_arguments_are_written_by_the_model(
 
     monkeypatch.setattr(tool_calls, "Extractor", unread)
     assert bound(**settings).invoke(messages).tool_calls
+
+
+class Weigh(BaseModel):
+    """Weighs a person."""
+
+    weight: int
+    height: int
+    unit: str = ""
+
+
+BODIES = "One weighs 85 kilos and is 175 cm tall, another one weighs 60 kilos and is 160 cm tall."
+
+
+def weighed(text: str = BODIES, **settings: Any) -> Any:
+    wishes = {"weight": {"85": 9.0, "60": 6.0}, "height": {"175": 9.0, "160": 6.0}}
+    chat = ChatConstrained(model=Counting(wishes), **{"max_tokens": 200, **settings.pop("chat", {})})
+    reply = chat.bind_tools([Weigh], **{"tool_choice": "any", **settings}).invoke(text)
+    return [(one["args"].get("weight"), one["args"].get("height")) for one in reply.tool_calls]
+
+
+def test_a_message_that_asks_for_several_calls_of_a_tool_has_them() -> None:
+    assert weighed() == [(85, 175), (60, 160)]
+    assert weighed("She weighs 85 kilos and is 175 cm tall.") == [(85, 175)]
+    assert len(weighed(parallel_tool_calls=False)) == 1
+    assert len(weighed(tool_choice="Weigh")) == 1
+    assert len(weighed(chat={"max_tokens": 100})) == 1
+    assert weighed(chat={"extraction": False}) != [(85, 175), (60, 160)]
 
 
 class Book(BaseModel):

@@ -439,7 +439,8 @@ class ChatConstrained(BaseChatModel):
             reader = self._readers.setdefault(model, CallReader(model, generator.speculation))
         said, text = asked
         may_answer = constraint.tool_choice != "required"
-        return reader, CallRequest(text, said, constraint.callable_tools, settings, may_answer, always)
+        tools, several = constraint.callable_tools, constraint.parallel
+        return reader, CallRequest(text, said, tools, settings, may_answer, always, several)
 
     # ------------------------------------------------------------ counts of tokens
 
