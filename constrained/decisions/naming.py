@@ -42,6 +42,12 @@ _MONEY = frozenset(
 _CURRENCY = "|".join([CURRENCY, *(signs.pattern for signs in _CURRENCIES.values())])
 _PRICED = re.compile(rf"\s?(?:{_CURRENCY})", re.IGNORECASE)
 _PRICE_BEGINS = re.compile(rf"(?:{_CURRENCY})\s?$", re.IGNORECASE)
+COUNTS = frozenset(
+    ["amount", "anzahl", "cantidad", "count", "menge", "number", "pieces", "qty", "quantity", "units"]
+)
+"""Words of members that say how many."""
+_NUMBERS = COUNTS | {"age", "alter", "jahr", "rating", "score", "size", "value", "wert", "year"}
+"""Words at the end of names whose values are numbers."""
 _BESIDE = re.compile(r"[^\W\d_]+|%|\d|[,;.!?\n]")
 _NEAR = 3
 """Words before or behind a value that may say whose it is."""
@@ -122,6 +128,11 @@ def is_named_beside(text: str, start: int, end: int, name: str) -> bool:
             if word in words or names_alike(word, name):
                 return True
     return False
+
+
+def names_number(name: str) -> bool:
+    """Whether the values that a name is for are numbers: ``party_size_number``, ``rating_value``."""
+    return bool(words := name_words(name)) and words[-1] in _NUMBERS
 
 
 def is_priced(text: str, start: int, end: int, name: str) -> bool:

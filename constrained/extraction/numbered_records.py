@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from constrained.decisions.naming import is_named_beside, name_words
+from constrained.decisions.naming import COUNTS, is_named_beside, name_words
 from constrained.decisions.questions import leaf_members, member_pointer
 from constrained.extraction.chunks import ANDS
 from constrained.extraction.phrases import SMALL_WORD, is_plain_string
@@ -28,10 +28,6 @@ _JOIN = re.compile(rf"[\s,;:]*(?:[-*•·]\s+|(?:{'|'.join(ANDS)})\s+)?")
 _ONE = re.compile(r"(?:an?|eine?|une?|una)\s+", re.IGNORECASE)
 _COUNTED = re.compile(r"\s*(?:[x×]\s+)?(?P<name>[^\W\d_][^\d,;:()\n]*)")
 _LAST = re.compile(f"{SMALL_WORD.pattern}|each|je|po")
-_COUNTS = frozenset(
-    ["amount", "anzahl", "cantidad", "count", "menge", "number", "pieces", "qty", "quantity", "units"]
-)
-"""Words of members that say how many."""
 _MOST_WORDS = 6
 
 
@@ -102,7 +98,7 @@ def quantified_pieces(text: str, span: Span, wanted: Mapping[str, int]) -> list[
 def count_member(item: Mapping[str, Any]) -> str | None:
     """The pointer of the whole number that says how many of something a record is about, by its name; None: there is none."""
     for path, member, _ in leaf_members(item, item):
-        if quantity_kind(member) == "integer" and _COUNTS & {*name_words(path[-1])}:
+        if quantity_kind(member) == "integer" and COUNTS & {*name_words(path[-1])}:
             return member_pointer(path)
     return None
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from constrained.decisions import ABSENT, Decision, Question
 from constrained.decisions.decision import decided
 from constrained.decisions.evidence import Evidence, option_ends, option_tree, read_evidence
-from constrained.decisions.naming import name_words
+from constrained.decisions.naming import NAMING, name_words, names_number
 from constrained.decisions.questions import (
     capitalized,
     json_text,
@@ -38,6 +38,7 @@ from constrained.decisions.questions import (
 from constrained.extraction.quantities import is_described_date
 from constrained.extraction.trial import passes_trial
 from constrained.grammars.json_schema.view import without_null
+from constrained.grammars.text.quantities import NUMBER_WORDS
 from constrained.sampling.token_tree import TokenTree
 from constrained.spec.scores import log_sum_exp
 
@@ -89,6 +90,7 @@ _PREPOSITION = re.compile(
     r"at|by|for|from|in|of|on|to|with|bei|für|im|mit|von|vom|zu|zum|zur|à|au|aux|avec|dans|de|du|en|par|pour|al|con|del|para|do|na|od|pro|se|u|z|ze"
 )
 """No string is one alone; with a capital it may be a code: ``IN`` for Indiana."""
+_NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)*")
 SMALL_WORD = re.compile(f"{_ARTICLE.pattern}|{_PREPOSITION.pattern}")
 _EDGES = "\"'“”‘’«»„()[]<>*`|.,;:!?"
 
@@ -310,6 +312,7 @@ class PhraseQuestions:
         questions, evidence = by_member(self.questions, evidence)
         scores = [joined(question, one.totals) for question, one in zip(questions, evidence, strict=True)]
         for row, question in zip(scores, questions, strict=True):
+            row[:-1] += [_as_number(question, index) for index in range(len(row) - 1)]
             row[-1] = LEAST if question.pointer in self._optional else LEAST_REQUIRED
         left = []
         for index, row in enumerate(scores):
@@ -398,6 +401,19 @@ class PhraseQuestions:
         for index in range(len(scores) - 1):
             if scores[index] < AGAIN and self._free(question.value(index), used) is None:
                 scores[index] = -math.inf
+
+
+def _as_number(question: Question, index: int) -> float:
+    """What a phrase gains in a member whose name is that of a number, by being one, and loses in another, in nats."""
+    phrase, name = str(question.value(index)), question.pointer.rpartition("/")[2]
+    if names_number(name):
+        return NAMING * (_is_number(phrase) or any(map(str.isdigit, phrase)))
+    return -NAMING * _is_number(phrase)
+
+
+def _is_number(phrase: str) -> bool:
+    """Whether a phrase is a number, in digits or as a word."""
+    return phrase.lower() in NUMBER_WORDS or _NUMBER.fullmatch(phrase) is not None
 
 
 def phrase_questions(constraint: Constraint, vocabulary: Vocabulary, text: str) -> PhraseQuestions | None:

@@ -160,10 +160,9 @@ class CallReader:
             return output
         if asked.several:
             texts = yield from several_texts(extractor, found, asked.settings)
-            several = _with_calls(output, [ToolCall(tool.name, text) for text in texts], found.output)
-            limit = asked.settings.get("max_tokens")
-            if texts and (limit is None or len(self._model.vocabulary.encode(several.text)) <= limit):
-                return several
+            limit = asked.settings.get("max_tokens", math.inf)
+            if texts and sum(len(self._model.vocabulary.encode(text)) for text in texts) <= limit:
+                return _with_calls(output, [ToolCall(tool.name, text) for text in texts], found.output)
         if call is None or (len(output.value.calls) > 1 and _has_at_most_half(found.text, asked.text)):
             return output
         return _with_calls(output, [ToolCall(tool.name, found.text)], found.output)

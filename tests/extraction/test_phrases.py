@@ -81,6 +81,16 @@ def test_a_string_is_no_pronoun_and_no_preposition() -> None:
     assert code.value == {"state": "IN"}
 
 
+@pytest.mark.parametrize("number", ["4", "four", "vier"])
+def test_a_number_goes_to_the_string_that_is_called_one(number: str) -> None:
+    wishes = {"place": {number: 5.0, "the Crown": 4.0}, "party_size_number": {number: 3.5}}
+    text = f"A table for {number} at the Crown."
+    found = Extractor(Wishing(wishes), strings("place", "party_size_number"))(text)
+    assert found.value == {"place": "the Crown", "party_size_number": number}
+    other = Extractor(Wishing(wishes | {"guests": {number: 3.5}}), strings("place", "guests"))(text)
+    assert other.value == {"place": "the Crown", "guests": number}
+
+
 def test_a_string_is_not_what_its_member_is_called() -> None:
     model = Wishing({"lastName": {"last name": 9.0, "Lim": 6.0}})
     found = Extractor(model, strings("lastName", required=("lastName",)))("My last name is Lim.")

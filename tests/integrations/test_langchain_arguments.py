@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -97,7 +98,10 @@ BODIES = "One weighs 85 kilos and is 175 cm tall, another one weighs 60 kilos an
 
 
 def weighed(text: str = BODIES, **settings: Any) -> Any:
-    wishes = {"weight": {"85": 9.0, "60": 6.0}, "height": {"175": 9.0, "160": 6.0}}
+    wishes = {
+        "weight": {one: 9.0 - n for n, one in enumerate(re.findall(r"(\d+) kilo", text))},
+        "height": {one: 9.0 - n for n, one in enumerate(re.findall(r"(\d+) cm", text))},
+    }
     chat = ChatConstrained(model=Counting(wishes), **{"max_tokens": 200, **settings.pop("chat", {})})
     reply = chat.bind_tools([Weigh], **{"tool_choice": "any", **settings}).invoke(text)
     return [(one["args"].get("weight"), one["args"].get("height")) for one in reply.tool_calls]
@@ -108,7 +112,9 @@ def test_a_message_that_asks_for_several_calls_of_a_tool_has_them() -> None:
     assert weighed("She weighs 85 kilos and is 175 cm tall.") == [(85, 175)]
     assert len(weighed(parallel_tool_calls=False)) == 1
     assert len(weighed(tool_choice="Weigh")) == 1
-    assert len(weighed(chat={"max_tokens": 100})) == 1
+    four = BODIES + " Two more weigh 70 kilos and are 165 cm tall, and 75 kilos and 180 cm."
+    assert weighed(four) == [(85, 175), (60, 160), (70, 165), (75, 180)]
+    assert len(weighed(four, chat={"max_tokens": 90})) == 1
     assert weighed(chat={"extraction": False}) != [(85, 175), (60, 160)]
 
 
