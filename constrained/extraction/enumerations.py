@@ -18,6 +18,7 @@ _BETWEEN = rf"(?:[,;]\s*(?P<last>{_AND}\s)?|\s(?P<and>{_AND})\s)"
 _JOIN = re.compile(rf"[\"'”’]?\s*{_BETWEEN}\s*(?:the\s|an?\s)?[\"'“‘]?", re.IGNORECASE)
 _JOINED = re.compile(rf"{_JOIN.pattern}$", re.IGNORECASE)
 """What joins two items of an enumeration."""
+_BEGINS_AND, _ENDS_AND = re.compile(rf"{_AND}\s", re.IGNORECASE), re.compile(rf"\s{_AND}\s$", re.IGNORECASE)
 _NAME = r"[^\W\d_a-zß-ÿ](?:[\w’'.-]*\w)?"
 _NAMES = re.compile(rf"{_NAME}(?:\s(?:(?:of|de)\s)?{_NAME})*(?:,\s[A-Z]{{2}}\b)?")
 _NAMES_BEFORE = re.compile(rf"{_NAMES.pattern}$")
@@ -31,6 +32,14 @@ _PAIRED = re.compile(r"\b(?:between|both|zwischen|entre|mezi)\s+(?:the\s|an?\s)?
 """What comes before two that are arguments of one call."""
 _WINDOW = 80
 """Characters before an item in which it begins."""
+
+
+def begins_and(text: str, start: int) -> bool:
+    """Whether a word such as "and" stands at a place, or right before it."""
+    return (
+        _ENDS_AND.search(text, max(0, start - 6), start) is not None
+        or _BEGINS_AND.match(text, start) is not None
+    )
 
 
 def are_joined(text: str, one: Span, other: Span) -> bool:

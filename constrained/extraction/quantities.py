@@ -148,7 +148,7 @@ class QuantityQuestions:
         return found
 
     def members(self, evidence: Sequence[Evidence]) -> list[StatedMember]:
-        """How well each of the values that the text states goes with each member.
+        """How well each of the values that the text states goes with each member, dates and times beside numbers.
 
         Args:
             evidence: for each question.
@@ -158,7 +158,7 @@ class QuantityQuestions:
                 question.pointer,
                 question.pointer not in self.optional,
                 [
-                    (one.text, one.spans, float(score))
+                    (one.text, one.spans, float(score) + max(0.0, LEAST["number"] - self.least[index]))
                     for one, score in zip(stated, self._scores(index, evidence[index]), strict=False)
                 ],
             )
@@ -449,13 +449,18 @@ def _spelled(
     for value, places in values.items():
         written = [text[start:end] for start, end in places]
         if isinstance(value, dt.date | dt.time):
-            plain, written = json_text(value.isoformat()), [json_text(one) for one in written]
+            # As the text writes it, it says what the model means, also where the member has to have another form.
+            plains, written = (
+                [value.isoformat(), f"{value.isoformat()}Z"],
+                [json_text(one) for one in written],
+            )
+            plains = [json_text(one) for one in plains[: 1 + isinstance(value, dt.time)]]
         else:
-            plain = format(value.normalize(), "f")
-        texts = [plain, *written]
-        allowed = [one for one in dict.fromkeys(texts) if accepts_text(automaton, one)]
-        if allowed[:1] == [plain]:
-            found[value] = allowed
+            plains = [format(value.normalize(), "f")]
+            written = [one for one in written if accepts_text(automaton, one)]
+        plain = next((one for one in plains if accepts_text(automaton, one)), None)
+        if plain is not None:
+            found[value] = list(dict.fromkeys([plain, *written]))
     return found
 
 

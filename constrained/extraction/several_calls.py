@@ -19,11 +19,11 @@ from constrained.decisions.naming import named_places
 from constrained.decisions.questions import followed, member_pointer
 from constrained.decoding.request_runner import BatchedRequest
 from constrained.extraction.chunks import sentence_ends
-from constrained.extraction.enumerations import SMALL, are_joined, enumeration
+from constrained.extraction.enumerations import SMALL, are_joined, begins_and, enumeration
 from constrained.extraction.numbered_records import BREAK
 from constrained.extraction.phrases import is_plain_string
 from constrained.extraction.quantities import StatedMember, covered
-from constrained.extraction.record_reader import RecordReader, Settings, written_value
+from constrained.extraction.record_reader import ReadValue, RecordReader, Settings, written_value
 from constrained.grammars.json_pointer import unescape
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ Span = tuple[int, int]
 MOST_CALLS = 16
 """Calls of a message that are read like this."""
 _MOST_PLACES, _MOST_MEMBERS = 48, 6
-_NEW, _MISSING, _UNUSED, _NEVER = -2.0, -3.0, -7.0, -1e3
+_NEW, _MISSING, _UNUSED, _NEVER = -1.0, -3.0, -7.0, -1e3
 """What a call more, an argument that it must have and lacks, and a quantity that is in no call count, in nats."""
 _UNLIKELY = -15.0
 """Of a quantity that a member may not have, beside others of its unit."""
@@ -90,7 +90,8 @@ def several_texts(
         return []
     dealt = {unescape(name[1:]) for call in calls for name in call.texts}
     needed = schema.get("required", ())
-    shared = {name: one for name, one in value.items() if name not in dealt or name in needed}
+    optional = {unescape(one.pointer[1:]) for one in quantities} - set(needed)
+    shared = {name: one for name, one in value.items() if not calls or name not in optional}
     made = [{**shared, **row} for row in varied or numbers]
     spans = call_spans(text, calls) if calls and not varied else None
     if spans is not None and set(members) - dealt:
@@ -102,12 +103,29 @@ def several_texts(
         )
         known = [{member_pointer([name]): one for name, one in row.items()} for row in numbers]
         read = yield from reader.steps(texts, known, settings)
-        for row, one, said in zip(made, read, texts, strict=True):
-            own = {} if one is None else one.value
-            row |= {name: own[name] for name in own if name not in fixed and _is_said(own[name], said)}
+        said = [
+            {} if one is None else {name: own for name, own in _said(one, part).items() if name not in fixed}
+            for one, part in zip(read, texts, strict=True)
+        ]
+        for row, own in zip(made, said, strict=True):
+            # ``20 USD and 35 GBP to EUR``: what the call before lacks, the next one may say.
+            lent = {name for name, one in row.items() if name not in own and one in own.values()}
+            row |= {name: other[name] for name in lent for other in said if name in other}
+            row |= own
     written = [written_value(row, extractor.generator) for row in made]
     kept = list(dict.fromkeys(one for one in written if one is not None))
     return kept if len(kept) > 1 and None not in written else []
+
+
+def _said(read: ReadValue, text: str) -> dict[str, Any]:
+    """The strings of a value that its text has, but for those that the model wrote though another member has them."""
+    sure = {one.value for one in read.decisions.values() if isinstance(one.value, str)}
+    return {
+        name: one
+        for name, one in read.value.items()
+        if _is_said(one, text)
+        and (member_pointer([name]) in read.decisions or not isinstance(one, str) or one not in sure)
+    }
 
 
 def _is_said(value: Any, text: str) -> bool:
@@ -130,9 +148,10 @@ def stated_quantities(text: str, members: Sequence[StatedMember]) -> list[Stated
         return []
     best = [[_option(member, place) for member in members] for place in places]
     frames, rows = _frames(text, places), [[score for _, score in row] for row in best]
+    is_listed = _IN_TURN.search(text) is not None
     for index in range(len(places) - 2, -1, -1):  # ``1, 3 and 10 years`` are years
         if not frames[index][0] and frames[index + 1][0] and are_joined(text, *places[index : index + 2]):
-            frames[index], rows[index] = frames[index + 1], rows[index + 1]
+            frames[index], rows[index], is_listed = frames[index + 1], rows[index + 1], True
     units = [unit for unit, _ in frames]
     frames = [(unit if units.count(unit) > 1 else "", word) for unit, word in frames]
     scores = [
@@ -141,7 +160,7 @@ def stated_quantities(text: str, members: Sequence[StatedMember]) -> list[Stated
     ]
     needed = [member.is_needed for member in members]
     columns = [*_in_columns(text, places, scores, needed)]
-    found = columns if columns and _IN_TURN.search(text) else [_segmented(scores, needed), *columns]
+    found = columns if columns and is_listed else [_segmented(scores, needed), *columns]
     _, calls = max(found, key=lambda one: one[0])
     of_member: dict[int, set[str]] = {}
     for call in calls:
@@ -311,6 +330,7 @@ def call_spans(text: str, calls: Sequence[StatedCall]) -> list[Span] | None:
         before = len(text[:start].rstrip("$€£¥ "))
         breaks = [match.end() for match in BREAK.finditer(text, end, start)]
         following = [one for one in breaks if _NEXT.match(text, one)]
+        following = following or [one for one in breaks if begins_and(text, one)]
         if not breaks or breaks[-1] < before:  # else the call begins with its quantity
             breaks = sentence_ends(text, end, start)[:1] or following[:1] or breaks[:1]
         if not breaks:

@@ -112,6 +112,26 @@ def test_a_percentage_is_a_share_of_1_where_description_or_model_says_so(
         assert Extractor(Counting(wishes), schema)(text).value == {name: expected, "years": 20}
 
 
+@pytest.mark.parametrize(
+    ("kind", "wish", "expected"),
+    [
+        ("date", '"3 May 2026"', "2026-05-03"),
+        ("date", '"2026-05-03"', "2026-05-03"),
+        ("time", '"7 pm"', "19:00:00Z"),
+    ],
+)
+def test_a_date_that_the_model_would_write_as_the_text_does_has_the_form_of_its_member(
+    kind: str, wish: str, expected: str
+) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"at": {"type": "string", "format": kind}},
+        "required": ["at"],
+    }
+    text = "A table for 4 at Noma on 3 May 2026 at 7 pm, please."
+    assert Extractor(Counting({"at": {wish: 9.0}}), schema)(text).value == {"at": expected}
+
+
 def test_a_number_beside_a_word_of_a_members_name_is_rather_its_value() -> None:
     wishes = {"doors": {"4300": 9.0, "5": 7.0}}
     schema = {"type": "object", "properties": {"doors": {"type": "integer"}}, "required": ["doors"]}

@@ -112,7 +112,7 @@ def test_the_cut_is_the_best_of_all(count: int, size: int, rng: Any) -> None:
             if is_new:
                 if not call:
                     return -1e9
-                score, call = score - 2.0 + lacks(call), set()
+                score, call = score - 1.0 + lacks(call), set()
             elif member in call:
                 return -1e9
             else:
