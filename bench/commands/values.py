@@ -40,7 +40,7 @@ def values(
         typer.Option(
             "--tasks",
             metavar="A,B,C",
-            help="documents, long-documents and orders, which are the project's own, e2e, snips, e2e-lists, snips-lists, e2e-strict, snips-strict, banking77, bfcl-... [default: all].",
+            help="documents, long-documents, orders and forms, which are the project's own, e2e, snips, e2e-lists, snips-lists, e2e-strict, snips-strict, banking77, bfcl-... [default: all].",
         ),
     ] = None,
     engines: Annotated[

@@ -16,8 +16,8 @@ from constrained.bench.values.types import TYPES
 from constrained.constraint import choice
 from constrained.errors import InvalidArgument
 
-DOCUMENTS, LONG_DOCUMENTS, ORDERS = "documents", "long-documents", "orders"
-OWN = (DOCUMENTS, LONG_DOCUMENTS, ORDERS)
+DOCUMENTS, LONG_DOCUMENTS, ORDERS, FORMS = "documents", "long-documents", "orders", "forms"
+OWN = (DOCUMENTS, LONG_DOCUMENTS, ORDERS, FORMS)
 _ROWS = ("e2e", "snips", "banking77", "bfcl-simple_python", "bfcl-multiple", "bfcl-live_simple", "bfcl-parallel")  # fmt: skip
 LISTS = {"e2e-lists": ("e2e", " "), "snips-lists": ("snips", "\n")}
 """Tasks whose texts are three of another one, with this between them, and are read into a list of records."""
@@ -54,7 +54,7 @@ class ValueItem:
 
 
 def documents() -> Iterator[ValueItem]:
-    """The project's own documents: the short ones first, orders last."""
+    """The project's own documents: the short ones first, then long ones, orders, and values of a form."""
     facts = {}
     for row in _lines(_HERE / "documents.jsonl"):
         facts[row["id"]] = row
@@ -64,6 +64,8 @@ def documents() -> Iterator[ValueItem]:
         yield ValueItem(LONG_DOCUMENTS, row["id"], short["gold"], row["text"], TYPES[short["type"]])
     for row in _lines(_HERE / "orders.jsonl"):
         yield ValueItem(ORDERS, row["id"], row["gold"], row["text"], TYPES[row["type"]])
+    for row in _lines(_HERE / "forms.jsonl"):
+        yield ValueItem(FORMS, row["id"], row["gold"], row["text"], row["schema"])
 
 
 def public(data: Path) -> Iterator[ValueItem]:

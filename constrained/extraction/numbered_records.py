@@ -29,6 +29,7 @@ _ONE = re.compile(r"(?:an?|eine?|une?|una)\s+", re.IGNORECASE)
 _COUNTED = re.compile(r"\s*(?:[x×]\s+)?(?P<name>[^\W\d_][^\d,;:()\n]*)")
 _LAST = re.compile(f"{SMALL_WORD.pattern}|each|je|po")
 _MOST_WORDS = 6
+_QUANTITIES = ("integer", "number", "date", "time")
 
 
 class NumberedRecord(NamedTuple):
@@ -71,7 +72,7 @@ def required_quantities(item: Mapping[str, Any]) -> Counter[str]:
         item: the schema of a record.
     """
     kinds = [quantity_kind(member) for _, member, may_miss in leaf_members(item, item) if not may_miss]
-    return Counter("number" if kind == "integer" else kind for kind in kinds if kind is not None)
+    return Counter("number" if kind == "integer" else kind for kind in kinds if kind in _QUANTITIES)
 
 
 def states_quantities(text: str, span: Span, wanted: Mapping[str, int]) -> bool:

@@ -41,14 +41,17 @@ if TYPE_CHECKING:
     from constrained.sampling import Randomness
     from constrained.vocabulary import Vocabulary
 
-Kind = Literal["date", "time", "integer", "number"]
-Value: TypeAlias = Decimal | dt.date | dt.time
+Kind = Literal["date", "time", "date-time", "word", "integer", "number"]
+Value: TypeAlias = Decimal | dt.date | dt.time | dt.datetime | str
 Place = tuple[int, int]
 
-LEAST: Mapping[str, float] = {"date": -10.0, "time": -10.0, "integer": -7.0, "number": -7.0}
-"""Log-probability that a stated value has at least in a member that gets it, in nats; a date or a time has more tokens, and more spellings."""
-LEAST_OPTIONAL = -4.5
-"""The same of a number that may be left out."""
+LEAST: Mapping[str, float] = {
+    **dict.fromkeys(("date", "time", "date-time", "word"), -10.0),
+    **dict.fromkeys(("integer", "number"), -7.0),
+}
+"""Log-probability that a stated value has at least in a member that gets it, in nats; a date, a time or a word has more tokens, and more spellings."""
+LEAST_OPTIONAL, LEAST_NEEDED = -4.5, -20.0
+"""The same of a number that may be left out, and of all else that may not: a model that writes a date which the text does not state makes it up."""
 CONFIDENT = 0.5
 """Probability of a digit that begins nothing stated, from which on the model has a number of its own in mind."""
 MOST_NODES = 1024
@@ -57,6 +60,16 @@ _REQUIRED = -1e3
 _NEVER = -1e6
 _KEYWORDS = frozenset({"type", "title", "description", "default"})
 _BOUNDS = frozenset({"minimum", "exclusiveMinimum"})
+_FORMS = frozenset({"format", "pattern", "minLength", "maxLength", "x-content"})
+_FEW = 8
+"""Words that fit a form, with parts of others; where more do than a quarter of all, and than this, it says too little."""
+_MOST_TEXT = 256
+"""Words of a text in which words of a form are looked for."""
+_MOST_WORDS = 4
+"""Words of a text that are one, such as a telephone number."""
+_APART = 12
+"""Characters between a day and its time."""
+_EDGES = "\"'“”‘’«»„()[]<>{}*`|,;:!?"
 _DATE_FORM = re.compile(r"\byyyy-mm-dd\b(?!.*\bhh)", re.IGNORECASE | re.DOTALL)
 
 
@@ -127,7 +140,7 @@ class QuantityQuestions:
         asked = [
             index
             for index, row in enumerate(rows)
-            if not self._means_another(evidence[index])
+            if not self._means_another(index, evidence[index])
             and (self.questions[index].pointer in self.optional or row[:-1].max() > row[-1])
         ]
         scores = [rows[index] for index in asked]
@@ -175,8 +188,10 @@ class QuantityQuestions:
             for spelling in one.spellings
         ]
 
-    def _means_another(self, evidence: Evidence) -> bool:
-        """Whether the model would write a number that the text does not state."""
+    def _means_another(self, index: int, evidence: Evidence) -> bool:
+        """Whether the model would write a number that the text does not state; a date of its own is made up."""
+        if self.questions[index].options[0].text.startswith('"'):
+            return False
         begins = self.vocabulary.tokens[evidence.likeliest].lstrip(b' "')[:1]
         return evidence.elsewhere >= CONFIDENT and begins.isdigit()
 
@@ -243,6 +258,8 @@ def quantity_questions(
     values: dict[str, Mapping[Any, Sequence[Place]]] = {
         "date": found.dates,
         "time": _sure_times(text, found),
+        "date-time": _datetimes(found) if any(kind == "date-time" for _, _, kind, _ in members) else {},
+        "word": {},
         "integer": whole,
         "number": plain,
     }
@@ -252,10 +269,16 @@ def quantity_questions(
     may_be_known = {
         "date": bool(find_quantities(said).dates),
         "time": False,
+        "date-time": bool(find_quantities(said).dates),
+        "word": False,
         "integer": any(number > 1 for number, _ in words),
         "number": False,
     }
     places = [place for one in values.values() for places in one.values() for place in places]
+    formed = [(path, member) for path, member, kind, _ in members if kind in ("date-time", "word")]
+    spans = _spans(text) if formed else []
+    of_form = {path: _words(constraint, vocabulary, schema, member, text, spans) for path, member in formed}
+    places += [place for row in of_form.values() for one in (row or {}).values() for place in one]
     numbers = _place_numbers([*places, *(place for _, place in words)])
     questions, stated, least, optional_ones, unstated = [], [], [], set(), []
     for path, member, kind, optional in members:
@@ -267,6 +290,15 @@ def quantity_questions(
         if kind == "number":
             mine, shares = _shares(text, mine, path[-1], member)
         spelled = _spelled(constraint, vocabulary, schema, member, text, mine)
+        if kind in ("date-time", "word"):
+            found_words = of_form[path]
+            if found_words is None:
+                continue
+            taken = covered(text, (place for row in found_words.values() for place in row))
+            free = {one: [place for place in row if not taken[place[0]]] for one, row in mine.items()}
+            mine = {**{one: row for one, row in free.items() if row}, **found_words}
+            spelled = {one: row for one, row in spelled.items() if one in mine}
+            spelled |= {one: [json_text(one)] for one in found_words}
         of_shares = _spelled(constraint, vocabulary, schema, member, text, shares)
         for share in shares.keys() & of_shares.keys():
             percent = format((share * 100).normalize(), "f")
@@ -299,14 +331,18 @@ def quantity_questions(
                 for value, row in spelled.items()
             ]
         )
-        least.append(LEAST_OPTIONAL if optional and kind in ("integer", "number") else LEAST[kind])
+        is_number = kind in ("integer", "number")
+        least.append(LEAST[kind] if is_number != optional else LEAST_OPTIONAL if optional else LEAST_NEEDED)
     if len(option_tree(questions).tokens) > MOST_NODES:
         return None
     return QuantityQuestions(questions, stated, least, frozenset(optional_ones), unstated, vocabulary)
 
 
 def quantity_kind(schema: Any) -> Kind | None:
-    """The kind of a member, if it is one: of a number or a date that the schema does not bound from above: a share or a mark is hardly what a text states."""
+    """The kind of a member, if it is one: of a number or a date that the schema does not bound from above: a share or a mark is hardly what a text states.
+
+    A ``word`` is a string of a form that few words have: of a format, such as an address, or of a pattern, such as a code.
+    """
     if not isinstance(schema, Mapping):
         return None
     kind, keywords = schema.get("type"), set(schema) - _KEYWORDS
@@ -315,7 +351,15 @@ def quantity_kind(schema: Any) -> Kind | None:
     if kind == "string" and keywords <= {"format", "x-content"}:
         if is_described_date(schema):
             return "date"
-        return next((one for one in ("date", "time") if schema.get("format") == one), None)
+        dates: tuple[Kind, ...] = ("date", "time")
+        found = next((one for one in dates if schema.get("format") == one), None)
+        if found is not None:
+            return found
+    if kind == "string" and keywords <= _FORMS and keywords & {"format", "pattern"}:
+        is_datetime = schema.get("format") == "date-time"
+        if is_datetime and "x-content" in keywords:  # a type takes them as people write them
+            return None
+        return "date-time" if is_datetime else "word"
     return None
 
 
@@ -399,6 +443,65 @@ def _counted(text: str, words: Sequence[tuple[int, Place]], name: str) -> dict[D
     return found
 
 
+def _datetimes(found: Quantities) -> dict[dt.datetime, list[Place]]:
+    """The days of a text with the time beside each, or midnight."""
+    times = [(place, time) for time, places in found.times.items() for place in places]
+    values: dict[dt.datetime, list[Place]] = {}
+    for day, places in found.dates.items():
+        for start, end in places:
+            near = [(max(one - end, start - other), time, (one, other)) for (one, other), time in times]
+            near = [one for one in near if 0 <= one[0] <= _APART]
+            _, time, span = min(near, key=lambda one: one[0], default=(0, dt.time(), (start, end)))
+            place = min(start, span[0]), max(end, span[1])
+            values.setdefault(dt.datetime.combine(day, time), []).append(place)
+    return values
+
+
+def _spans(text: str) -> list[list[Place]]:
+    """The words of a text, and some in a row: of each, where it stands without what may be no part of it, the shortest first."""
+    words = [match.span() for match in re.finditer(r"\S+", text)]
+    found = []
+    for first, (start, _) in enumerate(words if len(words) <= _MOST_TEXT else []):
+        for _, end in words[first : first + _MOST_WORDS]:
+            begin = start + len(text[start:end]) - len(text[start:end].lstrip(_EDGES))
+            ends = [
+                begin + len(text[begin:end].rstrip(edges))
+                for edges in (f"{_EDGES}.'s’", f"{_EDGES}.", _EDGES)
+            ]
+            found.append([(begin, one) for one in dict.fromkeys(ends) if one > begin])
+    return found
+
+
+def _words(
+    constraint: Any,
+    vocabulary: Vocabulary,
+    schema: Any,
+    member: Any,
+    text: str,
+    spans: Sequence[Sequence[Place]],
+) -> dict[str, list[Place]] | None:
+    """The words of a text that a member may have, the longest ones; None: it may have most words, or is not read."""
+    automaton = member_automaton(constraint, member, schema, vocabulary)
+    if automaton is None or not spans:
+        return None
+    known: dict[str, bool] = {}
+
+    def allows(place: Place) -> bool:
+        part = text[slice(*place)]
+        if part not in known:
+            known[part] = accepts_text(automaton, json_text(part))
+        return known[part]
+
+    allowed = [place for row in spans if (place := next(filter(allows, row), None)) is not None]
+    if len(allowed) > max(_FEW, len(spans) // _MOST_WORDS):
+        return None
+    found: dict[str, list[Place]] = {}
+    for place in dict.fromkeys(allowed):
+        if not any(one != place and one[0] <= place[0] and place[1] <= one[1] for one in allowed):
+            found.setdefault(text[slice(*place)], []).append(place)
+    return found
+
+
 def _shares(
     text: str, numbers: Mapping[Decimal, Sequence[Place]], name: str, member: Any
 ) -> tuple[Mapping[Decimal, Sequence[Place]], Mapping[Decimal, Sequence[Place]]]:
@@ -454,7 +557,7 @@ def _spelled(
                 [value.isoformat(), f"{value.isoformat()}Z"],
                 [json_text(one) for one in written],
             )
-            plains = [json_text(one) for one in plains[: 1 + isinstance(value, dt.time)]]
+            plains = [json_text(one) for one in plains[: 1 + isinstance(value, dt.time | dt.datetime)]]
         else:
             plains = [format(value.normalize(), "f")]
             written = [one for one in written if accepts_text(automaton, one)]

@@ -142,14 +142,13 @@ class CallReader:
             asked: see `CallRequest`.
             wanted: the tool that the message asks for, where it is decided already.
         """
-        names = {call.name for call in output.value.calls}
-        if len(names) != 1 or not self._reads(asked):
-            return output
         call = single_call(output.value.calls, asked.text)
-        if call is None and not asked.several:
+        names = [one.name for one in output.value.calls]
+        several = asked.several and len(set(names)) == 1
+        if (call is None and not several) or not self._reads(asked):
             return output
         tool = wanted or (yield from self.wanted(asked._replace(may_answer=False)))
-        tool = tool or next(one for one in asked.tools if one.name in names)
+        tool = tool or next(one for one in asked.tools if one.name == names[0])
         try:
             extractor = self._extractor(tool, asked.instructions)
         except ConstrainedError:  # the arguments are no value alone
@@ -158,7 +157,7 @@ class CallReader:
         found = yield from document_steps(extractor, Document(None, asked.text), asked.settings)
         if found.output is None or found.output.cut is not None or found.output.repairs:
             return output
-        if asked.several:
+        if several:
             texts = yield from several_texts(extractor, found, asked.settings)
             limit = asked.settings.get("max_tokens", math.inf)
             if texts and sum(len(self._model.vocabulary.encode(text)) for text in texts) <= limit:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from constrained.constraint.generated import generated_constraint
 from constrained.extraction import Extractor
-from constrained.extraction.quantities import assignment
+from constrained.extraction.quantities import assignment, quantity_questions
 from tests.support.wishing_model import WishingModel
 
 
@@ -118,6 +119,7 @@ def test_a_percentage_is_a_share_of_1_where_description_or_model_says_so(
         ("date", '"3 May 2026"', "2026-05-03"),
         ("date", '"2026-05-03"', "2026-05-03"),
         ("time", '"7 pm"', "19:00:00Z"),
+        ("date-time", '"3 May 2026 at 7 pm"', "2026-05-03T19:00:00Z"),
     ],
 )
 def test_a_date_that_the_model_would_write_as_the_text_does_has_the_form_of_its_member(
@@ -130,6 +132,53 @@ def test_a_date_that_the_model_would_write_as_the_text_does_has_the_form_of_its_
     }
     text = "A table for 4 at Noma on 3 May 2026 at 7 pm, please."
     assert Extractor(Counting({"at": {wish: 9.0}}), schema)(text).value == {"at": expected}
+
+
+WORDS = "Ask Ana (ana.lim@example.org, +49 170 1234567) about LH1390, 10.0.0.12 and https://lim.example/a-b."
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ({"format": "email"}, "ana.lim@example.org"),
+        ({"format": "ipv4"}, "10.0.0.12"),
+        ({"pattern": "^[A-Z]{2}[0-9]{3,4}$"}, "LH1390"),
+        ({"pattern": "^[+][0-9 ]{8,20}$"}, "+49 170 1234567"),
+        ({"pattern": "^[A-Z]{2}[0-9]{3,4}$", "maxLength": 5}, None),
+        ({"format": "uuid"}, None),
+    ],
+)
+def test_words_of_a_form_are_those_of_the_text(form: dict[str, Any], expected: str | None) -> None:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {"it": {"type": "string", **form}, "count": {"type": "integer"}},
+    }
+    model = Counting({"it": {f'"{expected}"': 5.0, '"x': 5.0}})
+    found = Extractor(model, schema)(WORDS)
+    assert found.value == ({} if expected is None else {"it": expected})
+    assert found.decisions["/it"].value == expected if expected else "/it" not in found.decisions
+    assert Extractor(model, schema)("Nothing is said here.").value == {}
+
+
+def test_two_members_of_a_form_have_two_words() -> None:
+    address = {"type": "string", "format": "email"}
+    schema = {
+        "type": "object",
+        "properties": {"sender": address, "to": address},
+        "required": ["sender", "to"],
+    }
+    wishes = {"sender": {'"bo@x.org"': 6.0, '"al@x.org"': 5.0}, "to": {'"bo@x.org"': 7.0, '"al@x.org"': 5.0}}
+    found = Extractor(Counting(wishes), schema)("From al@x.org to bo@x.org.")
+    assert found.value == {"sender": "al@x.org", "to": "bo@x.org"}
+
+
+@pytest.mark.parametrize("text", ["", "x " * 5000, "a" * 20_000, "\u200b\n\t@ . @"])
+def test_words_of_a_form_take_no_long_search(text: str) -> None:
+    schema = {"type": "object", "properties": {"it": {"type": "string", "format": "email"}}}
+    constraint = generated_constraint(schema)
+    vocabulary = Counting({}).vocabulary
+    found = quantity_questions(constraint, vocabulary, text)
+    assert found is None or not found.questions
 
 
 def test_a_number_beside_a_word_of_a_members_name_is_rather_its_value() -> None:

@@ -216,6 +216,16 @@ def test_several_calls_stay_where_the_message_states_more_than_one_has(
     assert [one["args"]["name"] for one in several.tool_calls] == ["AAPL", "GOOG"]
 
 
+def test_a_call_of_another_tool_that_says_nothing_more_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Reply("", (ToolCall("AddPerson", '{"name": "AAPL"}'), ToolCall("Stop", "{}")))
+    monkeypatch.setattr(ReplyConstraint, "parse", lambda self, text: made)
+    tools = ChatConstrained(model=Wishing(WISHES), max_tokens=80).bind_tools(
+        [AddPerson, Stop], tool_choice="any"
+    )
+    monkeypatch.setattr(tool_calls, "MOST_CHARACTERS", 0)  # the tool is not decided
+    assert calls(tools.invoke(TEXT)) == [("AddPerson", ADA)]
+
+
 def test_the_system_and_the_tool_say_what_is_asked() -> None:
     class Listener(Wishing):
         heard: list[str] = []  # noqa: RUF012
