@@ -32,6 +32,7 @@ from constrained.decisions.questions import (
     member_question,
 )
 from constrained.extraction.examples import accepts_text
+from constrained.extraction.words_of_form import word_places, words_of_form
 from constrained.grammars.json_schema.view import without_null
 from constrained.grammars.text.quantities import Quantities, find_quantities, number_words
 from constrained.spec.scores import log_sum_exp
@@ -61,15 +62,8 @@ _NEVER = -1e6
 _KEYWORDS = frozenset({"type", "title", "description", "default"})
 _BOUNDS = frozenset({"minimum", "exclusiveMinimum"})
 _FORMS = frozenset({"format", "pattern", "minLength", "maxLength", "x-content"})
-_FEW = 8
-"""Words that fit a form, with parts of others; where more do than a quarter of all, and than this, it says too little."""
-_MOST_TEXT = 256
-"""Words of a text in which words of a form are looked for."""
-_MOST_WORDS = 4
-"""Words of a text that are one, such as a telephone number."""
 _APART = 12
 """Characters between a day and its time."""
-_EDGES = "\"'“”‘’«»„()[]<>{}*`|,;:!?"
 _DATE_FORM = re.compile(r"\byyyy-mm-dd\b(?!.*\bhh)", re.IGNORECASE | re.DOTALL)
 
 
@@ -274,37 +268,21 @@ def quantity_questions(
         "integer": any(number > 1 for number, _ in words),
         "number": False,
     }
-    places = [place for one in values.values() for places in one.values() for place in places]
-    formed = [(path, member) for path, member, kind, _ in members if kind in ("date-time", "word")]
-    spans = _spans(text) if formed else []
-    of_form = {path: _words(constraint, vocabulary, schema, member, text, spans) for path, member in formed}
-    places += [place for row in of_form.values() for one in (row or {}).values() for place in one]
+    places = [place for one in values.values() for row in one.values() for place in row]
+    words_at: Sequence[Sequence[Place]] = ()
+    if any(kind in ("date-time", "word") for _, _, kind, _ in members):
+        words_at = word_places(text)
+    options = [
+        _options(constraint, vocabulary, schema, path, member, kind, text, values[kind], words, words_at)
+        for path, member, kind, _ in members
+    ]
+    places += [place for one in options if one is not None for row in one.places.values() for place in row]
     numbers = _place_numbers([*places, *(place for _, place in words)])
     questions, stated, least, optional_ones, unstated = [], [], [], set(), []
-    for path, member, kind, optional in members:
-        pointer = member_pointer(path)
-        mine = values[kind]
-        if kind == "integer":
-            mine = {**mine, **_counted(text, words, path[-1])}
-        shares = _NO_NUMBERS
-        if kind == "number":
-            mine, shares = _shares(text, mine, path[-1], member)
-        spelled = _spelled(constraint, vocabulary, schema, member, text, mine)
-        if kind in ("date-time", "word"):
-            found_words = of_form[path]
-            if found_words is None:
-                continue
-            taken = covered(text, (place for row in found_words.values() for place in row))
-            free = {one: [place for place in row if not taken[place[0]]] for one, row in mine.items()}
-            mine = {**{one: row for one, row in free.items() if row}, **found_words}
-            spelled = {one: row for one, row in spelled.items() if one in mine}
-            spelled |= {one: [json_text(one)] for one in found_words}
-        of_shares = _spelled(constraint, vocabulary, schema, member, text, shares)
-        for share in shares.keys() & of_shares.keys():
-            percent = format((share * 100).normalize(), "f")
-            only = [percent] if share * 100 not in mine else []  # the model means the same by it
-            spelled.setdefault(share, [*of_shares[share][:1], *only])
-            mine = {**mine, share: [*mine.get(share, ()), *shares[share]]}
+    for (path, _, kind, optional), one in zip(members, options, strict=True):
+        if one is None:
+            continue
+        pointer, mine, spelled = member_pointer(path), one.places, one.spelled
         question = member_question(
             constraint, [one for row in spelled.values() for one in row], vocabulary, path, True
         )
@@ -331,11 +309,73 @@ def quantity_questions(
                 for value, row in spelled.items()
             ]
         )
-        is_number = kind in ("integer", "number")
-        least.append(LEAST[kind] if is_number != optional else LEAST_OPTIONAL if optional else LEAST_NEEDED)
+        if kind in ("integer", "number"):
+            least.append(LEAST_OPTIONAL if optional else LEAST[kind])
+        else:
+            least.append(LEAST[kind] if optional else LEAST_NEEDED)
     if len(option_tree(questions).tokens) > MOST_NODES:
         return None
     return QuantityQuestions(questions, stated, least, frozenset(optional_ones), unstated, vocabulary)
+
+
+class _Options(NamedTuple):
+    """The values of a text that a member may have: where each stands, and its JSON texts, the one that is written first."""
+
+    places: Mapping[Any, Sequence[Place]]
+    spelled: Mapping[Any, Sequence[str]]
+
+
+def _options(
+    constraint: Any,
+    vocabulary: Vocabulary,
+    schema: Any,
+    path: Sequence[str],
+    member: Any,
+    kind: Kind,
+    text: str,
+    values: Mapping[Any, Sequence[Place]],
+    words: Sequence[tuple[int, Place]],
+    words_at: Sequence[Sequence[Place]],
+) -> _Options | None:
+    """What a member may have of a text; None: what has its form says too little.
+
+    Args:
+        constraint: of the values.
+        vocabulary: of the model.
+        schema: of the values.
+        path: of the member.
+        member: its schema.
+        kind: its kind.
+        text: of the document.
+        values: those of its kind.
+        words: of numbers.
+        words_at: of `word_places`.
+    """
+    automaton = member_automaton(constraint, member, schema, vocabulary)
+    if automaton is None:
+        return _Options({}, {})
+    if kind == "integer":
+        values = {**values, **_counted(text, words, path[-1])}
+    if kind == "number":
+        values, shares = _shares(text, values, path[-1], member)
+        spelled = _spelled(automaton, text, values)
+        of_shares = _spelled(automaton, text, shares)
+        for share in shares.keys() & of_shares.keys():
+            percent = format((share * 100).normalize(), "f")
+            only = [percent] if share * 100 not in values else []  # the model means the same by it
+            spelled.setdefault(share, [*of_shares[share][:1], *only])
+            values = {**values, share: [*values.get(share, ()), *shares[share]]}
+        return _Options(values, spelled)
+    if kind not in ("date-time", "word"):
+        return _Options(values, _spelled(automaton, text, values))
+    found = words_of_form(text, words_at, lambda word: accepts_text(automaton, json_text(word)))
+    if found is None:
+        return _Options(values, _spelled(automaton, text, values)) if values else None
+    taken = covered(text, (place for row in found.values() for place in row))
+    values = {one: [place for place in row if not taken[place[0]]] for one, row in values.items()}
+    values = {one: row for one, row in values.items() if row}
+    spelled = _spelled(automaton, text, values) | {word: [json_text(word)] for word in found}
+    return _Options({**values, **found}, spelled)
 
 
 def quantity_kind(schema: Any) -> Kind | None:
@@ -457,51 +497,6 @@ def _datetimes(found: Quantities) -> dict[dt.datetime, list[Place]]:
     return values
 
 
-def _spans(text: str) -> list[list[Place]]:
-    """The words of a text, and some in a row: of each, where it stands without what may be no part of it, the shortest first."""
-    words = [match.span() for match in re.finditer(r"\S+", text)]
-    found = []
-    for first, (start, _) in enumerate(words if len(words) <= _MOST_TEXT else []):
-        for _, end in words[first : first + _MOST_WORDS]:
-            begin = start + len(text[start:end]) - len(text[start:end].lstrip(_EDGES))
-            ends = [
-                begin + len(text[begin:end].rstrip(edges))
-                for edges in (f"{_EDGES}.'s’", f"{_EDGES}.", _EDGES)
-            ]
-            found.append([(begin, one) for one in dict.fromkeys(ends) if one > begin])
-    return found
-
-
-def _words(
-    constraint: Any,
-    vocabulary: Vocabulary,
-    schema: Any,
-    member: Any,
-    text: str,
-    spans: Sequence[Sequence[Place]],
-) -> dict[str, list[Place]] | None:
-    """The words of a text that a member may have, the longest ones; None: it may have most words, or is not read."""
-    automaton = member_automaton(constraint, member, schema, vocabulary)
-    if automaton is None or not spans:
-        return None
-    known: dict[str, bool] = {}
-
-    def allows(place: Place) -> bool:
-        part = text[slice(*place)]
-        if part not in known:
-            known[part] = accepts_text(automaton, json_text(part))
-        return known[part]
-
-    allowed = [place for row in spans if (place := next(filter(allows, row), None)) is not None]
-    if len(allowed) > max(_FEW, len(spans) // _MOST_WORDS):
-        return None
-    found: dict[str, list[Place]] = {}
-    for place in dict.fromkeys(allowed):
-        if not any(one != place and one[0] <= place[0] and place[1] <= one[1] for one in allowed):
-            found.setdefault(text[slice(*place)], []).append(place)
-    return found
-
-
 def _shares(
     text: str, numbers: Mapping[Decimal, Sequence[Place]], name: str, member: Any
 ) -> tuple[Mapping[Decimal, Sequence[Place]], Mapping[Decimal, Sequence[Place]]]:
@@ -536,18 +531,8 @@ def _place_numbers(places: Iterable[Place]) -> dict[Place, int]:
     return numbers
 
 
-def _spelled(
-    constraint: Any,
-    vocabulary: Vocabulary,
-    schema: Any,
-    member: Any,
-    text: str,
-    values: Mapping[Any, Sequence[Place]],
-) -> dict[Value, list[str]]:
-    """The JSON texts of each value that the member allows; first as JSON writes it, then as the text does."""
-    automaton = member_automaton(constraint, member, schema, vocabulary)
-    if automaton is None:
-        return {}
+def _spelled(automaton: Any, text: str, values: Mapping[Any, Sequence[Place]]) -> dict[Any, list[str]]:
+    """The JSON texts of each value that a member allows; first as JSON writes it, then as the text does."""
     found = {}
     for value, places in values.items():
         written = [text[start:end] for start, end in places]

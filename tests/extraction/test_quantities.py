@@ -15,6 +15,7 @@ import pytest
 from constrained.constraint.generated import generated_constraint
 from constrained.extraction import Extractor
 from constrained.extraction.quantities import assignment, quantity_questions
+from constrained.extraction.words_of_form import word_places, words_of_form
 from tests.support.wishing_model import WishingModel
 
 
@@ -158,6 +159,24 @@ def test_words_of_a_form_are_those_of_the_text(form: dict[str, Any], expected: s
     assert found.value == ({} if expected is None else {"it": expected})
     assert found.decisions["/it"].value == expected if expected else "/it" not in found.decisions
     assert Extractor(model, schema)("Nothing is said here.").value == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Read (https://x.org/docs).", ["https://x.org/docs"]),
+        ("Bo's https://x.org/a's is gone", ["https://x.org/a"]),
+        ("https://x.org/a. https://y.org/b, https://x.org/a", ["https://x.org/a", "https://y.org/b"]),
+        ("nothing", []),
+    ],
+)
+def test_words_of_a_form_are_cut_at_what_stands_around_them(text: str, expected: list[str]) -> None:
+    found = words_of_form(text, word_places(text), lambda word: word.startswith("https:") and " " not in word)
+    assert found is not None
+    assert list(found) == expected
+    assert all(text[slice(*place)] == word for word, places in found.items() for place in places)
+    long = f"{text} " * 9
+    assert words_of_form(long, word_places(long), lambda word: True) is None
 
 
 def test_two_members_of_a_form_have_two_words() -> None:
