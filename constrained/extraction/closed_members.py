@@ -141,7 +141,8 @@ class ClosedMembers:
         if not self._decides:
             return None, None
         shown = shown_text(text, constraint)
-        quantities = quantity_questions(constraint, model.vocabulary, shown, self._said)
+        closed = {question.pointer for question in self.questions}
+        quantities = quantity_questions(constraint, model.vocabulary, shown, self._said, closed)
         return quantities, phrase_questions(constraint, model.vocabulary, text)
 
     def _further(self, text: str) -> FurtherPhrases | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
@@ -228,7 +228,11 @@ class QuantityQuestions:
 
 
 def quantity_questions(
-    constraint: Constraint, vocabulary: Vocabulary, text: str, said: str = ""
+    constraint: Constraint,
+    vocabulary: Vocabulary,
+    text: str,
+    said: str = "",
+    closed: Collection[str] = (),
 ) -> QuantityQuestions | None:
     """The questions about a text; None where no member is a plain number or date, or the text states too many.
 
@@ -237,12 +241,13 @@ def quantity_questions(
         vocabulary: of the model.
         text: of the document, as the model reads it.
         said: what else the prompt says about it: a date there may be what the text counts from, as "tomorrow" does.
+        closed: pointers of members that are decided among few values: a pattern may have as few.
     """
     schema = constraint.enforced_schema if constraint.is_json else None
     members = [
         (path, member, kind, optional)
         for path, member, optional in leaf_members(schema, nullable=True)
-        if (kind := quantity_kind(without_null(member))) is not None
+        if (kind := quantity_kind(without_null(member))) is not None and member_pointer(path) not in closed
     ]
     if not members:
         return None

@@ -179,6 +179,16 @@ def test_words_of_a_form_are_cut_at_what_stands_around_them(text: str, expected:
     assert words_of_form(long, word_places(long), lambda word: True) is None
 
 
+def test_a_pattern_of_few_values_is_a_closed_question() -> None:
+    letter = {"type": "string", "pattern": "^[a-c]$"}
+    schema = {"type": "object", "properties": {"grade": letter, "note": {"type": "string"}}}
+    found = Extractor(Counting({"grade": {'"b"': 9.0}}), {**schema, "required": ["grade"]})(
+        "It says nothing."
+    )
+    assert found.decisions["/grade"].value == found.value["grade"]
+    assert Extractor(Counting({}), schema)("It says nothing.").value.get("grade", "a") in ("a", "b", "c")
+
+
 def test_two_members_of_a_form_have_two_words() -> None:
     address = {"type": "string", "format": "email"}
     schema = {
