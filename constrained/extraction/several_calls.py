@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Generator as Coroutine
-from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -85,7 +85,10 @@ def several_texts(
     }
     numbers = [{unescape(name[1:]): json.loads(one) for name, one in call.texts.items()} for call in calls]
     is_listed = _IN_TURN.search(text) or _is_enumerated(text, calls)
-    varied = enumerated_calls(text, phrases, numbers) if is_listed else []
+    listed = {
+        item for one in value.values() if isinstance(one, list) for item in one if isinstance(item, str)
+    }
+    varied = enumerated_calls(text, phrases, numbers, listed) if is_listed else []
     if not calls and not varied:
         return []
     dealt = {unescape(name[1:]) for call in calls for name in call.texts}
@@ -340,7 +343,10 @@ def call_spans(text: str, calls: Sequence[StatedCall]) -> list[Span] | None:
 
 
 def enumerated_calls(
-    text: str, phrases: Mapping[str, str], quantities: Sequence[Mapping[str, Any]] = ()
+    text: str,
+    phrases: Mapping[str, str],
+    quantities: Sequence[Mapping[str, Any]] = (),
+    listed: Collection[str] = (),
 ) -> list[dict[str, Any]]:
     """The arguments of each call that vary, by name, where phrases of one call stand in enumerations; none, where none does.
 
@@ -350,10 +356,11 @@ def enumerated_calls(
         text: the message.
         phrases: of one call.
         quantities: of each call, where they vary.
+        listed: items of its lists: an enumeration with one of them is that list.
     """
     lists: list[list[dict[str, Any]]] = [[dict(row) for row in quantities]] if quantities else []
     for name, phrase in phrases.items():
-        others = {one for other, one in phrases.items() if other != name}
+        others = {*listed, *(one for other, one in phrases.items() if other != name)}
         items = enumeration(text, phrase)
         if len(items) > 1 and not others & {*items, phrase}:
             lists.append([{name: item} for item in items])

@@ -180,6 +180,12 @@ def test_a_call_for_each_item_of_an_enumeration(text: str, phrases: Any, expecte
     assert enumerated_calls(text, phrases) == expected
 
 
+def test_the_enumeration_of_a_list_is_no_list_of_calls() -> None:
+    text = "Combine the names 'John' and 'Doe'."
+    assert len(enumerated_calls(text, {"separator": "Doe"})) == 2
+    assert enumerated_calls(text, {"separator": "Doe"}, (), {"John"}) == []
+
+
 def test_enumerations_with_very_many_calls_are_left() -> None:
     names = ", ".join(f"Town{chr(97 + i)}" for i in range(20)) + " and Oslo"
     assert enumerated_calls(f"Weather in {names}", {"city": "Oslo"}) == []
