@@ -459,7 +459,7 @@ def covered(text: str, places: Iterable[Place]) -> bytearray:
 _WORD = re.compile(r"\s[^\W\d_]+")
 _NO_NUMBERS: Mapping[Decimal, Sequence[Place]] = {}
 _PERCENT = re.compile(r"[\s_]?(?:%|per ?cent|Prozent|procent|por ciento|pour cent)", re.IGNORECASE)
-_SHARE = re.compile(r"\bdecimals?\b(?!.*percent)|\bfraction|\bprobability\b|\b0\.\d", re.IGNORECASE)
+_SHARE = re.compile(r"\bdecimals?\b(?!.*percent)|\bfraction|\bprobability\b|\b0\.\d*[1-9]", re.IGNORECASE)
 """Of a description: the member is a share of 1."""
 _PAIR = re.compile(r"(?:.*[^\w-])?[0-9]{1,2}[-\u2013][0-9]{1,2}[^\w/-]?", re.DOTALL)
 """The end of a pair of small numbers, as in ``3-1`` and ``45-60 minutes``."""

@@ -34,7 +34,7 @@ def document_steps(
             lists = yield from list_steps(plan, generator, document.text, settings)
             if lists is None and plan.closed_members is not None:
                 yield from plan.closed_members.weighing_steps()
-                questions = plan.closed_members.about(generator, document.text)
+                questions = plan.questions(generator, document.text)
     except ConstrainedError as error:
         text = document.text if isinstance(document.text, str) else ""
         return Extraction[Any](document.id, text, error=error, attempts=0)

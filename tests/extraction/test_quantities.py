@@ -95,6 +95,7 @@ def test_a_string_is_a_date_where_its_description_says_so(description: str, expe
         ("rate", "The interest rate.", "0.034", 0.034),
         ("rate", "The interest rate.", "3.4", 3.4),
         ("rate", "The interest rate as a percentage.", "3.4", 3.4),
+        ("rate", "A decimal value, as a percentage from 0.0 to 100.0.", "3.4", 3.4),
         ("rate_percent", "", "3.4", 3.4),
     ],
 )
@@ -202,7 +203,7 @@ def test_two_members_of_a_form_have_two_words() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x " * 5000, "a" * 20_000, "\u200b\n\t@ . @"])
-def test_words_of_a_form_take_no_long_search(text: str) -> None:
+def test_very_long_texts_and_words_have_no_words_of_a_form(text: str) -> None:
     schema = {"type": "object", "properties": {"it": {"type": "string", "format": "email"}}}
     constraint = generated_constraint(schema)
     vocabulary = Counting({}).vocabulary
