@@ -80,13 +80,13 @@ _CACHED = 256
 _known: LRUCache[Any, list[NDArray[np.float64]]] = LRUCache(_CACHED)
 
 
-def neutral_prior(
+def neutral_steps(
     model: LanguageModel,
     prompts: Sequence[Sequence[int]],
     questions: Sequence[Question],
     strength: float = 1.0,
-) -> list[Weighing]:
-    """What the model says behind prompts that say nothing is taken off; read once for a model, prompts and questions.
+) -> Steps[list[Weighing]]:
+    """What the model says behind prompts that say nothing is taken off; read once for a model, prompts and questions, a prompt a step.
 
     Args:
         model: reads the prompts.
@@ -94,16 +94,6 @@ def neutral_prior(
         questions: what is asked.
         strength: how much is taken off.
     """
-    return result_of(neutral_steps(model, prompts, questions, strength))
-
-
-def neutral_steps(
-    model: LanguageModel,
-    prompts: Sequence[Sequence[int]],
-    questions: Sequence[Question],
-    strength: float = 1.0,
-) -> Steps[list[Weighing]]:
-    """`neutral_prior`, a prompt a step."""
     options = tuple(
         tuple(
             (option.tokens, None if option.ends is None else option.ends.tobytes())

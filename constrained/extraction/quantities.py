@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from constrained.vocabulary import Vocabulary
 
 Kind = Literal["date", "time", "date-time", "word", "integer", "number"]
-Value: TypeAlias = Decimal | dt.date | dt.time | dt.datetime | str
 Place = tuple[int, int]
 
 LEAST: Mapping[str, float] = {
