@@ -15,6 +15,8 @@ from constrained.grammars.text.quantities import find_quantities
 _NAME = re.compile(r"\b[^\W\d_]{2,}\b")
 _BEGIN = re.compile(r"(?:^|[.!?\n])[\s\"'“„«(]*\Z")
 """What stands before the first word of a sentence."""
+_SCALES = (0, 2, -3, -6, -9)
+"""Powers of ten by which a text may have another number: 0.05 for 5 %, 3200000 for 3.2 million."""
 _LAST_NUMBER = re.compile(r"[:\[,]\s*(-?[0-9][0-9.]*)$")
 _LAST_NAME = re.compile(r"\"([^\W\d_]+)$")
 
@@ -54,7 +56,7 @@ class StatedValues:
                 words |= set(_NAME.findall(leaf.lower()))
             elif not isinstance(leaf, bool) and leaf is not None:
                 value = Decimal(str(leaf))
-                numbers |= {value, value * 100}  # 5 % is written as 0.05, too
+                numbers |= {value.scaleb(zeros) for zeros in _SCALES}
         left = StatedValues("")
         left._numbers = self._numbers - numbers
         left._names = frozenset(word for word in self._names if word.lower() not in words)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.decisions.questions import ABSENT, Question
-from constrained.grammars.text.quantities import CURRENCY
+from constrained.grammars.text.quantities import currencies
 
 NAMING = 3.0
 """What an option gains that the text names, in nats; measured: 1 to 5 give nearly the same."""
@@ -21,34 +21,36 @@ UNNAMED = 1.0
 """What `ABSENT` gains where the text names no option, in nats, or the others where it has a word of the member's name; measured: 1 and 2 give
 nearly the same, .5 two thirds of it."""
 
+AFFIRMED = 2.0
+"""What a boolean gains by a word of its name in the text, or its negation there, in nats; measured: 1 to 4 give the same."""
+
 _GAPS = re.compile(r"[\s_\-]+")
 _WORDS = re.compile(r"[^\W\d_]+?(?=[A-Z]|[\W\d_]|$)")
-_CURRENCIES = {
-    code: re.compile(signs)
-    for code, signs in {
-        "eur": r"€|\beuros?\b",
-        "usd": r"\$|\bdollars?\b",
-        "gbp": r"£|\bpounds?\b",
-        "jpy": r"¥|\byen\b",
-        "inr": r"₹|\brupees?\b",
-    }.items()
-}
-"""How texts mostly write the currencies whose codes are options."""
 _MONEY = frozenset(
     "amount budget charge cost costs deposit fare fee income pay price refund rent revenue salary sum total wage"  # noqa: SIM905
     " preis kosten miete gehalt cena precio prix".split()
 )
 """Words of members whose values are money."""
-_CURRENCY = "|".join([CURRENCY, *(signs.pattern for signs in _CURRENCIES.values())])
-_PRICED = re.compile(rf"\s?(?:{_CURRENCY})", re.IGNORECASE)
-_PRICE_BEGINS = re.compile(rf"(?:{_CURRENCY})\s?$", re.IGNORECASE)
+_CURRENCY_NAMES = frozenset(["currency", "devise", "moneda", "valuta", "waluta", "währung"])
 COUNTS = frozenset(
     ["amount", "anzahl", "cantidad", "count", "menge", "number", "pieces", "qty", "quantity", "units"]
 )
 """Words of members that say how many."""
 _NUMBERS = COUNTS | {"age", "alter", "jahr", "rating", "score", "size", "value", "wert", "year"}
 """Words at the end of names whose values are numbers."""
+_CODES = frozenset(["code", "id", "isbn", "kennung", "ref", "reference", "referenz", "serial", "sku"])
+"""The same of words with a digit in them."""
 _BESIDE = re.compile(r"[^\W\d_]+|%|\d|[,;.!?\n]")
+_NEGATION = re.compile(
+    r"\b(?:no|not|non|never|without|none|cannot|lacks?|kein\w*|nicht|ohne|sans|pas|aucune?|sin|ning[uú]n\w*|senza|sem|bez|nie|není|nejsou)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+_CONDITION = re.compile(r"\b(?:if|whether|unless|should|wenn|ob|falls|si|pokud|zda|se)\b", re.IGNORECASE)
+_CLAUSE = re.compile(r"[.,;:!?\n]|\b(?:and|but|und|aber|et|mais|y|pero)\b", re.IGNORECASE)
+_SAYS_LITTLE = frozenset(
+    "accepts allowed available have includes included needs offers offered possible required wants with".split()  # noqa: SIM905
+)
+"""Words of names of booleans that many texts have."""
 _NEAR = 3
 """Words before or behind a value that may say whose it is."""
 _STEM = 4
@@ -64,14 +66,18 @@ def named_options(question: Question, text: str) -> NDArray[np.float64]:
     option is part of another one, the longer one is read first. If no option's does, and the member may be left out: `UNNAMED` for
     the others where a word of its name stands there, and else for `ABSENT`.
 
+    Of booleans the one that the text affirms gains `AFFIRMED`, see `is_affirmed`.
+
     Args:
-        question: its texts and numbers are looked for, no booleans, nulls or lists.
+        question: its texts, numbers and booleans are looked for, no nulls or lists.
         text: that the question is about.
     """
     values = [question.value(index) for index in range(len(question.options))]
     sought = [value for value in values if len(_words(value)) >= _SHORTEST]
     gains = np.zeros(len(values))
     gains[list(named_places(values, text))] = NAMING
+    affirmed = is_affirmed(question.pointer.rpartition("/")[2], text) if True in values else None
+    gains[[value is affirmed for value in values]] += AFFIRMED * (affirmed is not None)
     absent = np.array([option.text == ABSENT for option in question.options])
     if absent.any() and not gains.any():
         if _has_word_of(question.pointer.rpartition("/")[2], text):
@@ -84,7 +90,7 @@ def named_options(question: Question, text: str) -> NDArray[np.float64]:
 def named_places(values: Sequence[Any], text: str) -> dict[int, int]:
     """Where a text names some values first, by their indices: see `named_options`."""
     left = _GAPS.sub(" ", text).casefold()
-    left += "".join(f" {code}" for code, signs in _CURRENCIES.items() if signs.search(left))
+    left += "".join(f" {code.lower()}" for code in dict.fromkeys(code for code, _ in currencies(text)))
     words = {index: word for index, value in enumerate(values) if len(word := _words(value)) >= _SHORTEST}
     found = {}
     for index in sorted(words, key=lambda index: -len(words[index])):
@@ -94,6 +100,18 @@ def named_places(values: Sequence[Any], text: str) -> dict[int, int]:
             found[index] = first.start()
             left = named.sub(lambda match: "\0" * len(match[0]), left)
     return found
+
+
+def is_affirmed(name: str, text: str) -> bool | None:
+    """Whether a text affirms what a boolean is called: ``balcony`` in ``with a balcony``, not in ``no balcony``; None: it has no word of it."""
+    words = [word for word in name_words(name) if len(word) >= _STEM and word not in _SAYS_LITTLE]
+    stems = "|".join(re.escape(word[: max(_STEM, len(word) - 2)]) for word in words)
+    for named in re.finditer(rf"(?<!\w)(?:{stems})\w*", text, re.IGNORECASE) if stems else ():
+        before = _CLAUSE.split(text[max(0, named.start() - 60) : named.start()])[-1].split()[-_STEM:]
+        behind = _CLAUSE.split(text[named.end() : named.end() + 60])[0].split()[:_NEAR]
+        if not _CONDITION.search(" ".join(before)):
+            return _NEGATION.search(" ".join([*before, *behind])) is None
+    return None
 
 
 def _any_number(word: str) -> str:
@@ -135,10 +153,40 @@ def names_number(name: str) -> bool:
     return bool(words := name_words(name)) and words[-1] in _NUMBERS
 
 
-def is_priced(text: str, start: int, end: int, name: str) -> bool:
-    """Whether a currency stands at a number, and a name means money: ``389,000 pounds`` for ``price``."""
-    near = _PRICED.match(text, end) or _PRICE_BEGINS.search(text, max(0, start - 8), start)
-    return near is not None and bool(_MONEY & {*name_words(name)})
+def names_code(name: str) -> bool:
+    """Whether the values that a name is for are codes: ``ticket_id``, ``reference``."""
+    return bool(words := name_words(name)) and words[-1] in _CODES
+
+
+def names_currency(name: str) -> bool:
+    """Whether the values that a name is for are currencies: ``from_currency``."""
+    return not _CURRENCY_NAMES.isdisjoint(name_words(name))
+
+
+def labelled_places(text: str, name: str) -> list[int]:
+    """Where something begins that a text calls by a name, or else by its last word: ``Venue: Depot Garage``, ``near the Burger King``.
+
+    What follows without a colon or the like begins with a capital letter or a digit.
+    """
+    words = name_words(name)
+    for label in dict.fromkeys([r"[\s_-]?".join(words), words[-1] if words else ""]):
+        if len(label) < _SHORTEST:
+            continue
+        found = re.finditer(
+            rf"(?<![^\W_]){label}(?:\s*(?P<sign>[:=#])\s*|\s+(?:(?:is|of|the|ist|est|es)\s+)*)(?=[\"'“„«]?(?P<begin>\w))",
+            text,
+            re.IGNORECASE,
+        )
+        begins = ((match.end(), match["sign"], match["begin"]) for match in found)
+        places = [end for end, sign, begin in begins if sign or begin.isupper() or begin.isdigit()]
+        if places:
+            return places
+    return []
+
+
+def names_money(name: str) -> bool:
+    """Whether the values that a name is for are amounts of money: ``price``."""
+    return not _MONEY.isdisjoint(name_words(name))
 
 
 def _has_word_of(name: str, text: str) -> bool:

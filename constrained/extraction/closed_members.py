@@ -143,7 +143,8 @@ class ClosedMembers:
         shown = shown_text(text, constraint)
         closed = {question.pointer for question in self.questions}
         quantities = quantity_questions(constraint, model.vocabulary, shown, self._said, closed)
-        return quantities, phrase_questions(constraint, model.vocabulary, text)
+        others = () if quantities is None else {question.pointer for question in quantities.questions}
+        return quantities, phrase_questions(constraint, model.vocabulary, text, others)
 
     def _further(self, text: str) -> FurtherPhrases | None:
         """The lists of strings of a text, and its strings without phrase, see `constrained.extraction.further_phrases`."""
@@ -239,8 +240,7 @@ class MemberQuestions:
             for weighing, one in zip(self._weighings, evidence, strict=False)
             if weighing.question.pointer not in self._known
         }
-        known = [decision.value for decision in self.decisions.values()]
-        known += self._known.values()
+        named = [decision.value for decision in self.decisions.values()]
         said: list[str] = []
         if self._quantities is not None:
             about = list(islice(evidence, len(self._quantities.questions)))
@@ -249,8 +249,10 @@ class MemberQuestions:
             self.decisions |= quantities
             said = self._quantities.written(quantities)
         if self._phrases is not None:
+            known = [*self._known.values(), *said]
+            model = self._generator.model
             self.decisions |= self._phrases.decide(
-                list(evidence), [*known, *said], self._generator.model, temperature, randomness
+                list(evidence), known, model, temperature, randomness, named
             )
         further: dict[str, Any] = {}
         if self._needed is not None and self._needed not in self.decisions:
@@ -262,6 +264,8 @@ class MemberQuestions:
             texts |= {pointer: one.text for pointer, one in self.decisions.items() if one.text != ABSENT}
             further, decisions = self._further.decide(texts, said, there, reader, temperature, randomness)
             self.decisions |= decisions
+        if self._phrases is not None:
+            self.decisions |= self._phrases.whole_names(self.decisions)
         automaton = self._narrowed_automaton(further, there)
         if automaton is None or not 0 <= automaton.shortest_completion(automaton.start) <= limit:
             self.decisions = {}

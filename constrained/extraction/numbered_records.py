@@ -17,7 +17,8 @@ from constrained.decisions.naming import COUNTS, is_named_beside, name_words
 from constrained.decisions.questions import leaf_members, member_pointer
 from constrained.extraction.chunks import ANDS
 from constrained.extraction.phrases import SMALL_WORD, is_plain_string
-from constrained.extraction.quantities import covered, plain_numbers, quantity_kind
+from constrained.extraction.quantities import quantity_kind
+from constrained.extraction.stated_numbers import covered, plain_numbers
 from constrained.grammars.text.quantities import find_quantities, number_words
 
 Span = tuple[int, int]
@@ -27,7 +28,7 @@ BREAK = re.compile(rf"[,;:](?=\s)\s*|\s[-–—&]\s|\s(?:{'|'.join(ANDS)})\s")
 _JOIN = re.compile(rf"[\s,;:]*(?:[-*•·]\s+|(?:{'|'.join(ANDS)})\s+)?")
 _ONE = re.compile(r"(?:an?|eine?|une?|una)\s+", re.IGNORECASE)
 _COUNTED = re.compile(r"\s*(?:[x×]\s+)?(?P<name>[^\W\d_][^\d,;:()\n]*)")
-_LAST = re.compile(f"{SMALL_WORD.pattern}|each|je|po")
+_LAST = re.compile(f"{SMALL_WORD.pattern}|{'|'.join(ANDS)}|each|je|po")
 _MOST_WORDS = 6
 _QUANTITIES = ("integer", "number", "date", "time")
 
@@ -236,7 +237,7 @@ def _begin(text: str, piece: Span) -> int:
 def _counted(text: str, start: int, end: int) -> str | None:
     """The words behind a count, without those that join them to what follows."""
     counted = _COUNTED.match(text, start, end)
-    words = [] if counted is None else counted["name"].split()
+    words = [] if counted is None else counted["name"].rstrip(" .!?").split()
     while words and _LAST.fullmatch(words[-1]):
         words.pop()
     return " ".join(words) if 0 < len(words) <= _MOST_WORDS else None

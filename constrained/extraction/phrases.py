@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from constrained.decisions import ABSENT, Decision, Question
 from constrained.decisions.decision import decided
 from constrained.decisions.evidence import Evidence, option_ends, option_tree, read_evidence
-from constrained.decisions.naming import NAMING, name_words, names_number
+from constrained.decisions.naming import NAMING, labelled_places, name_words, names_code, names_number
 from constrained.decisions.questions import (
     capitalized,
     json_text,
@@ -35,6 +35,7 @@ from constrained.decisions.questions import (
     member_text,
     respelled,
 )
+from constrained.extraction.phrase_assignment import AGAIN, Wishes, Words, assigned_phrases
 from constrained.extraction.quantities import is_described_date
 from constrained.extraction.trial import passes_trial
 from constrained.grammars.json_schema.view import without_null
@@ -53,8 +54,6 @@ LEAST = -7.0
 """Log-probability that a phrase has at least in a member that may be left out, in nats."""
 LEAST_REQUIRED = -5.0
 """The same in a required one, which the model writes otherwise."""
-AGAIN = -0.2
-"""The same of a phrase that another member has: one place may be both where something is sent and where the bill goes."""
 CONFIDENT = 0.5
 """Probability of a token from which on the model has a value in mind that begins with it."""
 BEGUN = 0.2
@@ -90,7 +89,10 @@ _PREPOSITION = re.compile(
     r"at|by|for|from|in|of|on|to|with|bei|für|im|mit|von|vom|zu|zum|zur|à|au|aux|avec|dans|de|du|en|par|pour|al|con|del|para|do|na|od|pro|se|u|z|ze"
 )
 """No string is one alone; with a capital it may be a code: ``IN`` for Indiana."""
-_NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)*")
+_DIGIT = re.compile(r"\d")
+_MOST_NAMED = 8
+"""Words that a member's name says."""
+_NUMBER = re.compile(r"[+-]?(?:\d{1,3}(?:[.,]\d{3})+|\d+)(?:[.,]\d+)?")
 SMALL_WORD = re.compile(f"{_ARTICLE.pattern}|{_PREPOSITION.pattern}")
 _EDGES = "\"'“”‘’«»„()[]<>*`|.,;:!?"
 
@@ -137,6 +139,7 @@ class PhraseQuestions:
         self._known_places: dict[str, list[frozenset[int]]] = {}
         self._begun: dict[str, float] = {}  # probability that a string begins with a word of the text
         self._used = self._words_of(known)
+        self._shared: dict[str, tuple[str, Decision]] = {}
 
     @property
     def pointers(self) -> set[str]:
@@ -167,7 +170,7 @@ class PhraseQuestions:
 
     def _word(self, first: int) -> str:
         word = self._text[slice(*self._words[first])]
-        return word.strip(_EDGES) or word
+        return _bare(word) or word
 
     def _tokens_of(self, first: int, head: int | None) -> list[int]:
         """The tokens with which a string may begin that begins with a word of the text; first the one of the tokenizer.
@@ -211,8 +214,11 @@ class PhraseQuestions:
             firsts = self._likeliest(row, heads, beginnings)
             if self._goes_on is not None:
                 firsts = [self._behind_article(first) for first in {*firsts, *self._goes_on}]
-            firsts = sorted({*firsts} - self._used)
+            named = [*self._named(path), *self._second_words(firsts)]
+            firsts = sorted({*firsts, *named} - self._used)
             likely = [head is None or row[head] >= least for head in heads]
+            for first in named:
+                likely[first] = True
             label = " ".join(name_words(path[-1])) if path else ""  # it is no value
             found = self._phrases(firsts, likely)
             phrases = [json_text(one) for one in found if self._may_be(one) and one.casefold() != label]
@@ -220,6 +226,33 @@ class PhraseQuestions:
             if question is not None:
                 asked += self._parted(question, tuple(self.leads.tokens[node] for node in nodes), top)
         return asked
+
+    def _named(self, path: Sequence[str]) -> list[int]:
+        """The words with which a string may begin for its name: behind it in the text, or codes where it is one of codes."""
+        if not path:
+            return []
+        labelled = self._labelled(path[-1])
+        codes = [number for number in range(len(self._words)) if _DIGIT.search(self._word(number))]
+        return [*labelled, *codes][:_MOST_NAMED] if names_code(path[-1]) else labelled[:_MOST_NAMED]
+
+    def _second_words(self, firsts: Sequence[int]) -> list[int]:
+        """The word of a name behind the likeliest first one, which another string may have: ``Octavia`` of ``Skoda Octavia``."""
+        if (
+            self._goes_on is not None
+            or len(self._members) < 2
+            or not firsts
+            or firsts[0] + 1 >= len(self._words)
+        ):
+            return []
+        first = firsts[0]
+        begin = self._word(first + 1)[:1]
+        is_name = begin.isupper() or begin.isdigit()
+        between = self._text[self._words[first][0] : self._words[first + 1][0]]
+        return [first + 1] if is_name and not _ITEM_ENDS.search(between) else []
+
+    def _labelled(self, name: str) -> list[int]:
+        """The words that stand behind a name in the text: see `labelled_places`."""
+        return [bisect_right(self._words, (at, math.inf)) - 1 for at in labelled_places(self._text, name)]
 
     def _may_be(self, phrase: str) -> bool:
         """Whether a phrase is more than a pronoun, a preposition or an article; as an item also than an article with a capital."""
@@ -288,7 +321,7 @@ class PhraseQuestions:
                 whole = self._text[self._words[first][0] : self._words[last][1]]
                 if last > first and self._ends.search(whole[: -len(self._text[slice(*self._words[last])])]):
                     break
-                found |= dict.fromkeys(one for one in (whole.rstrip(_STOPS), whole.strip(_EDGES)) if one)
+                found |= dict.fromkeys(one for one in (whole.rstrip(_STOPS), _bare(whole)) if one)
         return list(found)
 
     def decide(
@@ -298,6 +331,7 @@ class PhraseQuestions:
         model: LanguageModel,
         temperature: float,
         randomness: Randomness | None,
+        named: Iterable[Any] = (),
     ) -> dict[str, Decision]:
         """The decisions by the pointers of their members, without those that want no phrase.
 
@@ -307,32 +341,83 @@ class PhraseQuestions:
             model: was asked.
             temperature: of draws; 0: greedy.
             randomness: for draws.
+            named: values of members that have one of a few; a name may have their words: ``Raja Indian Cuisine`` has ``Indian``.
         """
-        used = self._words_of(known)
+        used, words = self._words_of(known), self._words_of(named)
         questions, evidence = by_member(self.questions, evidence)
-        scores = [joined(question, one.totals) for question, one in zip(questions, evidence, strict=True)]
-        for row, question in zip(scores, questions, strict=True):
-            row[:-1] += [_as_number(question, index) for index in range(len(row) - 1)]
-            row[-1] = LEAST if question.pointer in self._optional else LEAST_REQUIRED
-        left = []
-        for index, row in enumerate(scores):
-            if row[:-1].max() > row[-1] and evidence[index].elsewhere < CONFIDENT:
-                left.append(index)
-            elif self._is_made_up(questions[index].pointer, model):
+        asked, about, wishes = list[Question](), list[Evidence](), list[Wishes]()
+        for question, one in zip(questions, evidence, strict=True):
+            is_optional = question.pointer in self._optional
+            row = joined(question, one.totals)
+            row[-1] = LEAST if is_optional else LEAST_REQUIRED
+            row[:-1] += self._gains(question)
+            if one.elsewhere >= CONFIDENT or (is_optional and row[:-1].max() <= row[-1]):
+                if not self._is_made_up(question.pointer, model):
+                    continue
                 row[:-1] = -math.inf
-                left.append(index)
-        found = {}
-        while left:
-            for index in left:
-                self._take(scores[index], questions[index], used)
-            index = max(left, key=lambda one: float(scores[one].max()))
-            left.remove(index)
-            question = questions[index]
-            decision = decided(question, evidence[index], scores[index], temperature, randomness)
-            if question.pointer in self._optional or decision.text != ABSENT:
-                found[question.pointer] = decision
-            used |= self._free(decision.value, used) or frozenset()
-        return found
+            places = [self.places(question.value(index)) for index in range(len(row) - 1)]
+            for index, spans in enumerate(places):
+                if row[index] < AGAIN and all(self._is_part_of(place, words) for place in spans):
+                    row[index] = -math.inf
+            asked.append(question)
+            about.append(one)
+            wishes.append(Wishes(row, places, is_optional))
+
+        def decision(index: int, scores: NDArray[np.float64]) -> Decision:
+            return decided(asked[index], about[index], scores, temperature, randomness)
+
+        def drawn(index: int, scores: NDArray[np.float64]) -> int:
+            text = decision(index, scores).text
+            return [option.text for option in asked[index].options].index(text)
+
+        rows, shared = assigned_phrases(wishes, used, drawn if temperature else None)
+        self._shared = {
+            asked[one.other].pointer: (asked[one.holder].pointer, decision(one.holder, one.scores))
+            for one in shared
+        }
+        found = {question.pointer: decision(index, rows[index]) for index, question in enumerate(asked)}
+        return {
+            pointer: one for pointer, one in found.items() if pointer in self._optional or one.text != ABSENT
+        }
+
+    def _gains(self, question: Question) -> list[float]:
+        """What the phrases of a question gain from the name of their member, in nats.
+
+        By standing behind it in the text; by being a number, or a code, where it is one of such; by being none elsewhere.
+        """
+        name = question.pointer.rpartition("/")[2]
+        labelled = {*self._labelled(name)}
+        gains = []
+        for index in range(len(question.options) - 1):
+            phrase = str(question.value(index))
+            gain = NAMING * any(min(place) in labelled for place in self.places(phrase))
+            has_digit = _DIGIT.search(phrase) is not None
+            if names_code(name):
+                gain += NAMING * (has_digit and " " not in phrase)
+            elif names_number(name):
+                gain += NAMING if has_digit or _is_number(phrase) else -NAMING
+            else:
+                gain -= NAMING * _is_number(phrase)
+            gains.append(gain)
+        return gains
+
+    def whole_names(self, others: Mapping[str, Decision]) -> dict[str, Decision]:
+        """The decisions about members that have a part of a name of which another member did not get the rest.
+
+        Args:
+            others: by pointer, the decisions about strings that were asked for behind those of `decide`.
+        """
+        return {
+            holder: name
+            for other, (holder, name) in self._shared.items()
+            if other not in others or str(others[other].value) not in str(name.value)
+        }
+
+    def _is_part_of(self, place: Words, words: Words) -> bool:
+        """Whether a phrase has some words, and is no name that has others, too."""
+        if not place & words:
+            return False
+        return place <= words or not all(self._word(word)[:1].isupper() for word in place)
 
     def _is_made_up(self, pointer: str, model: LanguageModel) -> bool:
         """Whether a string that may be left out would be made up: a small model would begin it with no word of the text."""
@@ -390,25 +475,16 @@ class PhraseQuestions:
                     bisect_right(self._words, (one, math.inf)) - 1 for one in (at, at + len(phrase) - 1)
                 )
                 whole = self._text[self._words[first][0] : self._words[last][1]]
-                if phrase in (whole, whole.rstrip(_STOPS), whole.strip(_EDGES)):
+                if phrase in (whole, whole.rstrip(_STOPS), _bare(whole)):
                     found.append(frozenset(range(first, last + 1)))
                 at = self._text.find(phrase, at + 1)
             self._known_places[phrase] = found
         return self._known_places[phrase]
 
-    def _take(self, scores: NDArray[np.float64], question: Question, used: frozenset[int]) -> None:
-        """Rules phrases out whose words are used, but those that the member wants all the same."""
-        for index in range(len(scores) - 1):
-            if scores[index] < AGAIN and self._free(question.value(index), used) is None:
-                scores[index] = -math.inf
 
-
-def _as_number(question: Question, index: int) -> float:
-    """What a phrase gains in a member whose name is that of a number, by being one, and loses in another, in nats."""
-    phrase, name = str(question.value(index)), question.pointer.rpartition("/")[2]
-    if names_number(name):
-        return NAMING * (_is_number(phrase) or any(map(str.isdigit, phrase)))
-    return -NAMING * _is_number(phrase)
+def _bare(phrase: str) -> str:
+    """A phrase without the punctuation around it, and the sign of a number: ``#77``."""
+    return phrase.strip(_EDGES).lstrip("#")
 
 
 def _is_number(phrase: str) -> bool:
@@ -416,17 +492,24 @@ def _is_number(phrase: str) -> bool:
     return phrase.lower() in NUMBER_WORDS or _NUMBER.fullmatch(phrase) is not None
 
 
-def phrase_questions(constraint: Constraint, vocabulary: Vocabulary, text: str) -> PhraseQuestions | None:
+def phrase_questions(
+    constraint: Constraint, vocabulary: Vocabulary, text: str, others: Collection[str] = ()
+) -> PhraseQuestions | None:
     """The questions about a text; None where there are no strings without bounds, or the text has too many words or none.
 
     Args:
         constraint: of the values.
         vocabulary: of the model.
         text: of the document.
+        others: pointers of strings that are asked about otherwise.
     """
     schema = constraint.enforced_schema if constraint.is_json else None
     leaves = leaf_members(schema, nullable=True)
-    members = {path: may_miss for path, member, may_miss in leaves if is_plain_string(member)}
+    members = {
+        path: may_miss
+        for path, member, may_miss in leaves
+        if is_plain_string(member) and member_pointer(path) not in others
+    }
     if not members or not reads_phrases(text) or len(text.split()) < 2:
         return None
     return PhraseQuestions(constraint, vocabulary, text, members)

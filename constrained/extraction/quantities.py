@@ -13,8 +13,6 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,7 +21,7 @@ from numpy.typing import NDArray
 from constrained.decisions import Decision, Question
 from constrained.decisions.decision import decided
 from constrained.decisions.evidence import Evidence, option_tree
-from constrained.decisions.naming import NAMING, is_named_beside, is_priced, names_alike
+from constrained.decisions.naming import NAMING, is_named_beside, names_currency, names_money
 from constrained.decisions.questions import (
     json_text,
     leaf_members,
@@ -32,9 +30,16 @@ from constrained.decisions.questions import (
     member_question,
 )
 from constrained.extraction.examples import accepts_text
+from constrained.extraction.stated_numbers import Numbers, covered, plain_numbers, sure_times, wanted_numbers
 from constrained.extraction.words_of_form import word_places, words_of_form
 from constrained.grammars.json_schema.view import without_null
-from constrained.grammars.text.quantities import Quantities, find_quantities, number_words
+from constrained.grammars.text.quantities import (
+    Quantities,
+    currencies,
+    find_quantities,
+    is_priced,
+    number_words,
+)
 from constrained.spec.scores import log_sum_exp
 
 if TYPE_CHECKING:
@@ -42,11 +47,11 @@ if TYPE_CHECKING:
     from constrained.sampling import Randomness
     from constrained.vocabulary import Vocabulary
 
-Kind = Literal["date", "time", "date-time", "word", "integer", "number"]
+Kind = Literal["date", "time", "date-time", "word", "currency", "integer", "number"]
 Place = tuple[int, int]
 
 LEAST: Mapping[str, float] = {
-    **dict.fromkeys(("date", "time", "date-time", "word"), -10.0),
+    **dict.fromkeys(("date", "time", "date-time", "word", "currency"), -10.0),
     **dict.fromkeys(("integer", "number"), -7.0),
 }
 """Log-probability that a stated value has at least in a member that gets it, in nats; a date, a time or a word has more tokens, and more spellings."""
@@ -246,19 +251,20 @@ def quantity_questions(
     members = [
         (path, member, kind, optional)
         for path, member, optional in leaf_members(schema, nullable=True)
-        if (kind := quantity_kind(without_null(member))) is not None and member_pointer(path) not in closed
+        if (kind := _kind(path[-1] if path else "", member)) is not None
+        and member_pointer(path) not in closed
     ]
     if not members:
         return None
     found = find_quantities(text)
     plain = plain_numbers(text)
-    whole = {one: at for one, at in plain.items() if one == one.to_integral_value()}
     values: dict[str, Mapping[Any, Sequence[Place]]] = {
         "date": found.dates,
-        "time": _sure_times(text, found),
+        "time": sure_times(text, found),
         "date-time": _datetimes(found) if any(kind == "date-time" for _, _, kind, _ in members) else {},
         "word": {},
-        "integer": whole,
+        "currency": _currencies(text),
+        "integer": plain,
         "number": plain,
     }
     if len(plain) + len(found.dates) + len(values["time"]) > MOST_NODES:
@@ -269,6 +275,7 @@ def quantity_questions(
         "time": False,
         "date-time": bool(find_quantities(said).dates),
         "word": False,
+        "currency": False,
         "integer": any(number > 1 for number, _ in words),
         "number": False,
     }
@@ -306,7 +313,8 @@ def quantity_questions(
                     mine[value],
                     frozenset(numbers[place] for place in mine[value]),
                     any(
-                        is_named_beside(text, *place, path[-1]) or is_priced(text, *place, path[-1])
+                        is_named_beside(text, *place, path[-1])
+                        or (names_money(path[-1]) and is_priced(text, *place))
                         for place in mine[value]
                     ),
                 )
@@ -358,18 +366,8 @@ def _options(
     automaton = member_automaton(constraint, member, schema, vocabulary)
     if automaton is None:
         return _Options({}, {})
-    if kind == "integer":
-        values = {**values, **_counted(text, words, path[-1])}
-    if kind == "number":
-        values, shares = _shares(text, values, path[-1], member)
-        spelled = _spelled(automaton, text, values)
-        of_shares = _spelled(automaton, text, shares)
-        for share in shares.keys() & of_shares.keys():
-            percent = format((share * 100).normalize(), "f")
-            only = [percent] if share * 100 not in values else []  # the model means the same by it
-            spelled.setdefault(share, [*of_shares[share][:1], *only])
-            values = {**values, share: [*values.get(share, ()), *shares[share]]}
-        return _Options(values, spelled)
+    if kind in ("integer", "number"):
+        return _number_options(automaton, text, values, words, path[-1], member)
     if kind not in ("date-time", "word"):
         return _Options(values, _spelled(automaton, text, values))
     found = words_of_form(text, words_at, lambda word: accepts_text(automaton, json_text(word)))
@@ -380,6 +378,40 @@ def _options(
     values = {one: row for one, row in values.items() if row}
     spelled = _spelled(automaton, text, values) | {word: [json_text(word)] for word in found}
     return _Options({**values, **found}, spelled)
+
+
+def _number_options(
+    automaton: Any, text: str, numbers: Numbers, words: Sequence[tuple[int, Place]], name: str, member: Any
+) -> _Options:
+    """The numbers that a member may have, see `_options`."""
+    kept, converted = wanted_numbers(text, numbers, words, name, member)
+    values: dict[Any, Sequence[Place]] = {**kept}
+    spelled = _spelled(automaton, text, values)
+    for value, row in converted.items():
+        places = [one.place for one in row]
+        texts = _spelled(automaton, text, {value: places}).get(value)
+        if texts is not None:
+            written = (format(one.written.normalize(), "f") for one in row if one.written not in kept)
+            spelled.setdefault(value, list(dict.fromkeys([texts[0], *written])))
+            values[value] = [*values.get(value, ()), *places]
+    return _Options(values, spelled)
+
+
+def _kind(name: str, member: Any) -> Kind | None:
+    """The kind of a member, see `quantity_kind`, or a currency, if its name says so and it is any string."""
+    plain = without_null(member)
+    if names_currency(name) and plain.get("type") == "string" and not {"enum", "const"} & set(plain):
+        return "currency"
+    return quantity_kind(plain)
+
+
+def _currencies(text: str) -> dict[str, list[Place]]:
+    """The currencies of a text, by their codes and as it writes them."""
+    found: dict[str, list[Place]] = {}
+    for code, place in currencies(text):
+        for written in dict.fromkeys([code, text[slice(*place)]]):
+            found.setdefault(written, []).append(place)
+    return found
 
 
 def quantity_kind(schema: Any) -> Kind | None:
@@ -414,79 +446,6 @@ def is_described_date(schema: Mapping[str, Any]) -> bool:
     return plain and isinstance(described, str) and _DATE_FORM.search(described) is not None
 
 
-@lru_cache(maxsize=4)
-def plain_numbers(text: str) -> Mapping[Decimal, Sequence[Place]]:
-    """The numbers of a text that are no part of a name (``B-17``), of a time, or of a date, but for its year."""
-    found = find_quantities(text)
-    times = covered(text, (one for row in _sure_times(text, found).values() for one in row))
-    dates = covered(text, (one for row in found.dates.values() for one in row))
-    kept = {}
-    for value, places in found.numbers.items():
-        alone = [
-            (start, end)
-            for start, end in places
-            if not _is_named(text, start, end)
-            and not any(times[start:end])
-            and (end - start == 4 or not any(dates[start:end]))
-        ]
-        if alone:
-            kept[value] = alone
-    return kept
-
-
-def _sure_times(text: str, found: Quantities) -> dict[dt.time, list[Place]]:
-    """The times of a text that are no number: not ``9.15`` alone."""
-    sure = {
-        value: [(start, end) for start, end in places if _is_time(text[start:end])]
-        for value, places in found.times.items()
-    }
-    return {value: places for value, places in sure.items() if places}
-
-
-def _is_time(written: str) -> bool:
-    return ":" in written or any(map(str.isalpha, written))
-
-
-def covered(text: str, places: Iterable[Place]) -> bytearray:
-    """For each character of a text, whether it lies in one of some places."""
-    found = bytearray(len(text))
-    for start, end in places:
-        found[start:end] = b"\1" * (end - start)
-    return found
-
-
-_WORD = re.compile(r"\s[^\W\d_]+")
-_NO_NUMBERS: Mapping[Decimal, Sequence[Place]] = {}
-_PERCENT = re.compile(r"[\s_]?(?:%|per ?cent|Prozent|procent|por ciento|pour cent)", re.IGNORECASE)
-_SHARE = re.compile(r"\bdecimals?\b(?!.*percent)|\bfraction|\bprobability\b|\b0\.\d*[1-9]", re.IGNORECASE)
-"""Of a description: the member is a share of 1."""
-_PAIR = re.compile(r"(?:.*[^\w-])?[0-9]{1,2}[-\u2013][0-9]{1,2}[^\w/-]?", re.DOTALL)
-"""The end of a pair of small numbers, as in ``3-1`` and ``45-60 minutes``."""
-
-
-def _is_named(text: str, start: int, end: int) -> bool:
-    """Whether digits stand in a name: behind a letter, or joined to one by a hyphen, a slash or the like; but not in ``3-room``, ``12/year`` and ``3-1``."""
-    before, behind = text[max(0, start - 2) : start], text[end : end + 3]
-    is_unit = behind[:1] in tuple("-/") and len(behind) == 3 and behind[1:].isalpha() and behind[1:].islower()
-    if _PAIR.fullmatch(text, max(0, start - 4), end + 1):
-        return False
-    return (
-        before[-1:].isalpha()
-        or (before[-1:] in tuple("-/#_") and before[:1].isalnum() and len(before) == 2)
-        or (behind[:1] in tuple("-/_") and behind[1:2].isalpha() and not is_unit)
-    )
-
-
-def _counted(text: str, words: Sequence[tuple[int, Place]], name: str) -> dict[Decimal, list[Place]]:
-    """The words of numbers that count what a member is called: ``two`` in `two adults` for `adults`, ``one`` in `one child` for `children`."""
-    found: dict[Decimal, list[Place]] = {}
-    for number, (start, end) in words:
-        following = _WORD.match(text, end)
-        if following is not None and names_alike(following[0], name):
-            found.setdefault(Decimal(number), []).append((start, end))
-    return found
-
-
 def _datetimes(found: Quantities) -> dict[dt.datetime, list[Place]]:
     """The days of a text with the time beside each, or midnight."""
     times = [(place, time) for time, places in found.times.items() for place in places]
@@ -499,29 +458,6 @@ def _datetimes(found: Quantities) -> dict[dt.datetime, list[Place]]:
             place = min(start, span[0]), max(end, span[1])
             values.setdefault(dt.datetime.combine(day, time), []).append(place)
     return values
-
-
-def _shares(
-    text: str, numbers: Mapping[Decimal, Sequence[Place]], name: str, member: Any
-) -> tuple[Mapping[Decimal, Sequence[Place]], Mapping[Decimal, Sequence[Place]]]:
-    """The numbers of a text that a member may have as they stand there, and those that are percent as shares of 1: ``5%`` as 0.05.
-
-    It is one or the other where the member's description says so, and 5 where its name does; else either.
-    """
-    described = str(without_null(member).get("description", ""))
-    if _PERCENT.search(f"{name} {described}") and not _SHARE.search(described):
-        return numbers, {}
-    percent = {
-        value: [place for place in places if _PERCENT.match(text, place[1])]
-        for value, places in numbers.items()
-    }
-    shares = {value / 100: places for value, places in percent.items() if places}
-    if not _SHARE.search(described):
-        return numbers, shares
-    others = {
-        value: [one for one in places if one not in percent[value]] for value, places in numbers.items()
-    }
-    return {value: places for value, places in others.items() if places}, shares
 
 
 def _place_numbers(places: Iterable[Place]) -> dict[Place, int]:
@@ -547,6 +483,8 @@ def _spelled(automaton: Any, text: str, values: Mapping[Any, Sequence[Place]]) -
                 [json_text(one) for one in written],
             )
             plains = [json_text(one) for one in plains[: 1 + isinstance(value, dt.time | dt.datetime)]]
+        elif isinstance(value, str):
+            plains, written = [json_text(value)], []
         else:
             plains = [format(value.normalize(), "f")]
             written = [one for one in written if accepts_text(automaton, one)]

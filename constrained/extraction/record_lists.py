@@ -61,6 +61,8 @@ LIKELY = 0.03
 """Probability of all phrases of a sentence as the anchor, from which on it has a record."""
 LIKELY_IN_LINE = 0.003
 """The same of a line with a bullet or a number, or below a heading that names the list."""
+NAME, VALUE = "name", "value"
+"""Members of the records of an object with any names."""
 _BULLET = re.compile(r"\s*(?:[-*•–·]|\d{1,3}[.)])\s")
 _WORD = re.compile(r"[^\W_\d]{3,}")
 
@@ -113,11 +115,11 @@ class RecordLists:
             )
             if known is None:
                 return None
-            decisions |= {one.pointer + pointer: decision for pointer, decision in known.decisions.items()}
+            decisions |= one.decisions(known)
             if one.name is None:
-                value = known.value
+                value = one.value(known)
             else:
-                value[one.name] = known.value
+                value[one.name] = one.value(known)
         return ReadValue(value, decisions)
 
 
@@ -150,7 +152,7 @@ class _Record:
 
 
 class RecordList:
-    """A list of objects in a type.
+    """A list of objects in a type, or an object with any names: a list of records of a name and its value.
 
     Attributes:
         name: of the member; None: the type is the list.
@@ -167,6 +169,7 @@ class RecordList:
         whole: Generator[Any],
         item: RecordReader,
         parts: PromptParts,
+        is_map: bool,
     ) -> None:
         """Makes it.
 
@@ -178,8 +181,9 @@ class RecordList:
             whole: writes values of the type.
             item: reads a record.
             parts: of the prompt.
+            is_map: whether it is an object with any names.
         """
-        self.name, self.anchor = name, anchor
+        self.name, self.anchor, self._is_map = name, anchor, is_map
         self.pointer = "" if name is None else f"/{escape(name)}"
         self._item, self._parts, self._whole = item, parts, whole
         self._lists = lists
@@ -190,8 +194,25 @@ class RecordList:
         schema = item.generator.constraint.enforced_schema
         self._needed_numbers = 0 if anchor is None else needed_numbers(schema)
         self._counter = count_member(schema)
+        if is_map and schema["properties"][VALUE]["type"] == "integer":
+            self._counter = member_pointer([VALUE])
         self._quantities = required_quantities(schema)
         self._labels = {word for one in others for word in name_words(one)}
+
+    def value(self, read: ReadValue) -> Any:
+        """What the type has for the records."""
+        return {one[NAME]: one[VALUE] for one in read.value} if self._is_map else read.value
+
+    def decisions(self, read: ReadValue) -> dict[str, Decision]:
+        """The decisions about the records, by their pointers in the whole value."""
+        found = dict[str, Decision]()
+        for pointer, one in read.decisions.items():
+            _, number, member = pointer.split("/", 2)
+            if not self._is_map:
+                found[self.pointer + pointer] = one
+            elif member == VALUE:
+                found[f"{self.pointer}/{escape(read.value[int(number)][NAME])}"] = one
+        return found
 
     def _prompt(self, text: str) -> Prompt:
         """Asks for a value of the whole type."""
@@ -204,14 +225,17 @@ class RecordList:
             text: with all of them.
             used: what other members have of the text.
         """
-        if self._needed_numbers < 2:
+        if self._needed_numbers < 1 or (self._needed_numbers < 2 and self._counter is None):
             return []
         headed = sections(text, sentences(text), self._lists)
         mine = self.name if any(one.name == self.name for one in headed) else None
         parts = [one.span for one in headed if one.name == mine]
-        return numbered_records(
+        found = numbered_records(
             text, parts, self._needed_numbers, self._numbers, counts=self._counter is not None, used=used
         )
+        # A number alone may be anything; one with which each part begins, and what follows it, are counted: 12 chairs, 4 tables.
+        is_counted = len(found) > 1 and all(one.span[0] == one.stated[0] for one in found[1:])
+        return found if self._needed_numbers > 1 or is_counted else []
 
     def read(
         self, pieces: Sequence[NumberedRecord], text: str, settings: Settings
@@ -379,7 +403,7 @@ def record_lists(
     *,
     grounded: bool = False,
 ) -> RecordLists | None:
-    """The lists of objects in a type, each the value of a member of the outermost object, or the whole type; None: it has none.
+    """The lists of objects in a type, and objects with any names, each a member of the outermost object, or the whole type; None: it has none.
 
     Args:
         whole: writes values of the type.
@@ -400,7 +424,7 @@ def record_lists(
     arrays = {
         name: _record_schema(member, schema) is not None
         for name, member in lists.items()
-        if name is not None and _is_list(member, schema)
+        if name is not None and (_is_list(member, schema) or _entry_schema(member, schema) is not None)
     }
     found = []
     for name, member in lists.items():
@@ -416,7 +440,8 @@ def record_lists(
             if generator is not None:
                 reader = RecordReader(generator, shown, writes_lists, grounded)
                 beside = set(lists) - {name}
-                found.append(RecordList(name, anchor, beside, arrays, whole, reader, parts))
+                is_map = not _is_list(member, schema)
+                found.append(RecordList(name, anchor, beside, arrays, whole, reader, parts, is_map))
     if not found:
         return None
     names = {one.name for one in found}
@@ -447,13 +472,27 @@ def _is_list(schema: Any, root: Any) -> bool:
 
 
 def _record_schema(schema: Any, root: Any) -> Any:
-    """The schema of the objects of a list; None: it is no list of objects."""
-    items = without_null(followed(schema, root)).get("items") if _is_list(schema, root) else None
+    """The schema of the objects of a list, or of the entries of an object with any names; None: it is neither."""
+    if not _is_list(schema, root):
+        return _entry_schema(schema, root)
+    items = without_null(followed(schema, root)).get("items")
     if not is_object(items, root):
         return None
     item = followed(items, root)
     # Members are declared, but values of other types may be allowed, too.
     return {**item, "type": "object"} if "object" in item.get("type", "object") else None
+
+
+def _entry_schema(schema: Any, root: Any) -> Any:
+    """The schema of a name and its value in an object that has any names and scalar values; None: it is none."""
+    schema = without_null(followed(schema, root))
+    if not isinstance(schema, Mapping) or schema.get("type") != "object" or schema.get("properties"):
+        return None
+    value = followed(schema.get("additionalProperties"), root)
+    if not isinstance(value, Mapping) or value.get("type") not in ("string", "integer", "number"):
+        return None
+    members = {NAME: {"type": "string"}, VALUE: value}
+    return {"type": "object", "properties": members, "required": [NAME, VALUE], "additionalProperties": False}
 
 
 def _record_examples(
@@ -464,6 +503,8 @@ def _record_examples(
     for example in examples:
         value = json.loads(example.answer)
         records = value if name is None else value.get(name) or []
+        if isinstance(records, Mapping):
+            records = [{NAME: key, VALUE: one} for key, one in records.items()]
         places: list[Span] = []
         for record in records if anchor is not None else ():
             place = _find(example.text, str(record[anchor]), places[-1][1] if places else 0)

@@ -22,8 +22,9 @@ from constrained.extraction.chunks import sentence_ends
 from constrained.extraction.enumerations import SMALL, are_joined, begins_and, enumeration
 from constrained.extraction.numbered_records import BREAK
 from constrained.extraction.phrases import is_plain_string
-from constrained.extraction.quantities import StatedMember, covered
+from constrained.extraction.quantities import StatedMember
 from constrained.extraction.record_reader import ReadValue, RecordReader, Settings, written_value
+from constrained.extraction.stated_numbers import covered
 from constrained.grammars.json_pointer import unescape
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
     numbers   1234.5   1,234.50   1.234,50   1 234,50   1'234.50   -3   (the sign only where nothing stands before it)
     dates     2026-01-05   05.01.2026   1/5/2026 (both readings)   5 January 2026   January 5th, 2026   5. Januar 2026
               4 to 9 August 2025   4.-9.8.2025   March 28 - April 2, 2025   August 4-9, 2025 (both days)
-    times     09:30   09:30:15   9.30 pm   9 am
+    times     09:30   09:30:15   9.30 pm   9 am   9 Uhr
 
 Names of months are known in English, German, French, Spanish, Italian, Portuguese, Dutch, Czech and Polish. Where a form has two readings
 (1,234; 1/5/2026) both are found.
@@ -28,11 +28,13 @@ class Quantities:
 
     Attributes:
         numbers, dates, times: by value, the places in ascending order.
+        scaled: the same of numbers with a word of their size: ``3.2 million``, ``$75k``; ``3.2`` is one of `numbers`, too.
     """
 
     numbers: dict[Decimal, list[Place]]
     dates: dict[dt.date, list[Place]]
     times: dict[dt.time, list[Place]]
+    scaled: dict[Decimal, list[Place]]
 
 
 _MAX_DIGITS = 100
@@ -108,7 +110,7 @@ _IN_MONTH = re.compile(
 _TIMES = re.compile(
     r"""
     (?<![0-9:.,])(?P<h>[0-9]{1,2})(?:[:.h](?P<m>[0-9]{2})(?:[:.](?P<s>[0-9]{2})(?P<f>[.,][0-9]{1,6})?)?)?
-    (?:[ ]?(?P<half>[ap])\.?m\b\.?)?(?![0-9:])
+    (?:[ ]?(?:(?P<half>[ap])\.?m\b\.?|(?P<clock>Uhr)\b))?(?![0-9:])
     """,
     re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
@@ -150,10 +152,34 @@ def number_words(text: str) -> list[tuple[int, Place]]:
 @lru_cache(maxsize=4)
 def find_quantities(text: str) -> Quantities:
     """All numbers, dates and times of a text; time is linear in its length."""
-    return Quantities(_numbers(text), _dates(text), _times(text))
+    numbers = _numbers(text)
+    return Quantities(numbers, _dates(text), _times(text), _scaled(text, numbers))
 
 
-CURRENCY = r"(?:[$\u20ac\u00a3]|(?:K\u010d|CZK|EUR|Euro|USD|GBP|PLN|CHF|z\u0142|euros?|korun)\b)"
+CURRENCIES = {
+    "EUR": "\u20ac|EUR|euros?",
+    "CAD": r"C\$|CAD|Canadian[ ]dollars?",
+    "AUD": r"A\$|AUD|Australian[ ]dollars?",
+    "BRL": r"R\$|BRL|reais",
+    "USD": r"(?:US)?\$|USD|(?:US[ ])?dollars?|d[oó]lares",
+    "GBP": "\u00a3|GBP|(?:British[ ])?pounds?",
+    "JPY": "\u00a5|JPY|(?:Japanese[ ])?yen",
+    "INR": "\u20b9|INR|(?:Indian[ ])?rupees?",
+    "CNY": "CNY|RMB|(?:Chinese[ ])?yuan",
+    "CHF": "CHF|Swiss[ ]francs?|Franken",
+    "CZK": "K\u010d|CZK|korun[ay]?",
+    "PLN": "z\u0142(?:otych)?|PLN|zlotys?",
+    "SEK": "SEK|(?:Swedish[ ])?kronor",
+    "NOK": "NOK|Norwegian[ ]kroner",
+    "DKK": "DKK|Danish[ ]kroner",
+    "MXN": "MXN|(?:Mexican[ ])?pesos",
+}
+"""How texts write currencies, by their codes of ISO 4217; of two that fit one place the first one is meant."""
+_ALONE = r"(?<![^\W\d_])(?:{})(?![^\W\d_])"
+CURRENCY = _ALONE.format("|".join(CURRENCIES.values()))
+_CURRENCY = re.compile(
+    _ALONE.format("|".join(f"(?P<{code}>{signs})" for code, signs in CURRENCIES.items())), re.IGNORECASE
+)
 _GROUPED = re.compile(
     rf"""
     (?<![\w.,])(?:
@@ -164,9 +190,53 @@ _GROUPED = re.compile(
       | [0-9]{{1,3}}\.[0-9]{{3}}(?=[{_SPACES}]?{CURRENCY}(?![ ]?/))
     )(?![\w]|[.,'\u2019][0-9])
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.IGNORECASE,
 )
 """Numbers whose digits are in groups beyond doubt; ``1.250`` alone may be a fraction, but for prices, ``12 345`` two numbers."""
+
+
+_MAGNITUDES = {
+    3: r"thousands?|tausend|Tsd|mille|mila?|tisíce?|tysi[ęą]cy?",
+    6: r"millions?|Millionen|Mio|millón|millones|milh(?:ão|ões)|milion[eiyů]?|milionów|mln",
+    9: r"billions?|Milliarden?|Mrd|milliards?|miliard[yů]?|mld",
+}
+_MAGNITUDE_LETTERS = {3: "k", 6: "m|mn", 9: "bn?"}
+"""Behind the number of a price."""
+MAGNITUDE = re.compile(
+    rf"[{_SPACES}-]?(?:{'|'.join(f'(?P<w{zeros}>{words})' for zeros, words in _MAGNITUDES.items())})\b",
+    re.IGNORECASE,
+)
+_MAGNITUDE_LETTER = re.compile(
+    rf"(?:{'|'.join(f'(?P<w{zeros}>{letters})' for zeros, letters in _MAGNITUDE_LETTERS.items())})\b",
+    re.IGNORECASE,
+)
+_PRICE_BEGINS = re.compile(rf"{CURRENCY}\s?$", re.IGNORECASE)
+_PRICE_ENDS = re.compile(rf"\s?{CURRENCY}", re.IGNORECASE)
+
+
+def _scaled(text: str, numbers: dict[Decimal, list[Place]]) -> dict[Decimal, list[Place]]:
+    found: dict[Decimal, list[Place]] = {}
+    for value, places in numbers.items():
+        for start, end in places:
+            match = MAGNITUDE.match(text, end)
+            if match is None:
+                match = _MAGNITUDE_LETTER.match(text, end)
+                is_price = match is not None and is_priced(text, start, match.end())
+                match = match if is_price else None
+            if match is not None:
+                zeros = next(zeros for zeros in _MAGNITUDES if match[f"w{zeros}"])
+                found.setdefault(value.scaleb(zeros), []).append((start, match.end()))
+    return found
+
+
+def is_priced(text: str, start: int, end: int) -> bool:
+    """Whether a currency stands at a number of a text: ``389,000 pounds``."""
+    return bool(_PRICE_ENDS.match(text, end) or _PRICE_BEGINS.search(text, max(0, start - 8), start))
+
+
+def currencies(text: str) -> list[tuple[str, Place]]:
+    """The currencies that a text speaks of, by their codes, and where."""
+    return [(str(match.lastgroup), match.span()) for match in _CURRENCY.finditer(text)]
 
 
 def ungroup_numbers(text: str) -> str:
@@ -330,7 +400,7 @@ def _times(text: str) -> dict[dt.time, list[Place]]:
     found: dict[dt.time, list[Place]] = {}
     for match in _TIMES.finditer(text):
         hour, minute, second, half = int(match["h"]), match["m"], match["s"], match["half"]
-        if minute is None and half is None:
+        if minute is None and half is None and match["clock"] is None:
             continue
         if half:
             if not 1 <= hour <= 12:

@@ -7,10 +7,20 @@ from typing import Any, Literal
 import pytest
 
 import constrained
-from constrained.decisions.naming import NAMING, UNNAMED, is_named_beside, is_priced, named_options
+from constrained.decisions.naming import (
+    AFFIRMED,
+    NAMING,
+    UNNAMED,
+    is_affirmed,
+    is_named_beside,
+    labelled_places,
+    named_options,
+    names_money,
+)
 from constrained.decisions.prior import plain
 from constrained.decisions.questions import ABSENT, ClosedAnswer, Question
 from constrained.extraction.decider import Decider
+from constrained.grammars.text.quantities import is_priced
 
 
 def question(*texts: str) -> Question:
@@ -74,9 +84,39 @@ def test_a_member_whose_name_the_text_has_is_rather_there(
 ) -> None:
     texts = (*options, ABSENT)
     asked = Question(f"/{name}", tuple(ClosedAnswer(one, (1,), None) for one in texts))
-    unnamed = 0 if options[0] == "true" else UNNAMED
-    expected = [UNNAMED, UNNAMED, 0] if mentioned else [0, 0, unnamed]
+    is_boolean = options[0] == "true"
+    there = [AFFIRMED, 0, 0] if is_boolean else [UNNAMED, UNNAMED, 0]
+    expected = there if mentioned else [0, 0, 0 if is_boolean else UNNAMED]
     assert named_options(asked, text).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "affirmed"),
+    [
+        ("balcony", "A flat with a balcony.", True),
+        ("balcony", "A flat with no balcony.", False),
+        ("balcón", "Piso sin balcón, 720 € al mes.", False),
+        ("pets_allowed", "3 rooms, not cheap. Pets are welcome.", True),
+        ("pets_allowed", "3 rooms, no pets.", False),
+        ("remote", "The work cannot be done remotely.", False),
+        ("remote", "It isn't remote.", False),
+        ("resolved", "It is not urgent and was resolved.", True),
+        ("gelöst", "Der Fall ist noch nicht gelöst.", False),
+        ("vegan", "Vegan ist das nicht.", False),
+        ("has_parking", "It has a garden.", None),
+        ("required", "It is required.", None),
+        ("paid", "Should you have paid, ignore this.", None),
+        ("paid", "If you paid, write us; it is not paid.", False),
+        ("paid", "", None),
+    ],
+)
+def test_a_text_affirms_or_denies_what_a_boolean_is_called(
+    name: str, text: str, affirmed: bool | None
+) -> None:
+    assert is_affirmed(name, text) is affirmed
+    options = tuple(ClosedAnswer(one, (1,), None) for one in ("false", "true"))
+    gains = named_options(Question(f"/{name}", options), text).tolist()
+    assert gains == [AFFIRMED * (affirmed is False), AFFIRMED * (affirmed is True)]
 
 
 def test_what_is_named_gains_and_the_own_distribution_of_the_model_does_not() -> None:
@@ -97,6 +137,10 @@ def test_a_label_that_the_text_names_is_part_of_what_is_calibrated() -> None:
     assert [asked(text).value for text, _ in rows] == [colour for _, colour in rows]
 
 
+def _is_price(text: str, start: int, end: int, name: str) -> bool:
+    return names_money(name) and is_priced(text, start, end)
+
+
 @pytest.mark.parametrize(
     ("stands", "text", "number", "name", "expected"),
     [
@@ -109,12 +153,12 @@ def test_a_label_that_the_text_names_is_part_of_what_is_calibrated() -> None:
         (is_named_beside, "30 days of paid vacation", "30", "vacationDays", True),
         (is_named_beside, "Age 54", "54", "age", True),
         (is_named_beside, "They paged 54 doctors", "54", "age", False),
-        (is_priced, "12 Elm Street, for 389,000 pounds", "389,000", "price", True),
-        (is_priced, "12 Elm Street, for 389,000 pounds", "12", "price", False),
-        (is_priced, "12 EUR", "12", "age", False),
-        (is_priced, "$ 40 off", "40", "totalPrice", True),
-        (is_priced, "celkem 900 Kč", "900", "cena", True),
-        (is_priced, "5 eurostars", "5", "fare", False),
+        (_is_price, "12 Elm Street, for 389,000 pounds", "389,000", "price", True),
+        (_is_price, "12 Elm Street, for 389,000 pounds", "12", "price", False),
+        (_is_price, "12 EUR", "12", "age", False),
+        (_is_price, "$ 40 off", "40", "totalPrice", True),
+        (_is_price, "celkem 900 Kč", "900", "cena", True),
+        (_is_price, "5 eurostars", "5", "fare", False),
     ],
 )
 def test_a_word_of_a_name_or_a_currency_beside_a_number(
@@ -122,3 +166,23 @@ def test_a_word_of_a_name_or_a_currency_beside_a_number(
 ) -> None:
     start = text.index(number)
     assert stands(text, start, start + len(number), name) is expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "begins"),
+    [
+        ("near", "near the Burger King, and near Ranch", ["Burger", "Ranch"]),
+        ("venue", "Venue: depot Garage", ["depot"]),
+        ("object_name", "My name is Ada.", ["Ada"]),
+        ("city", 'the city of "Paris"', ['"Paris"']),
+        ("customer", "The customer rating is low.", []),
+        ("version", "in version 4.2", ["4.2"]),
+        ("fabricName", "API name: info. Parameter_fabricName: Net1", ["Net1"]),
+        ("pickup_city", "Pickup city: Oslo, city: Bergen", ["Oslo"]),
+        ("venue", "Venue:\n", []),
+        ("", "a: b", []),
+    ],
+)
+def test_what_a_text_calls_by_a_name_begins_behind_it(name: str, text: str, begins: list[str]) -> None:
+    found = [text[at:].split()[0].rstrip(",.") for at in labelled_places(text, name)]
+    assert found == begins

@@ -195,3 +195,54 @@ def test_strings_with_bounds_are_written(kind: dict[str, Any]) -> None:
     schema["properties"]["city"] = kind
     model = Wishing({"name": {"Ada Lim": 6.0}, "city": {"Oslo": 6.0}})
     assert "/city" not in Extractor(model, schema)(TEXT).decisions
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wishes", "expected"),
+    [
+        ("near", "Ada Lim lives near Oslo.", {"Ada Lim": 5.0, "Oslo": 4.0}, "Oslo"),
+        ("venue", "Ada Lim. Venue: the barn", {"Ada Lim": 4.5, "the barn": 4.0}, "the barn"),
+        ("reference", "Ticket TK-55 is open.", {"Ticket": 5.0, "TK-55": 4.0}, "TK-55"),
+        ("order_number", "Order 77 is late.", {"late": 5.0, "77": 2.0}, "77"),
+    ],
+)
+def test_what_stands_behind_the_name_of_a_string_and_has_its_form_is_rather_its_value(
+    name: str, text: str, wishes: dict[str, float], expected: str
+) -> None:
+    assert Extractor(Wishing({name: wishes}), strings(name))(text).value == {name: expected}
+
+
+def test_a_name_has_the_word_of_an_answer_that_is_one_of_few() -> None:
+    schema = strings("near")
+    schema["properties"]["food"] = {"enum": ["Indian", "French"]}
+    model = Wishing({"near": {"Raja Indian Cuisine": 6.0}, "food": {"Indian": 6.0}})
+    value = Extractor(model, schema)("It is by Raja Indian Cuisine, and good.").value
+    assert value == {"near": "Raja Indian Cuisine", "food": "Indian"}
+
+
+def test_two_strings_share_a_phrase_out() -> None:
+    model = Wishing({"venue": {"Depot Garage in Ghent": 6.0, "Depot Garage": 5.5}, "city": {"Ghent": 6.0}})
+    value = Extractor(model, strings("venue", "city"))("We met at Depot Garage in Ghent").value
+    assert value == {"venue": "Depot Garage", "city": "Ghent"}
+
+
+@pytest.mark.parametrize(
+    ("rest", "expected"),
+    [("Octavia", {"make": "Skoda", "kind": "Octavia"}), ("blue", {"make": "Skoda Octavia", "kind": "blue"})],
+)
+def test_two_strings_that_want_one_name_have_a_part_each_or_the_first_has_it_whole(
+    rest: str, expected: dict[str, str]
+) -> None:
+    """Behind the first part the other string is asked for once more."""
+
+    class Car(Wishing):
+        def logits(self, prompt: list[int], completion: list[int]) -> Any:
+            behind = b'"make": "Skoda", ' in bytes(completion)
+            self.wishes["kind"] = {rest: 6.0} if behind else {"Skoda Octavia": 5.0}
+            row = super().logits(prompt, completion)
+            row[ord('"')] -= bytes(completion).endswith(b'"make": "Skoda')  # the name is rather longer
+            return row
+
+    model = Car({"make": {"Skoda Octavia": 6.0, "Skoda": 5.9}})
+    schema = strings("make", "kind", required=("make", "kind"))
+    assert Extractor(model, schema)("It is a Skoda Octavia in blue.").value == expected

@@ -371,3 +371,31 @@ def test_streams_batches_and_draws_decide_alike() -> None:
     drawn = {json.dumps(str(extractor(TEXT, temperature=5.0, seed=seed).value)) for seed in range(12)}
     assert len(drawn) > 1
     assert extractor(TEXT, temperature=1.0, seed=1).value == extractor(TEXT, temperature=1.0, seed=1).value
+
+
+@pytest.mark.parametrize("wish", ["EUR", "euros"])
+def test_a_currency_is_one_of_the_text_by_its_code_or_as_the_text_writes_it(wish: str) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"amount": {"type": "integer"}, "currency": {"type": "string"}},
+        "required": ["amount", "currency"],
+    }
+    wishes = {"amount": {"12": 9.0}, "currency": {f'"{wish}"': 9.0}}
+    assert Extractor(Counting(wishes), schema)("I paid 12 euros.").value == {
+        "amount": 12,
+        "currency": wish,
+    }
+
+
+def test_a_number_is_in_the_unit_of_its_member() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "duration_minutes": {"type": "integer"},
+            "weight": {"type": "number", "description": "In kg."},
+        },
+        "required": ["duration_minutes", "weight"],
+    }
+    wishes = {"duration_minutes": {"2": 9.0}, "weight": {"500": 9.0}}
+    value = Extractor(Counting(wishes), schema)("Roast 500 g of it for 2 hours.").value
+    assert value == {"duration_minutes": 120, "weight": 0.5}

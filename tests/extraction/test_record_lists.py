@@ -341,3 +341,37 @@ def test_records_with_numbers_are_read_however_many_sentences_a_text_has(
     found = Extractor(Reader(wishes), Sale)(text)
     assert found.value == Sale("Sale", [Line("desk lamps", 3, 24), Line("chairs", 2, 89)])
     assert found.decisions["/lines/0/price"].value == 24
+
+
+MAP = {
+    "type": "object",
+    "properties": {"stock": {"type": "object", "additionalProperties": {"type": "integer"}}},
+    "required": ["stock"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize("name", ["stock", None])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("There are 12 chairs, 4 tables and 31 lamps.", {"chairs": 12, "tables": 4, "lamps": 31}),
+        ("Ana sold 12. Bo sold 9.", {"Ana": 12, "Bo": 9}),
+    ],
+)
+def test_an_object_with_any_names_is_read_entry_by_entry(
+    name: str | None, text: str, expected: dict[str, int]
+) -> None:
+    model = Reader({"name": {"Ana": 9.0, "Bo": 9.0}, "value": {"12": 9.0, "9": 9.0, "4": 9.0}})
+    schema: Any = MAP if name else MAP["properties"]["stock"]
+    found = Extractor(model, schema, lists="apart")(text)
+    assert found.value == ({name: expected} if name else expected)
+    prefix = f"/{name}/" if name else "/"
+    assert set(found.decisions) <= {prefix + one for one in expected}
+
+
+def test_an_example_of_an_object_with_any_names_shows_its_entries() -> None:
+    model = Reader({"name": {"Ana": 9.0, "Bo": 9.0}, "value": {"12": 9.0, "9": 9.0}})
+    examples = [("Cem sold 3. Dua sold 5.", {"stock": {"Cem": 3, "Dua": 5}})]
+    found = Extractor(model, MAP, lists="apart", examples=examples)("Ana sold 12. Bo sold 9.")
+    assert found.value == {"stock": {"Ana": 12, "Bo": 9}}

@@ -204,7 +204,7 @@ class _Finder:
         value = _decimal(str(number))
         if value is None:
             return "none", []
-        places = self.quantities.numbers.get(value, [])
+        places = self.quantities.numbers.get(value) or self.quantities.scaled.get(value, [])
         same = [place for place in places if self.document[slice(*place)] == str(number)]
         if same:
             return "exact", same

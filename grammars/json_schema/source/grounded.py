@@ -102,7 +102,7 @@ def _scalars(made: dict[str, Any], types: Iterable[str], quantities: Quantities)
             conditions.append({"pattern": pattern})
     if "number" in types or "integer" in types:
         others = [name for name in _EVERYTHING if name != "number"]
-        numbers = [number for value in quantities.numbers for number in _plain(value)]
+        numbers = [number for value in (*quantities.numbers, *quantities.scaled) for number in _plain(value)]
         stated = [{"enum": numbers}] if numbers else []
         conditions.append({"anyOf": [{"type": others}, *stated]})
     if conditions:
