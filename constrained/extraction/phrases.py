@@ -35,6 +35,7 @@ from constrained.decisions.questions import (
     member_text,
     respelled,
 )
+from constrained.extraction.chunks import ANDS
 from constrained.extraction.phrase_assignment import AGAIN, Wishes, Words, assigned_phrases
 from constrained.extraction.quantities import is_described_date
 from constrained.extraction.trial import passes_trial
@@ -308,7 +309,7 @@ class PhraseQuestions:
         ]
 
     def _phrases(self, firsts: Sequence[int], likely: Sequence[bool]) -> list[str]:
-        """The runs of words that begin at some words, with and without the punctuation around them.
+        """The runs of words that begin at some words, with and without the punctuation around them; none ends with *and*.
 
         Args:
             firsts: these words.
@@ -321,6 +322,8 @@ class PhraseQuestions:
                 whole = self._text[self._words[first][0] : self._words[last][1]]
                 if last > first and self._ends.search(whole[: -len(self._text[slice(*self._words[last])])]):
                     break
+                if last > first and self._word(last) in ANDS:
+                    continue
                 found |= dict.fromkeys(one for one in (whole.rstrip(_STOPS), _bare(whole)) if one)
         return list(found)
 

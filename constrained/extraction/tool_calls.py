@@ -159,8 +159,9 @@ class CallReader:
             return output
         if several:
             texts = yield from several_texts(extractor, found, asked.settings)
-            limit = asked.settings.get("max_tokens", math.inf)
-            if texts and sum(len(self._model.vocabulary.encode(text)) for text in texts) <= limit:
+            limit = asked.settings.get("max_tokens")
+            size = sum(len(self._model.vocabulary.encode(text)) for text in texts)
+            if texts and (limit is None or size <= limit):
                 return _with_calls(output, [ToolCall(tool.name, text) for text in texts], found.output)
         if call is None or (len(output.value.calls) > 1 and _has_at_most_half(found.text, asked.text)):
             return output

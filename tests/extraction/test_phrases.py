@@ -197,6 +197,12 @@ def test_strings_with_bounds_are_written(kind: dict[str, Any]) -> None:
     assert "/city" not in Extractor(model, schema)(TEXT).decisions
 
 
+def test_no_phrase_ends_with_and() -> None:
+    model = Wishing({"to": {"Maria and": 6.0, "Maria": 5.0}, "king": {"Otto I": 6.0}})
+    value = Extractor(model, strings("to", "king"))("Send it to Maria and to Otto I of Bavaria").value
+    assert value == {"to": "Maria", "king": "Otto I"}
+
+
 @pytest.mark.parametrize(
     ("name", "text", "wishes", "expected"),
     [

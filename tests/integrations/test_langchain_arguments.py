@@ -109,6 +109,7 @@ def weighed(text: str = BODIES, **settings: Any) -> Any:
 
 def test_a_message_that_asks_for_several_calls_of_a_tool_has_them() -> None:
     assert weighed() == [(85, 175), (60, 160)]
+    assert weighed(chat={"max_tokens": None}) == [(85, 175), (60, 160)]
     assert weighed("She weighs 85 kilos and is 175 cm tall.") == [(85, 175)]
     assert len(weighed(parallel_tool_calls=False)) == 1
     assert len(weighed(tool_choice="Weigh")) == 1
