@@ -24,8 +24,6 @@ _OPTIONAL = -2.0
 """What a member that may be left out gains in the order of members, in nats: it waits for those that must be there."""
 _WITHOUT = -8.0
 """What it is worth that a member which must be there has no phrase, in nats, where another one could do with another."""
-
-
 _SHORTER = 1.5
 """What a member may lose by a part of its phrase, in nats, where another one wants the same phrase."""
 

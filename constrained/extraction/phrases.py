@@ -353,8 +353,10 @@ class PhraseQuestions:
             is_optional = question.pointer in self._optional
             row = joined(question, one.totals)
             row[-1] = LEAST if is_optional else LEAST_REQUIRED
-            row[:-1] += self._gains(question)
-            if one.elsewhere >= CONFIDENT or (is_optional and row[:-1].max() <= row[-1]):
+            gains = self._gains(question)
+            row[:-1] += gains
+            is_another = one.elsewhere >= CONFIDENT and max(gains) <= 0
+            if is_another or (is_optional and row[:-1].max() <= row[-1]):
                 if not self._is_made_up(question.pointer, model):
                     continue
                 row[:-1] = -math.inf

@@ -1,7 +1,7 @@
 """Numbers, dates and times that a text states, in the forms that people write.
 
     numbers   1234.5   1,234.50   1.234,50   1 234,50   1'234.50   -3   (the sign only where nothing stands before it)
-    dates     2026-01-05   05.01.2026   1/5/2026 (both readings)   5 January 2026   January 5th, 2026   5. Januar 2026
+    dates     2026-01-05   05.01.2026   1/5/2026 (both readings, or that of 25/12/2026 in the same text)   5 January 2026   January 5th, 2026   5. Januar 2026
               4 to 9 August 2025   4.-9.8.2025   March 28 - April 2, 2025   August 4-9, 2025 (both days)
     times     09:30   09:30:15   9.30 pm   9 am   9 Uhr
 
@@ -336,13 +336,22 @@ def _day_before(last: dt.date, match: re.Match[str]) -> Iterator[tuple[dt.date, 
 
 def _whole_dates(text: str) -> dict[dt.date, list[Place]]:
     found: dict[dt.date, list[Place]] = {}
-    for match in _DATES.finditer(text):
+    matches = list(_DATES.finditer(text))
+    figures = [(int(one["a2"]), int(one["b2"])) for one in matches if one["y2"] and one["sep2"] != "."]
+    orders = {
+        day > 12 for day, month in figures if max(day, month) > 12
+    }  # in which the day is first, or second
+    for match in matches:
         part = match.groupdict()
         choices: list[tuple[str, int | str, str]] = []
         if part["y1"]:
             choices = [(part["y1"], part["m1"], part["d1"])]
         elif part["y2"]:
             choices = [(part["y2"], part["b2"], part["a2"]), (part["y2"], part["a2"], part["b2"])]
+            if (part["sep2"] == "." and int(part["b2"]) <= 12) or orders == {True}:
+                choices = choices[:1]
+            elif part["sep2"] != "." and orders == {False}:
+                choices = choices[1:]
         else:
             number = next(i for i in ("3", "4", "5") if part[f"y{i}"])
             choices = [(part[f"y{number}"], MONTHS[part[f"m{number}"].lower()], part[f"d{number}"])]

@@ -92,3 +92,18 @@ def test_a_german_hour_is_a_time() -> None:
     assert str(read_time("9.30 Uhr")) == "09:30:00"
     assert read_time("15") is None
     assert read_time("25 Uhr") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "dates"),
+    [
+        ("1/5/2026", {"2026-05-01", "2026-01-05"}),
+        ("1/5/2026 and 25/12/2026", {"2026-05-01", "2026-12-25"}),
+        ("1/5/2026 and 12/25/2026", {"2026-01-05", "2026-12-25"}),
+        ("1/5/2026, 25/12/2026, 12/25/2026", {"2026-05-01", "2026-01-05", "2026-12-25"}),
+        ("11.9.2026", {"2026-09-11"}),
+        ("9.13.2026", {"2026-09-13"}),
+    ],
+)
+def test_points_stand_behind_the_day_and_one_text_writes_dates_one_way(text: str, dates: set[str]) -> None:
+    assert {one.isoformat() for one in find_quantities(text).dates} == dates
