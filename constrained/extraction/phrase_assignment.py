@@ -33,12 +33,14 @@ class Wishes:
     """The phrases that a member may have.
 
     Attributes:
-        scores: their log-probabilities, and what one has to have at least, in nats, float64 [phrases + 1].
+        scores: of each, and what one has to have at least, in nats, float64 [phrases + 1]: log-probabilities, and what its name says.
+        is_sure: of which the log-probability alone is more than `AGAIN`.
         places: of each phrase, its words wherever it stands.
         is_optional: whether the member may be left out.
     """
 
     scores: NDArray[np.float64]
+    is_sure: NDArray[np.bool_]
     places: Sequence[Sequence[Words]]
     is_optional: bool
 
@@ -98,7 +100,7 @@ def assigned_phrases(
 def _rule_out(scores: NDArray[np.float64], wishes: Wishes, used: Words) -> None:
     """Leaves no phrases whose words are used, but those that the member wants all the same."""
     for phrase in range(len(wishes.places)):
-        if scores[phrase] < AGAIN and wishes.free(phrase, used) is None:
+        if not wishes.is_sure[phrase] and wishes.free(phrase, used) is None:
             scores[phrase] = -math.inf
 
 

@@ -353,6 +353,7 @@ class PhraseQuestions:
             is_optional = question.pointer in self._optional
             row = joined(question, one.totals)
             row[-1] = LEAST if is_optional else LEAST_REQUIRED
+            is_sure = row > AGAIN
             gains = self._gains(question)
             row[:-1] += gains
             is_another = one.elsewhere >= CONFIDENT and max(gains) <= 0
@@ -362,11 +363,11 @@ class PhraseQuestions:
                 row[:-1] = -math.inf
             places = [self.places(question.value(index)) for index in range(len(row) - 1)]
             for index, spans in enumerate(places):
-                if row[index] < AGAIN and all(self._is_part_of(place, words) for place in spans):
+                if not is_sure[index] and all(self._is_part_of(place, words) for place in spans):
                     row[index] = -math.inf
             asked.append(question)
             about.append(one)
-            wishes.append(Wishes(row, places, is_optional))
+            wishes.append(Wishes(row, is_sure, places, is_optional))
 
         def decision(index: int, scores: NDArray[np.float64]) -> Decision:
             return decided(asked[index], about[index], scores, temperature, randomness)

@@ -312,7 +312,8 @@ def quantity_questions(
                     tuple(at[one] for one in row),
                     mine[value],
                     frozenset(numbers[place] for place in mine[value]),
-                    any(
+                    value in one.measured
+                    or any(
                         is_named_beside(text, *place, path[-1])
                         or (names_money(path[-1]) and is_priced(text, *place))
                         for place in mine[value]
@@ -331,10 +332,11 @@ def quantity_questions(
 
 
 class _Options(NamedTuple):
-    """The values of a text that a member may have: where each stands, and its JSON texts, the one that is written first."""
+    """The values of a text that a member may have: where each stands, its JSON texts, the one that is written first, and which are in its unit."""
 
     places: Mapping[Any, Sequence[Place]]
     spelled: Mapping[Any, Sequence[str]]
+    measured: Collection[Any] = ()
 
 
 def _options(
@@ -394,7 +396,8 @@ def _number_options(
             written = (format(one.written.normalize(), "f") for one in row if one.written not in kept)
             spelled.setdefault(value, list(dict.fromkeys([texts[0], *written])))
             values[value] = [*values.get(value, ()), *places]
-    return _Options(values, spelled)
+    measured = [value for value, row in converted.items() if any(one.is_measured for one in row)]
+    return _Options(values, spelled, measured)
 
 
 def _kind(name: str, member: Any) -> Kind | None:

@@ -24,11 +24,13 @@ class Converted(NamedTuple):
 
     Attributes:
         place: where it stands, with its unit.
-        written: as the text has it; a model that reads it means the same by it.
+        written: as the text has it, or a part of it; a model that reads it means the same by it.
+        is_measured: whether it has a unit of the kind that the member wants.
     """
 
     place: Place
     written: Decimal
+    is_measured: bool = False
 
 
 @lru_cache(maxsize=4)
@@ -149,11 +151,13 @@ def wanted_numbers(
         said = [(place, Decimal(number)) for number, place in words]
         for one in measures(text, [*places, *said]):
             value = round(one.amount / unit.size, _MOST_DECIMALS)
-            if value == one.number and any(one.place[0] == start for start, _ in numbers.get(value, ())):
+            if (value,) == one.numbers and any(one.place[0] == start for start, _ in numbers.get(value, ())):
                 continue
             instead.append(one.place)
             if one.unit.dimension == unit.dimension:
-                converted.setdefault(value, []).append(Converted(one.place, one.number))
+                converted.setdefault(value, []).extend(
+                    Converted(one.place, number, True) for number in one.numbers
+                )
     is_share = _SHARE.search(described) is not None
     if plain.get("type") == "number" and (is_share or not _PERCENT.search(f"{name} {described}")):
         for number, row in numbers.items():

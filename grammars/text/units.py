@@ -84,13 +84,13 @@ class Measure(NamedTuple):
     """A measured number, or several of one dimension in a row: ``1 h 30 min``.
 
     Attributes:
-        number: as the text has it; of the first one.
+        numbers: as the text has them.
         amount: of the dimension, all together.
         unit: of the last one.
         place: of the numbers, and the units between them.
     """
 
-    number: Decimal
+    numbers: tuple[Decimal, ...]
     amount: Decimal
     unit: Unit
     place: Place
@@ -138,7 +138,7 @@ def _measures(text: str, numbers: tuple[tuple[Place, Decimal], ...]) -> list[Mea
         if match is not None and unit is not None:
             half = _AND_HALF.match(text, match.end())
             amount = (number if half is None else number + Decimal("0.5")) * unit[1]
-            found.append(Measure(number, amount, Unit(*unit), (start, (half or match).end())))
+            found.append(Measure((number,), amount, Unit(*unit), (start, (half or match).end())))
     return found
 
 
@@ -154,7 +154,7 @@ def _joined(text: str, found: Iterable[Measure]) -> Iterator[Measure]:
             between = _AND.match(text, last.place[1])
             if between is not None and between.end() == one.place[0]:
                 place = last.place[0], one.place[1]
-                last = Measure(last.number, last.amount + one.amount, one.unit, place)
+                last = Measure((*last.numbers, *one.numbers), last.amount + one.amount, one.unit, place)
                 continue
         if last is not None:
             yield last

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import pytest
@@ -10,6 +11,7 @@ import constrained
 from constrained.decisions.naming import (
     AFFIRMED,
     NAMING,
+    SHARING,
     UNNAMED,
     is_affirmed,
     is_named_beside,
@@ -48,6 +50,15 @@ def question(*texts: str) -> Question:
 )
 def test_an_option_is_named_by_words_of_its_own(options: list[str], text: str, named: list[int]) -> None:
     assert named_options(question(*options), text).tolist() == [NAMING * one for one in named]
+
+
+def test_an_option_of_several_words_gains_by_those_that_the_text_has_rare_ones_most() -> None:
+    options = ['"card_arrival"', '"card_payment_fee"', '"topUpFailed"', '"card"']
+    gains = named_options(question(*options), "Why was there a fee, and when does my cards arrive?")
+    arrival, payment, failed, card = gains.tolist()
+    assert arrival == pytest.approx(SHARING * (math.log(5 / 1) + math.log(5 / 2)))  # arrival, card
+    assert payment == pytest.approx(SHARING * math.log(5 / 2))  # "fee" is too short
+    assert (failed, card) == (0, NAMING)
 
 
 @pytest.mark.parametrize(

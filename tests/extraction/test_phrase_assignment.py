@@ -20,7 +20,8 @@ def words(phrase: str) -> frozenset[int]:
 def wishes(least: float, *, is_optional: bool = False, **phrases: float) -> Wishes:
     """What a member likes; the names have underscores for spaces."""
     places = [[words(phrase.replace("_", " "))] for phrase in phrases]
-    return Wishes(np.array([*phrases.values(), least]), places, is_optional)
+    scores = np.array([*phrases.values(), least])
+    return Wishes(scores, scores > AGAIN, places, is_optional)
 
 
 def given(*members: Wishes, used: frozenset[int] = frozenset()) -> list[frozenset[int]]:
@@ -61,6 +62,8 @@ def test_only_a_member_that_must_be_there_takes_a_whole_phrase() -> None:
 
 def test_two_members_that_surely_want_a_phrase_both_have_it() -> None:
     assert given(wishes(-5.0, Ghent=AGAIN / 2), wishes(-5.0, Ghent=AGAIN / 2)) == [words("Ghent")] * 2
+    named = Wishes(np.array([1.0, -5.0]), np.array([False, False]), [[words("Ghent")]], False)
+    assert given(wishes(-5.0, Ghent=1.5), named) == [words("Ghent"), frozenset()]
 
 
 def test_a_name_that_two_want_is_shared_if_the_first_could_have_its_beginning() -> None:
@@ -92,7 +95,8 @@ def test_no_word_is_given_twice_and_nobody_loses_by_passing_phrases_on(seed: int
     for _ in range(3):
         some = rng.permutation(len(phrases))[: rng.integers(1, 5)]
         scores = np.append(-0.5 - 8 * rng.random(len(some)), -5.0)
-        members.append(Wishes(scores, [[words(phrases[one])] for one in some], bool(rng.integers(2))))
+        places = [[words(phrases[one])] for one in some]
+        members.append(Wishes(scores, scores > AGAIN, places, bool(rng.integers(2))))
     held = given(*members)
     assert sum(map(len, held)) == len(frozenset().union(*held))
     drawn, _ = assigned_phrases(members, frozenset(), lambda _, scores: int(np.argmax(scores)))
