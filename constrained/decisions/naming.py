@@ -44,6 +44,12 @@ _NUMBERS = COUNTS | {"age", "alter", "jahr", "rating", "score", "size", "value",
 """Words at the end of names whose values are numbers."""
 _CODES = frozenset(["code", "id", "isbn", "kennung", "ref", "reference", "referenz", "serial", "sku"])
 """The same of words with a digit in them."""
+_RELATIONS = (
+    ("from|von|ab|aus|de|desde|da|od|z", "from origin start source departure pickup sender"),
+    ("to|into|nach|à|para|hasta|do", "to destination end target arrival dropoff recipient receiver"),
+    ("by|von|par|por", "artist author director writer composer creator"),
+)
+"""Words before a value that say in which relation it stands, and words of names that mean it: ``Porto`` in ``from Porto`` is an ``origin``."""
 _BESIDE = re.compile(r"[^\W\d_]+|%|\d|[,;.!?\n]")
 _NEGATION = re.compile(
     r"\b(?:no|not|non|never|without|none|cannot|lacks?|kein\w*|nicht|ohne|sans|pas|aucune?|sin|ning[uú]n\w*|senza|sem|bez|nie|není|nejsou)\b|n['’]t\b",
@@ -194,14 +200,16 @@ def names_currency(name: str) -> bool:
 def labelled_places(text: str, name: str) -> list[int]:
     """Where something begins that a text calls by a name, or else by its last word: ``Venue: Depot Garage``, ``near the Burger King``.
 
-    What follows without a colon or the like begins with a capital letter or a digit.
+    Or else behind a word that means the same relation as one of the name. What follows without a colon or the like begins with a capital
+    letter or a digit.
     """
     words = name_words(name)
-    for label in dict.fromkeys([r"[\s_-]?".join(words), words[-1] if words else ""]):
+    related = (before for before, names in _RELATIONS if not {*names.split()}.isdisjoint(words))
+    for label in dict.fromkeys([r"[\s_-]?".join(words), words[-1] if words else "", *related]):
         if len(label) < _SHORTEST:
             continue
         found = re.finditer(
-            rf"(?<![^\W_]){label}(?:\s*(?P<sign>[:=#])\s*|\s+(?:(?:is|of|the|ist|est|es)\s+)*)(?=[\"'“„«]?(?P<begin>\w))",
+            rf"(?<![^\W_])(?:{label})(?:\s*(?P<sign>[:=#])\s*|\s+(?:(?-i:is|of|the|ist|est|es)\s+)*)(?=[\"'“„«]?(?P<begin>\w))",
             text,
             re.IGNORECASE,
         )

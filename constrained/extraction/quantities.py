@@ -435,10 +435,7 @@ def quantity_kind(schema: Any) -> Kind | None:
         if found is not None:
             return found
     if kind == "string" and keywords <= _FORMS and keywords & {"format", "pattern"}:
-        is_datetime = schema.get("format") == "date-time"
-        if is_datetime and "x-content" in keywords:  # a type takes them as people write them
-            return None
-        return "date-time" if is_datetime else "word"
+        return "date-time" if schema.get("format") == "date-time" else "word"
     return None
 
 

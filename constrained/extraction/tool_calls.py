@@ -135,7 +135,7 @@ class CallReader:
         """Reads the arguments of the call of a reply; the result is the output with them, or else the same output.
 
         An output whose arguments were read has no tokens of its own; `stats` counts the work for the reply and for them.
-        A call stays as the model wrote it where its arguments cannot be read within the token limit, or repeat themselves.
+        A call stays as the model wrote it where its arguments cannot be read within the token limit, or repeat themselves and its own do not.
 
         Args:
             output: of the reply.
@@ -155,7 +155,9 @@ class CallReader:
             return output
         yield []
         found = yield from document_steps(extractor, Document(None, asked.text), asked.settings)
-        if found.output is None or found.output.cut is not None or found.output.repairs:
+        if found.output is None or found.output.cut is not None:
+            return output
+        if found.output.repairs and not output.repairs:
             return output
         if several:
             texts = yield from several_texts(extractor, found, asked.settings)
@@ -240,7 +242,7 @@ def _with_calls(output: Output[Reply], calls: Sequence[ToolCall], read: Output[A
         finish=read.finish,
         stats=stats,
         cut=None,
-        repairs=(),
+        repairs=read.repairs,
         automaton=None,
     )
 

@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -371,6 +371,18 @@ def test_streams_batches_and_draws_decide_alike() -> None:
     drawn = {json.dumps(str(extractor(TEXT, temperature=5.0, seed=seed).value)) for seed in range(12)}
     assert len(drawn) > 1
     assert extractor(TEXT, temperature=1.0, seed=1).value == extractor(TEXT, temperature=1.0, seed=1).value
+
+
+@dataclass
+class Appointment:
+    start: datetime
+    end: datetime | None = None
+
+
+def test_a_datetime_of_a_type_is_the_day_and_time_of_the_text() -> None:
+    wishes = {"start": {'"4 March 2027 at 9:15"': 9.0}, "end": {'"4 March 2027"': 1.0}}
+    found = Extractor(Counting(wishes), Appointment)("Dentist on 4 March 2027 at 9:15.")
+    assert found.value == Appointment(datetime(2027, 3, 4, 9, 15))
 
 
 @pytest.mark.parametrize("wish", ["EUR", "euros"])

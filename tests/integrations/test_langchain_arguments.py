@@ -86,6 +86,24 @@ def test_other_arguments_are_written_by_the_model(
     assert bound(**settings).invoke(messages).tool_calls
 
 
+class Mail(BaseModel):
+    """Sends a message."""
+
+    to: str
+    body: str
+
+
+def test_arguments_are_read_where_those_of_the_model_repeat_themselves_as_much() -> None:
+    wishes = {"to": {"Ada Lim": 5.0, "Bo": 5.5}, "body": {"ha, " * 200: 6.0}}
+    chat = ChatConstrained(model=Wishing(wishes), max_tokens=900)
+    (call,) = chat.bind_tools([Mail], tool_choice="any").invoke(TEXT).tool_calls
+    assert call["args"]["to"] == "Ada Lim"
+    assert call["args"]["body"].startswith("ha, ha, ")
+    written = ChatConstrained(model=Wishing(wishes), max_tokens=900, extraction=False)
+    (call,) = written.bind_tools([Mail], tool_choice="any").invoke(TEXT).tool_calls
+    assert call["args"]["to"] == "Bo"
+
+
 class Weigh(BaseModel):
     """Weighs a person."""
 
