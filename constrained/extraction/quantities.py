@@ -115,6 +115,7 @@ class QuantityQuestions:
         optional: pointers of members that may be left out.
         unstated: those of them for which the text states nothing.
         vocabulary: of the model.
+        text: of the document.
     """
 
     questions: Sequence[Question]
@@ -123,6 +124,7 @@ class QuantityQuestions:
     optional: frozenset[str]
     unstated: Sequence[str]
     vocabulary: Vocabulary
+    text: str
 
     def decide(
         self, evidence: Sequence[Evidence], temperature: float, randomness: Randomness
@@ -177,14 +179,15 @@ class QuantityQuestions:
         ]
 
     def written(self, decisions: Mapping[str, Decision]) -> list[str]:
-        """The decided values as the text may have written them."""
-        return [
-            question.options[spelling].text.strip('"')
-            for question, row in zip(self.questions, self.stated, strict=True)
-            for one in row
-            if question.pointer in decisions and decisions[question.pointer].text == one.text
-            for spelling in one.spellings
-        ]
+        """The decided values as the text may have written them, and as it has: ``two`` of ``two pizzas``."""
+        found = list[str]()
+        for question, row in zip(self.questions, self.stated, strict=True):
+            decision = decisions.get(question.pointer)
+            for one in row if decision is not None else ():
+                if decision is not None and decision.text == one.text:
+                    found += (question.options[spelling].text.strip('"') for spelling in one.spellings)
+                    found += (self.text[slice(*span)] for span in one.spans)
+        return list(dict.fromkeys(found))
 
     def _means_another(self, index: int, evidence: Evidence) -> bool:
         """Whether the model would write a number that the text does not state; a date of its own is made up."""
@@ -328,7 +331,7 @@ def quantity_questions(
             least.append(LEAST[kind] if optional else LEAST_NEEDED)
     if len(option_tree(questions).tokens) > MOST_NODES:
         return None
-    return QuantityQuestions(questions, stated, least, frozenset(optional_ones), unstated, vocabulary)
+    return QuantityQuestions(questions, stated, least, frozenset(optional_ones), unstated, vocabulary, text)
 
 
 class _Options(NamedTuple):

@@ -15,7 +15,7 @@ from collections.abc import Generator as Coroutine
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from constrained.decisions.naming import named_places
+from constrained.decisions.naming import named_places, names_currency
 from constrained.decisions.questions import followed, member_pointer
 from constrained.decoding.request_runner import BatchedRequest
 from constrained.extraction.chunks import sentence_ends
@@ -77,7 +77,9 @@ def several_texts(
     if not isinstance(value, dict) or not isinstance(schema, Mapping):
         return []
     members = {name: followed(one, schema) for name, one in schema.get("properties", {}).items()}
-    quantities = [one for one in found._stated if one.pointer.count("/") == 1]
+    quantities = [
+        one for one in found._stated if one.pointer.count("/") == 1 and not names_currency(one.pointer)
+    ]
     calls = stated_quantities(text, quantities)
     phrases = {
         name: value[name]
