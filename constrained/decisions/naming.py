@@ -21,6 +21,8 @@ NAMING = 3.0
 """What an option gains that the text names, in nats; measured: 1 to 5 give nearly the same."""
 SHARING = 0.75
 """What an option gains by a word that the text has, in nats for each nat that the word is rare among the options; measured: .5 to 1 give nearly the same."""
+_SHORT = 100
+"""Words of a text from which on `AFFIRMED` and `SHARING` count less: a long one has most words, in other senses."""
 UNNAMED = 1.0
 """What `ABSENT` gains where the text names no option, in nats, or the others where it has a word of the member's name; measured: 1 and 2 give
 nearly the same, .5 two thirds of it."""
@@ -40,7 +42,7 @@ COUNTS = frozenset(
     ["amount", "anzahl", "cantidad", "count", "menge", "number", "pieces", "qty", "quantity", "units"]
 )
 """Words of members that say how many."""
-_NUMBERS = COUNTS | {"age", "alter", "jahr", "rating", "score", "size", "value", "wert", "year"}
+_NUMBERS = COUNTS - {"units"} | {"age", "alter", "jahr", "rating", "score", "size", "value", "wert", "year"}
 """Words at the end of names whose values are numbers."""
 _CODES = frozenset(["code", "id", "isbn", "kennung", "ref", "reference", "referenz", "serial", "sku"])
 """The same of words with a digit in them."""
@@ -88,14 +90,15 @@ def named_options(question: Question, text: str) -> NDArray[np.float64]:
     gains = np.zeros(len(values))
     gains[list(named_places(values, text))] = NAMING
     affirmed = is_affirmed(question.pointer.rpartition("/")[2], text) if True in values else None
-    gains[[value is affirmed for value in values]] += AFFIRMED * (affirmed is not None)
+    trust = min(1.0, _SHORT / (1 + text.count(" ")))
+    gains[[value is affirmed for value in values]] += AFFIRMED * trust * (affirmed is not None)
     absent = np.array([option.text == ABSENT for option in question.options])
     if absent.any() and not gains.any():
         if _has_word_of(question.pointer.rpartition("/")[2], text):
             gains[~absent] = UNNAMED
         elif sought:
             gains[absent] = UNNAMED
-    return gains + _shared_words(values, text) * (gains <= 0)
+    return gains + _shared_words(values, text) * trust * (gains <= 0)
 
 
 def _shared_words(values: Sequence[Any], text: str) -> NDArray[np.float64]:

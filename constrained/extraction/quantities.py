@@ -315,7 +315,7 @@ def quantity_questions(
                     tuple(at[one] for one in row),
                     mine[value],
                     frozenset(numbers[place] for place in mine[value]),
-                    value in one.measured
+                    (value in one.measured and not optional)
                     or any(
                         is_named_beside(text, *place, path[-1])
                         or (names_money(path[-1]) and is_priced(text, *place))

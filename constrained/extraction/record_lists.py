@@ -489,7 +489,7 @@ def _entry_schema(schema: Any, root: Any) -> Any:
     if not isinstance(schema, Mapping) or schema.get("type") != "object" or schema.get("properties"):
         return None
     value = followed(schema.get("additionalProperties"), root)
-    if not isinstance(value, Mapping) or value.get("type") not in ("string", "integer", "number"):
+    if not isinstance(value, Mapping) or value.get("type") not in ("string", "integer", "number", "boolean"):
         return None
     members = {NAME: {"type": "string"}, VALUE: value}
     return {"type": "object", "properties": members, "required": [NAME, VALUE], "additionalProperties": False}

@@ -157,7 +157,7 @@ class CallReader:
         found = yield from document_steps(extractor, Document(None, asked.text), asked.settings)
         if found.output is None or found.output.cut is not None:
             return output
-        if found.output.repairs and not output.repairs:
+        if found.output.repairs and not (output.repairs and len(names) == 1):
             return output
         if several:
             texts = yield from several_texts(extractor, found, asked.settings)

@@ -68,7 +68,9 @@ and before ``hour and a half``.
 """
 _WORD = re.compile(rf"\b(?:{'|'.join(f'({words})' for words in _WORDS.values())})(?=[ -])", re.IGNORECASE)
 _AND_HALF = re.compile(r" (?:and a half|et demie?|y medi[ao])\b", re.IGNORECASE)
-_AND = re.compile(r"[\s\u00a0]*(?:(?:,|and|und|et|y|e|a) )?", re.IGNORECASE)
+_AND = re.compile(r"[\s\u00a0]*(?:(?:and|und|et|y|e|a) )?", re.IGNORECASE)
+_MOST_PARTS = 60
+"""Of a unit in the next larger one: ``8 weeks, 45 hours`` are two things."""
 _DESCRIBED = re.compile(r"(?:\bin |[(\[])(?P<unit>[^\W\d_]+)\b", re.IGNORECASE)
 _NAME_WORDS = re.compile(r"[^\W\d_]+?(?=[A-Z\W\d_]|$)|\d+")
 
@@ -150,7 +152,8 @@ def _joined(text: str, found: Iterable[Measure]) -> Iterator[Measure]:
             if last.place == one.place:  # another reading of 1.250
                 yield one
             continue
-        if last is not None and last.unit.dimension == one.unit.dimension and one.unit.size < last.unit.size:
+        parts = 0 if last is None else last.unit.size / one.unit.size
+        if last is not None and last.unit.dimension == one.unit.dimension and 1 < parts <= _MOST_PARTS:
             between = _AND.match(text, last.place[1])
             if between is not None and between.end() == one.place[0]:
                 place = last.place[0], one.place[1]

@@ -61,6 +61,15 @@ def test_an_option_of_several_words_gains_by_those_that_the_text_has_rare_ones_m
     assert (failed, card) == (0, NAMING)
 
 
+def test_a_word_of_a_long_text_says_less() -> None:
+    text = "It has a balcony." + " And more." * 200
+    (false, true) = named_options(
+        Question("/balcony", tuple(ClosedAnswer(one, (1,), None) for one in ("false", "true"))), text
+    )
+    assert false == 0
+    assert 0 < true < AFFIRMED / 3
+
+
 @pytest.mark.parametrize(
     ("options", "text", "gained"),
     [

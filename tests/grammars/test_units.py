@@ -56,6 +56,7 @@ def test_a_name_or_a_description_says_in_which_unit_a_number_is(
         ("1.250 g", "weight_kg", "number", {Decimal("1.25"): "1.250 g", Decimal("0.00125"): "1.250 g"}),
         ("45 hours a week", "hours", "integer", {45: "45"}),
         ("It takes an hour.", "minutes", "integer", {60: "an hour"}),
+        ("8 weeks, 45 hours", "hours", "integer", {1344: "8 weeks", 45: "45"}),
         ("zweimal täglich", "times_per_day", "integer", {2: "zweimal"}),
         ("three times a day", "times_per_day", "integer", {3: "three"}),
         ("trois fois par jour", "times_per_day", "integer", {3: "trois"}),
