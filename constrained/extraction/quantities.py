@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import permutations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from constrained.decisions import Decision, Question
 from constrained.decisions.decision import decided
 from constrained.decisions.evidence import Evidence, option_tree
-from constrained.decisions.naming import NAMING, is_named_beside, names_currency, names_money
+from constrained.decisions.naming import NAMING, is_named_beside, name_words, names_currency, names_money
 from constrained.decisions.questions import (
     json_text,
     leaf_members,
@@ -68,6 +69,14 @@ _BOUNDS = frozenset({"minimum", "exclusiveMinimum"})
 _FORMS = frozenset({"format", "pattern", "minLength", "maxLength", "x-content"})
 _APART = 12
 """Characters between a day and its time."""
+_BEGINS = frozenset(
+    "issued start starts started begin begins from in arrival opened placed ordered born".split()  # noqa: SIM905
+)
+_ENDS = frozenset(
+    "due end ends ended until till out expires expiry deadline closed died returned".split()  # noqa: SIM905
+)
+"""Words in names of dates of which one comes before the other."""
+_ISO_DATE = re.compile(r'"\d{4}-\d{2}-\d{2}')
 _DATE_FORM = re.compile(r"\byyyy-mm-dd\b(?!.*\bhh)", re.IGNORECASE | re.DOTALL)
 
 
@@ -158,7 +167,7 @@ class QuantityQuestions:
                 found[question.pointer] = self._decision(
                     index, evidence[index], left, temperature, randomness
                 )
-        return found
+        return found | _in_order(found)
 
     def members(self, evidence: Sequence[Evidence]) -> list[StatedMember]:
         """How well each of the values that the text states goes with each member, dates and times beside numbers.
@@ -232,6 +241,30 @@ class QuantityQuestions:
         values = replace(question, options=tuple(options))
         reading = replace(evidence, logprobs=np.array(shares))
         return decided(values, reading, scores, temperature, randomness)
+
+
+def _in_order(decisions: Mapping[str, Decision]) -> dict[str, Decision]:
+    """Dates of members that begin and end something, the other way round where they end before they begin: ``issued`` and ``due``.
+
+    Their probabilities are the model's own.
+    """
+    found: dict[str, Decision] = {}
+    dates = {pointer: one for pointer, one in decisions.items() if _ISO_DATE.match(one.text)}
+    for begin, end in permutations(dates, 2):
+        around, _, name = begin.rpartition("/")
+        is_pair = end.startswith(f"{around}/") and not _BEGINS.isdisjoint(name_words(name))
+        if is_pair and not _ENDS.isdisjoint(name_words(end[len(around) + 1 :])):
+            first, last = dates[begin], dates[end]
+            if (
+                first.text > last.text
+                and first.value in last.probabilities
+                and last.value in first.probabilities
+            ):
+                found[begin] = replace(
+                    first, value=last.value, text=last.text, probabilities=first.unadjusted
+                )
+                found[end] = replace(last, value=first.value, text=first.text, probabilities=last.unadjusted)
+    return found
 
 
 def quantity_questions(

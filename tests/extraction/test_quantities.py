@@ -411,3 +411,23 @@ def test_a_number_is_in_the_unit_of_its_member() -> None:
     wishes = {"duration_minutes": {"2": 9.0}, "weight": {"500": 9.0}}
     value = Extractor(Counting(wishes), schema)("Roast 500 g of it for 2 hours.").value
     assert value == {"duration_minutes": 120, "weight": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("issued", "due"), ["2026-02-03", "2026-02-17"]),
+        (("check_in", "check_out"), ["2026-02-03", "2026-02-17"]),
+        (("due", "issued"), ["2026-02-17", "2026-02-03"]),
+        (("one", "other"), ["2026-02-17", "2026-02-03"]),
+    ],
+)
+def test_what_ends_something_comes_behind_what_begins_it(names: tuple[str, str], expected: list[str]) -> None:
+    """The model likes them the other way round."""
+    date = {"type": "string", "format": "date"}
+    schema = {"type": "object", "properties": dict.fromkeys(names, date), "required": list(names)}
+    first, second = names[::-1] if names[0] == "due" else names
+    wishes = {first: {'"2026-02-17"': 9.0}, second: {'"2026-02-03"': 9.0}}
+    found = Extractor(Counting(wishes), schema)("3 February 2026, payable by 17 February 2026.")
+    assert [found.value[name] for name in names] == expected
+    assert found.decisions[f"/{names[0]}"].probability > 0
