@@ -257,8 +257,8 @@ def _in_order(decisions: Mapping[str, Decision]) -> dict[str, Decision]:
             first, last = dates[begin], dates[end]
             if (
                 first.text > last.text
-                and first.value in last.probabilities
-                and last.value in first.probabilities
+                and first.value in last.unadjusted
+                and last.value in first.unadjusted
             ):
                 found[begin] = replace(
                     first, value=last.value, text=last.text, probabilities=first.unadjusted
