@@ -22,6 +22,7 @@ from constrained.extraction.chunks import sentence_ends
 from constrained.extraction.enumerations import SMALL, are_joined, begins_and, enumeration
 from constrained.extraction.numbered_records import BREAK
 from constrained.extraction.phrases import is_plain_string
+from constrained.extraction.prompt import shown_text
 from constrained.extraction.quantities import StatedMember
 from constrained.extraction.record_reader import ReadValue, RecordReader, Settings, written_value
 from constrained.extraction.stated_numbers import covered
@@ -72,7 +73,8 @@ def several_texts(
         found: those that it has read from the whole message.
         settings: of the requests.
     """
-    text, value = found.document, found.json_value
+    value = found.json_value
+    text = shown_text(found.document, extractor.generator.constraint)  # of which the places are
     schema = extractor.generator.constraint.enforced_schema
     if not isinstance(value, dict) or not isinstance(schema, Mapping):
         return []

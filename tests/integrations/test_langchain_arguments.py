@@ -117,7 +117,7 @@ BODIES = "One weighs 85 kilos and is 175 cm tall, another one weighs 60 kilos an
 
 def weighed(text: str = BODIES, **settings: Any) -> Any:
     wishes = {
-        "weight": {one: 9.0 - n for n, one in enumerate(re.findall(r"(\d+) kilo", text))},
+        "weight": {one.replace(",", ""): 9.0 - n for n, one in enumerate(re.findall(r"([\d,]+) kilo", text))},
         "height": {one: 9.0 - n for n, one in enumerate(re.findall(r"(\d+) cm", text))},
     }
     chat = ChatConstrained(model=Counting(wishes), **{"max_tokens": 200, **settings.pop("chat", {})})
@@ -134,6 +134,8 @@ def test_a_message_that_asks_for_several_calls_of_a_tool_has_them() -> None:
     four = BODIES + " Two more weigh 70 kilos and are 165 cm tall, and 75 kilos and 180 cm."
     assert weighed(four) == [(85, 175), (60, 160), (70, 165), (75, 180)]
     assert len(weighed(four, chat={"max_tokens": 90})) == 1
+    grouped = BODIES.replace("85 kilos", "1,000,085 kilos").replace("60 kilos", "1,060 kilos")
+    assert weighed(grouped) == [(1_000_085, 175), (1060, 160)]
     assert weighed(chat={"extraction": False}) != [(85, 175), (60, 160)]
 
 
