@@ -30,6 +30,7 @@ _BEHIND = re.compile(rf"$|[.?!;)\"'”’]|\s(?:{SMALL_WORD.pattern})\s|{_BETWEE
 _STATE = re.compile(r",\s[A-Z]{2}\b")
 _PAIRED = re.compile(r"\b(?:between|both|zwischen|entre|mezi)\s+(?:the\s|an?\s)?$", re.IGNORECASE)
 """What comes before two that are arguments of one call."""
+_WORD_BEHIND, _WORD_BEFORE = re.compile(r"\s?([^\W\d_]+|%)"), re.compile(r"([^\W\d_]+)\s$")
 _WINDOW = 80
 """Characters before an item in which it begins."""
 
@@ -43,8 +44,15 @@ def begins_and(text: str, start: int) -> bool:
 
 
 def are_joined(text: str, one: Span, other: Span) -> bool:
-    """Whether nothing but a comma or a word such as "and" stands between two places."""
-    return _JOIN.fullmatch(text, one[1], other[0]) is not None
+    """Whether nothing but a comma or a word such as "and" stands between two places, and the words that stand around both: ``first 2 years and first 3 years``."""
+    start, end = one[1], other[0]
+    unit, same_unit = _WORD_BEHIND.match(text, start, end), _WORD_BEHIND.match(text, other[1])
+    if unit is not None and same_unit is not None and unit[1] == same_unit[1]:
+        start = unit.end()
+    lead, same_lead = (_WORD_BEFORE.search(text, max(0, at - 20), at) for at in (one[0], end))
+    if lead is not None and same_lead is not None and lead[1] == same_lead[1] and same_lead.start(1) > start:
+        end = same_lead.start(1)
+    return _JOIN.fullmatch(text, start, end) is not None
 
 
 def enumeration(text: str, phrase: str) -> list[str]:

@@ -255,11 +255,7 @@ def _in_order(decisions: Mapping[str, Decision]) -> dict[str, Decision]:
         is_pair = end.startswith(f"{around}/") and not _BEGINS.isdisjoint(name_words(name))
         if is_pair and not _ENDS.isdisjoint(name_words(end[len(around) + 1 :])):
             first, last = dates[begin], dates[end]
-            if (
-                first.text > last.text
-                and first.value in last.unadjusted
-                and last.value in first.unadjusted
-            ):
+            if first.text > last.text and first.value in last.unadjusted and last.value in first.unadjusted:
                 found[begin] = replace(
                     first, value=last.value, text=last.text, probabilities=first.unadjusted
                 )

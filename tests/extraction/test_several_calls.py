@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from constrained.extraction.enumerations import are_joined
 from constrained.extraction.quantities import StatedMember
 from constrained.extraction.several_calls import (
     StatedCall,
@@ -217,3 +218,19 @@ def test_what_a_text_says_about_each_call(text: str, places: Any, expected: Any)
     found = [StatedCall({"/n": text[slice(*place)]}, {"/n": place}) for place in places]
     spans = call_spans(text, found)
     assert expected == (spans and [text[slice(*span)].strip() for span in spans])
+
+
+@pytest.mark.parametrize(
+    ("text", "joined"),
+    [
+        ("for 10 and 20 years", True),
+        ("for 10 years and 20 years", True),
+        ("the first 2 years, first 3 years", True),
+        ("for 10 years and 20 months", False),
+        ("for 10 years with 20 years", False),
+        ("from 10 to 20", False),
+    ],
+)
+def test_quantities_with_the_same_words_around_them_are_joined(text: str, joined: bool) -> None:
+    one, other = (match.span() for match in re.finditer(r"\d+", text))
+    assert are_joined(text, one, other) is joined
