@@ -348,13 +348,14 @@ class PhraseQuestions:
         """
         used, words = self._words_of(known), self._words_of(named)
         questions, evidence = by_member(self.questions, evidence)
+        labelled = {one.pointer: {*self._labelled(_name(one))} for one in questions}
         asked, about, wishes = list[Question](), list[Evidence](), list[Wishes]()
         for question, one in zip(questions, evidence, strict=True):
             is_optional = question.pointer in self._optional
             row = joined(question, one.totals)
             row[-1] = LEAST if is_optional else LEAST_REQUIRED
             is_sure = row > AGAIN
-            gains = self._gains(question)
+            gains = self._gains(question, labelled)
             row[:-1] += gains
             is_another = one.elsewhere >= CONFIDENT and max(gains) <= 0
             if is_another or (is_optional and row[:-1].max() <= row[-1]):
@@ -386,17 +387,27 @@ class PhraseQuestions:
             pointer: one for pointer, one in found.items() if pointer in self._optional or one.text != ABSENT
         }
 
-    def _gains(self, question: Question) -> list[float]:
-        """What the phrases of a question gain from the name of their member, in nats.
+    def _gains(self, question: Question, labelled: Mapping[str, Collection[int]]) -> list[float]:
+        """What the phrases of a question gain from the names of members, in nats.
 
-        By standing behind it in the text; by being a number, or a code, where it is one of such; by being none elsewhere.
+        By standing behind that of their own in the text, and not only behind another one's; by being a number, or a code, where it is one
+        of such; by being none elsewhere.
+
+        Args:
+            question: about a member.
+            labelled: by the pointers of members, the words behind their names.
         """
-        name = question.pointer.rpartition("/")[2]
-        labelled = {*self._labelled(name)}
+        name, mine = _name(question), labelled[question.pointer]
+        others = {
+            word for pointer, words in labelled.items() if pointer != question.pointer for word in words
+        }
         gains = []
         for index in range(len(question.options) - 1):
             phrase = str(question.value(index))
-            gain = NAMING * any(min(place) in labelled for place in self.places(phrase))
+            begins = {min(place) for place in self.places(phrase)}
+            gain = NAMING * (not begins.isdisjoint(mine)) - NAMING * bool(
+                begins and begins <= others - {*mine}
+            )
             has_digit = _DIGIT.search(phrase) is not None
             if names_code(name):
                 gain += NAMING * (has_digit and " " not in phrase)
@@ -486,6 +497,10 @@ class PhraseQuestions:
                 at = self._text.find(phrase, at + 1)
             self._known_places[phrase] = found
         return self._known_places[phrase]
+
+
+def _name(question: Question) -> str:
+    return question.pointer.rpartition("/")[2]
 
 
 def _bare(phrase: str) -> str:

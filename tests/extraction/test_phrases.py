@@ -218,6 +218,14 @@ def test_what_stands_behind_the_name_of_a_string_and_has_its_form_is_rather_its_
     assert Extractor(Wishing({name: wishes}), strings(name))(text).value == {name: expected}
 
 
+def test_what_stands_behind_the_name_of_another_string_is_rather_not_its_value() -> None:
+    wishes = {"near": {"Raja": 4.0}, "name": {"Raja": 5.0, "The Eagle": 4.5}}
+    value = Extractor(Wishing(wishes), strings("name", "near", required=("name",)))(
+        "Near Raja is The Eagle."
+    ).value
+    assert value == {"name": "The Eagle", "near": "Raja"}
+
+
 def test_a_name_has_the_word_of_an_answer_that_is_one_of_few() -> None:
     schema = strings("near")
     schema["properties"]["food"] = {"enum": ["Indian", "French"]}
