@@ -135,7 +135,8 @@ class CallReader:
         """Reads the arguments of the call of a reply; the result is the output with them, or else the same output.
 
         An output whose arguments were read has no tokens of its own; `stats` counts the work for the reply and for them.
-        A call stays as the model wrote it where its arguments cannot be read within the token limit, or repeat themselves and its own do not.
+        A call stays as the model wrote it where its arguments cannot be read within the token limit, or repeat themselves: where its own do,
+        too, those are read of which some are decided by the message.
 
         Args:
             output: of the reply.
@@ -157,7 +158,7 @@ class CallReader:
         found = yield from document_steps(extractor, Document(None, asked.text), asked.settings)
         if found.output is None or found.output.cut is not None:
             return output
-        if found.output.repairs and not (output.repairs and len(names) == 1):
+        if found.output.repairs and not (output.repairs and len(names) == 1 and found.decisions):
             return output
         if several:
             texts = yield from several_texts(extractor, found, asked.settings)
