@@ -138,11 +138,12 @@ def wanted_numbers(
     described = str(plain.get("description", ""))
     converted: dict[Decimal, list[Converted]] = {}
     instead = list[Place]()
+    starts = {number: {start for start, _ in row} for number, row in numbers.items()}
     if not MAGNITUDE.search(f" {name} {described}".replace("_", " ")):
         scaled = find_quantities(text).scaled
         for number, zeros in product(numbers, (3, 6, 9)):
             for place in scaled.get(number.scaleb(zeros), ()):
-                if any(place[0] == start for start, _ in numbers[number]):
+                if place[0] in starts[number]:
                     converted.setdefault(number.scaleb(zeros), []).append(Converted(place, number))
                     instead.append(place)
     unit = wanted_unit(name, described)
@@ -151,7 +152,7 @@ def wanted_numbers(
         said = [(place, Decimal(number)) for number, place in words]
         for one in measures(text, [*places, *said]):
             value = round(one.amount / unit.size, _MOST_DECIMALS)
-            if (value,) == one.numbers and any(one.place[0] == start for start, _ in numbers.get(value, ())):
+            if (value,) == one.numbers and one.place[0] in starts.get(value, ()):
                 continue
             instead.append(one.place)
             if one.unit.dimension == unit.dimension:
