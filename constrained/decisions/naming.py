@@ -9,6 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -200,7 +201,8 @@ def names_currency(name: str) -> bool:
     return not _CURRENCY_NAMES.isdisjoint(name_words(name))
 
 
-def labelled_places(text: str, name: str) -> list[int]:
+@lru_cache(maxsize=64)
+def labelled_places(text: str, name: str) -> tuple[int, ...]:
     """Where something begins that a text calls by a name, or else by its last word: ``Venue: Depot Garage``, ``near the Burger King``.
 
     Or else behind a word that means the same relation as one of the name. What follows without a colon or the like begins with a capital
@@ -217,10 +219,10 @@ def labelled_places(text: str, name: str) -> list[int]:
             re.IGNORECASE,
         )
         begins = ((match.end(), match["sign"], match["begin"]) for match in found)
-        places = [end for end, sign, begin in begins if sign or begin.isupper() or begin.isdigit()]
+        places = tuple(end for end, sign, begin in begins if sign or begin.isupper() or begin.isdigit())
         if places:
             return places
-    return []
+    return ()
 
 
 def names_money(name: str) -> bool:

@@ -8,7 +8,7 @@ has its beginning, and the other one is asked for behind it: make and model of a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -75,94 +75,100 @@ def assigned_phrases(
         used: words that no member gets.
         draw: the phrase of a member, by its number and scores; None: the likeliest one.
     """
-    scores = [one.scores.copy() for one in wishes]
-    words = dict[int, Words]()
-    left, taken = list(range(len(wishes))), used
-    while left:
-        for member in left:
-            _rule_out(scores[member], wishes[member], taken)
-        member = max(left, key=lambda one: scores[one].max() + _OPTIONAL * wishes[one].is_optional)
-        left.remove(member)
-        phrase = int(np.argmax(scores[member])) if draw is None else draw(member, scores[member])
-        words[member] = wishes[member].free(phrase, taken) or frozenset()
-        taken |= words[member]
-    shared: list[Shared] = []
-    if draw is None:
-        for member, one in enumerate(wishes):
-            if int(np.argmax(scores[member])) == len(one.places):
-                _pass_on(member, wishes, scores, words, used)
-        for member, one in enumerate(wishes):
-            if not one.is_optional:
-                shared += _share_name(member, wishes, scores, words, used)
-    return scores, shared
+    made = _Assignment(wishes, used)
+    made.give_all(draw or (lambda _, scores: int(np.argmax(scores))))
+    if draw is not None:
+        return made.scores, []
+    for member, one in enumerate(wishes):
+        if int(np.argmax(made.scores[member])) == len(one.places):
+            made.pass_on(member)
+    shared = (made.share_name(member) for member, one in enumerate(wishes) if not one.is_optional)
+    return made.scores, [one for one in shared if one is not None]
 
 
-def _rule_out(scores: NDArray[np.float64], wishes: Wishes, used: Words) -> None:
-    """Leaves no phrases whose words are used, but those that the member wants all the same."""
-    for phrase in range(len(wishes.places)):
-        if not wishes.is_sure[phrase] and wishes.free(phrase, used) is None:
-            scores[phrase] = -math.inf
+class _Assignment:
+    """Which phrases are left to each member, and the words that it has.
 
+    Attributes:
+        scores: of each member, see `Wishes`; a phrase that it cannot have has -inf.
+    """
 
-def _pass_on(
-    taker: int,
-    wishes: Sequence[Wishes],
-    scores: Sequence[NDArray[np.float64]],
-    words: dict[int, Words],
-    used: Words,
-) -> None:
-    """Gives a member the phrase of another one that has another phrase, where both together are likelier."""
-    mine = wishes[taker]
-    without = mine.scores[-1] if mine.is_optional else min(_WITHOUT, mine.scores[-1])
-    best, change = 0.0, None
-    for phrase in np.flatnonzero(mine.scores[:-1] > without):
-        place = mine.free(phrase, used)
-        holders = [one for one, held in words.items() if place and held & place]
-        if place is None or len(holders) != 1:
-            continue
-        (holder,) = holders
-        others = used.union(place, *(held for one, held in words.items() if one != holder))
-        theirs = wishes[holder]
-        for rest in np.argsort(-theirs.scores, kind="stable"):
-            other = theirs.free(rest, others)
-            if not other and rest < len(theirs.places):
+    def __init__(self, wishes: Sequence[Wishes], used: Words) -> None:
+        self.scores = [one.scores.copy() for one in wishes]
+        self._wishes, self._used = wishes, used
+        self._words: dict[int, Words] = {}
+
+    def give_all(self, choose: Callable[[int, NDArray[np.float64]], int]) -> None:
+        """Gives each member a phrase or none, the likeliest first; what overlaps it is lost to the others."""
+        left, taken = list(range(len(self._wishes))), self._used
+        while left:
+            for member in left:
+                self._rule_out(member, taken)
+            member = max(
+                left, key=lambda one: self.scores[one].max() + _OPTIONAL * self._wishes[one].is_optional
+            )
+            left.remove(member)
+            phrase = choose(member, self.scores[member])
+            self._words[member] = self._wishes[member].free(phrase, taken) or frozenset()
+            taken |= self._words[member]
+
+    def _rule_out(self, member: int, used: Words) -> None:
+        """Leaves no phrases whose words are used, but those that the member wants all the same."""
+        mine = self._wishes[member]
+        for phrase in range(len(mine.places)):
+            if not mine.is_sure[phrase] and mine.free(phrase, used) is None:
+                self.scores[member][phrase] = -math.inf
+
+    def pass_on(self, taker: int) -> None:
+        """Gives a member the phrase of another one that has another phrase, where both together are likelier."""
+        mine = self._wishes[taker]
+        without = mine.scores[-1] if mine.is_optional else min(_WITHOUT, mine.scores[-1])
+        best, change = 0.0, None
+        for phrase in np.flatnonzero(mine.scores[:-1] > without):
+            place = mine.free(phrase, self._used)
+            holders = [one for one, held in self._words.items() if place and held & place]
+            if place is None or len(holders) != 1:
                 continue
-            if other and (not mine.is_optional or other < words[holder]):
-                gain = mine.scores[phrase] - without + theirs.scores[rest] - scores[holder].max()
+            (holder,) = holders
+            others = self._used.union(place, *(held for one, held in self._words.items() if one != holder))
+            rest, other = self._likeliest(holder, others)
+            if other and (not mine.is_optional or other < self._words[holder]):
+                both = mine.scores[phrase] + self._wishes[holder].scores[rest]
+                gain = both - without - self.scores[holder].max()
                 if gain > best:
                     best, change = gain, ((taker, phrase, place), (holder, rest, other))
-            break
-    for member, phrase, place in change or ():
-        words[member] = place or frozenset()
-        _keep(scores[member], phrase, wishes[member])
+        for member, phrase, words in change or ():
+            self._keep(member, phrase, words)
 
-
-def _keep(scores: NDArray[np.float64], phrase: int, wishes: Wishes) -> None:
-    """Leaves a member one phrase."""
-    scores[:] = -math.inf
-    scores[phrase] = wishes.scores[phrase]
-
-
-def _share_name(
-    loser: int,
-    wishes: Sequence[Wishes],
-    scores: Sequence[NDArray[np.float64]],
-    words: dict[int, Words],
-    used: Words,
-) -> Iterator[Shared]:
-    """Leaves a member none where another one has the phrase that it wants most, or a longer one, and could as well have a part of it."""
-    mine = wishes[loser]
-    place = mine.free(int(np.argmax(mine.scores)), used)
-    holder = next((one for one, held in words.items() if one != loser and place and place <= held), None)
-    if holder is None or words[loser] == place:
-        return
-    theirs, whole = wishes[holder], scores[holder].copy()
-    for phrase in np.argsort(-theirs.scores, kind="stable"):
-        part = theirs.free(phrase, used)
+    def share_name(self, loser: int) -> Shared | None:
+        """Leaves a member none where another one has the phrase that it wants most, or a longer one, and could as well have a part of it."""
+        mine = self._wishes[loser]
+        place = mine.free(int(np.argmax(mine.scores)), self._used)
+        held = self._words.items()
+        holder = next((one for one, words in held if one != loser and place and place <= words), None)
+        if holder is None or self._words[loser] == place:
+            return None
+        theirs, whole = self._wishes[holder], self.scores[holder].copy()
         least = max(whole.max() - _SHORTER, theirs.scores[-1])
-        if part and part < words[holder] and theirs.scores[phrase] > least:
-            yield Shared(holder, whole, loser)
-            words[holder], words[loser] = part, frozenset()
-            _keep(scores[holder], phrase, theirs)
-            _keep(scores[loser], len(mine.places), mine)
-            return
+        for phrase in np.argsort(-theirs.scores, kind="stable"):
+            part = theirs.free(phrase, self._used)
+            if part and part < self._words[holder] and theirs.scores[phrase] > least:
+                self._keep(holder, phrase, part)
+                self._keep(loser, len(mine.places), frozenset())
+                return Shared(holder, whole, loser)
+        return None
+
+    def _likeliest(self, member: int, used: Words) -> tuple[int, Words]:
+        """The likeliest phrase of a member that has no used words, and its words; or none."""
+        mine = self._wishes[member]
+        for phrase in np.argsort(-mine.scores, kind="stable"):
+            words = mine.free(phrase, used)
+            if words is not None:
+                return int(phrase), words
+        return len(mine.places), frozenset()
+
+    def _keep(self, member: int, phrase: int, words: Words) -> None:
+        """Leaves a member one phrase."""
+        self.scores[member][:] = -math.inf
+        self.scores[member][phrase] = self._wishes[member].scores[phrase]
+        self._words[member] = words

@@ -248,7 +248,6 @@ def _in_order(decisions: Mapping[str, Decision]) -> dict[str, Decision]:
 
     Their probabilities are the model's own.
     """
-    found: dict[str, Decision] = {}
     dates = {pointer: one for pointer, one in decisions.items() if _ISO_DATE.match(one.text)}
     for begin, end in permutations(dates, 2):
         around, _, name = begin.rpartition("/")
@@ -256,11 +255,12 @@ def _in_order(decisions: Mapping[str, Decision]) -> dict[str, Decision]:
         if is_pair and not _ENDS.isdisjoint(name_words(end[len(around) + 1 :])):
             first, last = dates[begin], dates[end]
             if first.text > last.text and first.value in last.unadjusted and last.value in first.unadjusted:
-                found[begin] = replace(
-                    first, value=last.value, text=last.text, probabilities=first.unadjusted
-                )
-                found[end] = replace(last, value=first.value, text=first.text, probabilities=last.unadjusted)
-    return found
+                dates[begin], dates[end] = _with_value_of(first, last), _with_value_of(last, first)
+    return dates
+
+
+def _with_value_of(decision: Decision, other: Decision) -> Decision:
+    return replace(decision, value=other.value, text=other.text, probabilities=decision.unadjusted)
 
 
 def quantity_questions(
@@ -295,7 +295,7 @@ def quantity_questions(
         "time": sure_times(text, found),
         "date-time": _datetimes(found) if any(kind == "date-time" for _, _, kind, _ in members) else {},
         "word": {},
-        "currency": _currencies(text),
+        "currency": _currencies(text) if any(kind == "currency" for _, _, kind, _ in members) else {},
         "integer": plain,
         "number": plain,
     }

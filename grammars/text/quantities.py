@@ -234,9 +234,10 @@ def is_priced(text: str, start: int, end: int) -> bool:
     return bool(_PRICE_ENDS.match(text, end) or _PRICE_BEGINS.search(text, max(0, start - 8), start))
 
 
-def currencies(text: str) -> list[tuple[str, Place]]:
+@lru_cache(maxsize=4)
+def currencies(text: str) -> tuple[tuple[str, Place], ...]:
     """The currencies that a text speaks of, by their codes, and where."""
-    return [(str(match.lastgroup), match.span()) for match in _CURRENCY.finditer(text)]
+    return tuple((str(match.lastgroup), match.span()) for match in _CURRENCY.finditer(text))
 
 
 def ungroup_numbers(text: str) -> str:

@@ -431,3 +431,13 @@ def test_what_ends_something_comes_behind_what_begins_it(names: tuple[str, str],
     found = Extractor(Counting(wishes), schema)("3 February 2026, payable by 17 February 2026.")
     assert [found.value[name] for name in names] == expected
     assert found.decisions[f"/{names[0]}"].probability > 0
+
+
+def test_three_dates_in_order_keep_a_date_each() -> None:
+    date = {"type": "string", "format": "date"}
+    days = {"opened": "2026-02-17", "due": "2026-02-03", "closed": "2026-02-09"}
+    schema = {"type": "object", "properties": dict.fromkeys(days, date), "required": list(days)}
+    wishes = {name: {f'"{day}"': 9.0} for name, day in days.items()}
+    value = Extractor(Counting(wishes), schema)("3 February 2026, 9 February 2026, 17 February 2026.").value
+    assert value["opened"] == "2026-02-03"
+    assert sorted(value.values()) == sorted(days.values())

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from pydantic import BaseModel, Field
 
 from constrained.chat.reply import Reply, ReplyConstraint, ToolCall
-from constrained.extraction import Extractor, tool_calls
+from constrained.extraction import Extractor, several_calls, tool_calls
 from constrained.extraction.tool_calls import single_call
 from constrained.integrations.langchain import ChatConstrained
 from tests.extraction.test_phrases import Wishing
@@ -134,9 +134,22 @@ def test_a_message_that_asks_for_several_calls_of_a_tool_has_them() -> None:
     four = BODIES + " Two more weigh 70 kilos and are 165 cm tall, and 75 kilos and 180 cm."
     assert weighed(four) == [(85, 175), (60, 160), (70, 165), (75, 180)]
     assert len(weighed(four, chat={"max_tokens": 90})) == 1
-    grouped = BODIES.replace("85 kilos", "1,000,085 kilos").replace("60 kilos", "1,060 kilos")
-    assert weighed(grouped) == [(1_000_085, 175), (1060, 160)]
     assert weighed(chat={"extraction": False}) != [(85, 175), (60, 160)]
+
+
+def test_places_of_several_calls_are_those_of_the_text_without_groups_of_digits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stated = set[str]()
+
+    def spied(text: str, members: Any) -> list[Any]:
+        places = (place for member in members for _, spans, _ in member.options for place in spans)
+        stated.update(text[slice(*place)] for place in places)
+        return []
+
+    monkeypatch.setattr(several_calls, "stated_quantities", spied)
+    weighed(BODIES.replace("85 kilos", "1,000,085 kilos"))
+    assert {one for one in stated if one.isdigit()} == {"1000085", "175", "60", "160"}
 
 
 class Book(BaseModel):
