@@ -41,7 +41,7 @@ class ServeOptions:
     device: Device = None
     assistant: str | None = option(
         None,
-        "A smaller model of the same tokens, which drafts for them, with --speculation.",
+        "A smaller model, best of the same tokens, which drafts for them, with --speculation.",
         metavar="MODEL",
     )
     isolate: bool = option(

@@ -1,8 +1,9 @@
-"""Drafts of an assistant: a smaller model of the same vocabulary writes the next tokens, and the model verifies them with the other drafts.
+"""Drafts of an assistant: a smaller model writes the next tokens, and the model verifies them with the other drafts.
 
 Speculative decoding (Leviathan et al. 2023) in the draft tree: the assistant takes the steps of the sequence itself, with its mask, its
-temperature and its noise, so that both models mostly draw the same tokens where their distributions are alike. What it proposes is
-calibrated like every other source. Texts are those without it.
+temperature and its noise, so that both models mostly draw the same tokens where their distributions are alike. Where it has other tokens, it
+reads the text in its own, and its logits are translated (`constrained.vocabulary.token_map`). What it proposes is calibrated like every other source.
+Texts are those without it.
 """
 
 from __future__ import annotations
@@ -17,14 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.sampling import Local
+from constrained.sampling.base import NoPossibleToken
 from constrained.spec.assistant_balance import AssistantBalance
 
 if TYPE_CHECKING:
     from constrained.decoding.sequence import TokenSequence
     from constrained.models import Cache, LanguageModel
+    from constrained.vocabulary.token_map import TokenMap
 
 LONGEST = 16
 """Tokens that an assistant writes before a pass, at most."""
+_ROOM = 4 * LONGEST
+"""Positions of its context that an assistant needs for them: its own tokens may be shorter."""
 _FEW = 4
 """Tokens that a pass reads in about the time of one."""
 _SAMPLER = Local(weights=False)
@@ -43,12 +48,14 @@ class AssistantReader:
 
     Args:
         assistant: the smaller model.
+        tokens: translates between its tokens and those of the model.
         balance: see above.
     """
 
-    def __init__(self, assistant: LanguageModel, balance: AssistantBalance) -> None:
+    def __init__(self, assistant: LanguageModel, tokens: TokenMap, balance: AssistantBalance) -> None:
         self.balance = balance
         self._assistant = assistant
+        self._tokens = tokens
         self._cache = assistant.cache(1)
         self._read = 0
         self._row: NDArray[np.float32] | None = None  # logits behind what was read
@@ -66,12 +73,13 @@ class AssistantReader:
         if not self.balance.affords():
             return []
         tokens = sequence.params.automaton.vocabulary.text_ids([*sequence.prompt, *sequence.tokens])
-        if self._assistant.context is not None and len(tokens) + LONGEST > self._assistant.context:
+        ids = self._tokens.ids(tokens[self._read :])
+        unread, context = len(ids), self._assistant.context
+        if context is not None and self._cache.lengths[0] + unread + _ROOM > context:
             return []
         self._compare(sequence.tokens)
-        unread = len(tokens) - self._read
         if unread or self._row is None:
-            self._row = self._forward(sequence, tokens[self._read :], self._cache)
+            self._row = self._forward(ids, self._cache)
             self._read = len(tokens)
         row = self._row
         twin, cache = sequence.simulated(), None
@@ -82,7 +90,10 @@ class AssistantReader:
             len(found) < LONGEST and certain >= self.balance.least and not twin.finish and twin.slot is None
         ):
             begin = len(twin.tokens)
-            twin.step(row, _SAMPLER)
+            try:
+                twin.step(row, _SAMPLER)
+            except NoPossibleToken:  # the assistant has none of the tokens that may follow
+                break
             written = twin.tokens[begin:]
             if not written:
                 break
@@ -92,7 +103,7 @@ class AssistantReader:
             certain *= probability
             if certain >= self.balance.least and not twin.finish:
                 cache = cache or self._cache.branch(1)
-                row = self._forward(sequence, written, cache)
+                row = self._forward(self._tokens.ids(written), cache)
         if unread > _FEW:
             self.own_passes = 0
         self._proposed, self._at = [token for token, _ in found], len(sequence.tokens)
@@ -107,13 +118,10 @@ class AssistantReader:
         )
         self.balance.compare(alike, alike < len(came))
 
-    def _forward(self, sequence: TokenSequence, tokens: list[int], cache: Cache) -> NDArray[np.float32]:
-        """Logits [V] behind tokens, over the vocabulary of the model, whose last tokens the assistant may not have."""
+    def _forward(self, ids: list[int], cache: Cache) -> NDArray[np.float32]:
+        """Logits [V] behind ids of the assistant, over the vocabulary of the model."""
         self.own_passes += 1
-        size = sequence.params.automaton.vocabulary.size
-        known: NDArray[np.float32] = self._assistant.forward([tokens], cache)[0][:size]
-        missing = size - len(known)
-        return np.pad(known, (0, missing), constant_values=-np.inf) if missing else known
+        return self._tokens.logits(self._assistant.forward([ids], cache)[0])
 
 
 def _probability(row: NDArray[np.float32], token: int) -> float:
@@ -123,7 +131,6 @@ def _probability(row: NDArray[np.float32], token: int) -> float:
 
 
 def assisted(
-    assistant: LanguageModel,
     model: LanguageModel,
     sequence: TokenSequence,
     plain_seconds: float,
@@ -132,20 +139,19 @@ def assisted(
     """What the assistant of a model proposes for a sequence.
 
     Args:
-        assistant: see above.
-        model: the model that verifies it.
+        model: verifies it, and has an assistant.
         sequence: that goes on.
         plain_seconds: of a pass of the model without drafts; 0: unknown, then it proposes nothing.
         clock: says how long it took, in seconds.
     """
-    if plain_seconds <= 0:
+    if plain_seconds <= 0 or model.assistant is None or model.assistant_tokens is None:
         return []
     began = clock()
     with _lock:
         balance = sequence.assistant_balance = _balances.setdefault(model, AssistantBalance())
         reader = _readers.get(sequence)
         if reader is None:
-            reader = _readers[sequence] = AssistantReader(assistant, balance)
+            reader = _readers[sequence] = AssistantReader(model.assistant, model.assistant_tokens, balance)
     found = reader.continuation(sequence)
     balance.spend((clock() - began) / plain_seconds, reader.own_passes)
     return found

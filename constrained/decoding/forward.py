@@ -81,7 +81,7 @@ def forward_pass(
             further: Sequence[tuple[int, float]] = ()
             if model.assistant is not None:
                 aside = clock()
-                further = assisted(model.assistant, model, sequences[row], budget.plain_seconds, clock)
+                further = assisted(model, sequences[row], budget.plain_seconds, clock)
                 assistant_cost += clock() - aside
             drafted = drafter.draft(draft_size, sequences[row].remaining_tokens, further)
             drafts.append(drafted)

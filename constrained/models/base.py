@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from constrained.models.logits import HostLogits, Logits, PlannedDraws
 from constrained.prompting.images import ImageReader
 from constrained.vocabulary import Vocabulary
+from constrained.vocabulary.token_map import TokenMap
 
 Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int]
 """A string, a chat (``{"role", "content"}`` messages, with images for a model that takes them), or token ids."""
@@ -91,7 +92,10 @@ class LanguageModel(ABC):
     """Reads the images of prompts; None: the model takes none. Their positions have ids from `vocabulary.size` on, in prompts alone."""
 
     assistant: LanguageModel | None = None
-    """A smaller model of the same vocabulary that drafts for this one, see `constrained.decoding.assistant`; None: none does."""
+    """A smaller model that drafts for this one, see `constrained.decoding.assistant`; None: none does."""
+
+    assistant_tokens: TokenMap | None = None
+    """Translates between the tokens of the assistant and those of this model."""
 
     adapted_from: LanguageModel | None = None
     """The model whose weights this one uses with an adapter; None: it uses none."""

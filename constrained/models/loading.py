@@ -18,6 +18,7 @@ from constrained.models.adapters import base_of
 from constrained.models.base import LanguageModel
 from constrained.models.checkpoint import check_device, load_processor, load_tokenizer, load_weights
 from constrained.models.gguf import SMOLLM2, check_reader, read_once, round_to_float16, smollm2_folder
+from constrained.vocabulary.token_map import TokenMap
 
 if TYPE_CHECKING:
     from constrained.models.hugging_face import HuggingFaceModel
@@ -65,8 +66,9 @@ def load(
         packed: lay out the large linear layers in float32 or bfloat16 of a model on the CPU once, as float16 where that loses nothing,
             which makes passes about twice as fast (`constrained.models.packed_linear`); such a model has no gradients. By
             default where it is loaded here and nothing stands against it; True: a loaded model too; False: never.
-        assistant: a smaller model of the same vocabulary, or what `load` makes one of: it drafts tokens for this one, which verifies
-            them with the other drafts, where that saves time. Texts are those without it.
+        assistant: a smaller model, or what `load` makes one of: it drafts tokens for this one, which verifies
+            them with the other drafts, where that saves time. Texts are those without it. Best of the same family; one with other tokens
+            drafts those that both have.
         options: passed on to `from_pretrained`. Those that say where the files are and how they are fetched
             (``revision``, ``subfolder``, ``gguf_file``, ``token``, ``trust_remote_code``, ``cache_dir``,
             ``local_files_only``, ...) reach the tokenizer too. With ``device_map``, and for quantised checkpoints,
@@ -76,9 +78,9 @@ def load(
     Raises:
         ModelError: it cannot be found or loaded, is not a causal language model, or has a cache that cannot be used; a device
             or an option that does not exist; damaged or missing weights; `packed` is True and they cannot be.
-        InvalidArgument: there is no such engine; `packed` is none of True, False and None; `assistant` has other tokens, or the model reads no drafts.
+        InvalidArgument: there is no such engine; `packed` is none of True, False and None; there is an `assistant`, and the model reads no drafts.
         MissingExtra: torch or transformers is not installed, and the model needs it.
-        VocabularyError, ModelMismatch: the tokenizer cannot be used, or is another model's.
+        VocabularyError, ModelMismatch: the tokenizer cannot be used, or is another model's; `assistant` has no tokens for some bytes.
     """
     if packed not in (None, True, False):
         raise InvalidArgument(f"packed is {packed!r}", action="pass True, False or None")
@@ -202,20 +204,15 @@ def with_assistant(model: LanguageModel, assistant: LanguageModel) -> LanguageMo
     """The model itself, for which `assistant` drafts.
 
     Raises:
-        InvalidArgument: they have other tokens, or the model cannot verify drafts.
+        InvalidArgument: the model cannot verify drafts.
+        VocabularyError: the assistant cannot read every text of the model.
     """
     obstacle = model.no_trees and model.no_chains
     if model.bitwise_reproducible:
         obstacle = "its logits are to be the same bits in every pass, which reads no drafts"
     if obstacle:
         raise InvalidArgument(f"an assistant cannot help: {obstacle}", action="leave assistant out")
-    pairs = zip(model.vocabulary.tokens, assistant.vocabulary.tokens, strict=False)
-    other = next((token for token, (one, two) in enumerate(pairs) if one != two), None)
-    if other is not None:
-        raise InvalidArgument(
-            f"token {other} is {model.vocabulary.tokens[other]!r} and {assistant.vocabulary.tokens[other]!r} in the assistant",
-            action="pass an assistant of the same family, whose tokens are the same",
-        )
+    model.assistant_tokens = TokenMap(model.vocabulary, assistant.vocabulary)
     model.assistant = assistant
     return model
 

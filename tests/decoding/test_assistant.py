@@ -14,10 +14,13 @@ import constrained
 from constrained import Generator
 from constrained.decoding import Speculation
 from constrained.decoding.assistant import AssistantReader
-from constrained.errors import InvalidArgument
+from constrained.errors import InvalidArgument, VocabularyError
 from constrained.models import LanguageModel
+from constrained.models.loading import with_assistant
 from constrained.spec.assistant_balance import INITIAL_BALANCE, MAX_BALANCE, PAUSE_CREDIT, AssistantBalance
 from constrained.spec.sources import DRAFT_SOURCES
+from constrained.vocabulary import Vocabulary
+from constrained.vocabulary.token_map import TokenMap
 from tests.spec.speculating import facts
 from tests.support.tiny_models import llama, random_llama
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer
@@ -47,8 +50,7 @@ def written(output: Any) -> tuple[Any, ...]:
 
 def assisted(assistant: LanguageModel | None) -> LanguageModel:
     model = copy.copy(llama())
-    model.assistant = assistant
-    return model
+    return model if assistant is None else with_assistant(model, assistant)
 
 
 @pytest.mark.parametrize("constraint", [WORDS, RECORD], ids=["words", "record"])
@@ -59,7 +61,7 @@ def test_texts_are_those_without_it(constraint: Any, temperature: float, draft: 
     plain = Generator(assisted(None), constraint, speculation=None, **settings)
     wanted = [written(plain(prompt, seed=number)) for number, prompt in enumerate(PROMPTS)]
     together = [written(one) for one in plain.batch(PROMPTS, seed=7)]
-    for assistant in (other(), llama()):
+    for assistant in (other(), llama(), constrained.load()):  # the last one has other tokens
         made = Generator(assisted(assistant), constraint, speculation=draft, **settings)
         assert [facts(made(prompt, seed=number)) for number, prompt in enumerate(PROMPTS)] == wanted
         assert [facts(one) for one in made.batch(PROMPTS, seed=7)] == together
@@ -129,7 +131,8 @@ def test_it_reads_nothing_twice() -> None:
     """Two passes without a token between them, as a slot takes that is read."""
     made = Generator(assisted(None), WORDS, max_tokens=40)
     sequence = made._request("the name").new_sequence()
-    reader = AssistantReader(other(), AssistantBalance())
+    tokens = TokenMap(llama().vocabulary, other().vocabulary)
+    reader = AssistantReader(other(), tokens, AssistantBalance())
     assert reader.continuation(sequence) == reader.continuation(sequence) != []
 
 
@@ -144,6 +147,8 @@ def test_a_model_that_reads_no_drafts_has_no_assistant() -> None:
         constrained.load(isolate=True, assistant="bundled")
 
 
-def test_an_assistant_of_other_tokens_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match=r"token \d+ is b.* in the assistant"):
-        constrained.load(assistant=llama())
+def test_an_assistant_without_some_bytes_is_refused() -> None:
+    few = copy.copy(other())
+    few.vocabulary = Vocabulary.from_bytes([b"", *(bytes([byte]) for byte in range(ord("z")))], eos_ids=[0])
+    with pytest.raises(VocabularyError, match="no token for the byte 0x7a"):
+        with_assistant(copy.copy(llama()), few)
