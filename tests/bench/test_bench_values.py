@@ -11,6 +11,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 import constrained
@@ -19,6 +20,7 @@ from constrained.bench.harness.results import ROWS
 from constrained.bench.values import ValueSettings, run
 from constrained.bench.values.items import (
     DOCUMENTS,
+    FORMS,
     LISTS,
     LONG_DOCUMENTS,
     ORDERS,
@@ -37,18 +39,18 @@ from constrained.extraction.examples import to_json
 
 ITEMS = list(documents())
 MONTHS = [
-    "January|Januar|ledna|enero",
-    "February|Februar|února|febrero",
-    "March|März|března|marzo",
-    "April|dubna|abril",
-    "May|Mai|května|mayo",
-    "June|Juni|června|junio",
-    "July|Juli|července|julio",
-    "August|srpna|agosto",
-    "September|září|septiembre",
-    "October|Oktober|října|octubre",
-    "November|listopadu|noviembre",
-    "December|Dezember|prosince|diciembre",
+    "January|Januar|ledna|enero|janvier",
+    "February|Februar|února|febrero|février",
+    "March|März|března|marzo|mars",
+    "April|dubna|abril|avril",
+    "May|Mai|května|mayo|mai",
+    "June|Juni|června|junio|juin",
+    "July|Juli|července|julio|juillet",
+    "August|srpna|agosto|août",
+    "September|září|septiembre|septembre",
+    "October|Oktober|října|octubre|octobre",
+    "November|listopadu|noviembre|novembre",
+    "December|Dezember|prosince|diciembre|décembre",
 ]
 
 
@@ -57,17 +59,18 @@ def spelled_date(value: str) -> str:
     year, month, day = map(int, value.split("-"))
     name, of = f"(?:{MONTHS[month - 1]})", r"\.? (?:de )?"
     return (
-        rf"\b(?:{value}|{day}\. ?{month}\. ?{year}|{day}{of}{name}{of}{year}|{name} {day}, {year}|{name} {day} {year})\b"
+        rf"\b(?:{value}|0?{day}\. ?0?{month}\. ?{year}|{month}/{day}/{year}|{day}{of}{name}{of}{year}|{name} {day}, {year}|{name} {day} {year})\b"
         rf"|{name}, {day} {name} {year}"
     )
 
 
 def spelled_number(value: float) -> str:
-    """A pattern of the ways in which the documents write a number."""
+    """A pattern of the ways in which the documents write a number; small ones may be words."""
+    if value in range(1, 10):
+        return ""
     whole, cents = f"{value:,.2f}".split(".")
     digits, fraction = whole.replace(",", "[ .,]?"), f"[.,]{cents.rstrip('0') or '0'}0?"
-    word = "|five" if value == 5 else ""
-    return rf"(?<!\d)(?:{digits}(?:{fraction}){'?' if cents == '00' else ''}{word})(?!\d)"
+    return rf"(?<!\d)(?:{digits}(?:{fraction}){'?' if cents == '00' else ''})(?!\d)"
 
 
 def stated(kind: Any, value: Any) -> Iterator[str]:
@@ -77,8 +80,11 @@ def stated(kind: Any, value: Any) -> Iterator[str]:
         for name, part in value.items():
             yield from stated(hints[name], part)
     elif isinstance(value, list):
+        (of,) = typing.get_args(
+            next(one for one in (kind, *typing.get_args(kind)) if typing.get_origin(one) is list)
+        )
         for part in value:
-            yield from stated(str, part)
+            yield from stated(of, part)
     elif date in (kind, *typing.get_args(kind)):
         yield spelled_date(value)
     elif str in (kind, *typing.get_args(kind)):
@@ -87,7 +93,17 @@ def stated(kind: Any, value: Any) -> Iterator[str]:
         yield spelled_number(value)
 
 
-@pytest.mark.parametrize("item", ITEMS, ids=[f"{item.task}-{item.id}" for item in ITEMS])
+FORMS_ITEMS = [item for item in ITEMS if item.task == FORMS]
+TYPED = [item for item in ITEMS if item.task != FORMS]
+
+
+@pytest.mark.parametrize("item", FORMS_ITEMS, ids=[item.id for item in FORMS_ITEMS])
+def test_what_is_right_satisfies_its_schema(item: ValueItem) -> None:
+    constrained.json_schema(item.constraint).parse(json.dumps(item.gold))
+    jsonschema.Draft202012Validator(item.constraint).validate(item.gold)
+
+
+@pytest.mark.parametrize("item", TYPED, ids=[f"{item.task}-{item.id}" for item in TYPED])
 def test_what_is_right_satisfies_its_type_and_stands_in_the_document(item: ValueItem) -> None:
     value = constrained.python_type(item.constraint).parse(json.dumps(item.gold))
     assert to_json(value) == item.gold
