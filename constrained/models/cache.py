@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from constrained.models.base import Cache
+from constrained.models.positions import COLUMNS, Positions
 
 if TYPE_CHECKING:
     import torch
@@ -114,16 +115,30 @@ class PerRowCache(HuggingFaceCache):
 
 
 def forward_row(
-    run: ForwardFunction, ids: Sequence[int], cache: Any, start: int, upload: PassUpload, *, every: int = 1
+    run: ForwardFunction,
+    ids: Sequence[int],
+    cache: Any,
+    start: int,
+    upload: PassUpload,
+    *,
+    every: int = 1,
+    positions: Positions = COLUMNS,
+    shift: int = 0,
 ) -> torch.Tensor:
-    """Reads tokens of one sequence, without padding or mask; logits after the last `every` tokens, [every, V]."""
-    import torch
+    """Reads tokens of one sequence, without padding or mask; logits after the last `every` tokens, [every, V].
 
-    (inputs,) = upload(np.array([ids], dtype=np.int64))
-    logits = run(
-        every=every,
-        input_ids=inputs,
-        position_ids=torch.arange(start, start + len(ids), device=upload.device).unsqueeze(0),
-        cache=cache,
-    )
+    Args:
+        run: the model.
+        ids: of the tokens.
+        cache: what the model takes.
+        start: the column of the first token.
+        upload: copies ids to where they go.
+        every: number of last tokens whose logits are wanted.
+        positions: of ids.
+        shift: of the first token, see `constrained.models.positions`.
+    """
+    given, columns = np.array([ids], dtype=np.int64), np.arange(start, start + len(ids))[None]
+    found = positions.of(given, columns, [shift])
+    inputs, places = upload(given, columns if found is None else found)
+    logits = run(every=every, input_ids=inputs, position_ids=places, cache=cache)
     return logits[0, -every:]  # type: ignore[no-any-return]

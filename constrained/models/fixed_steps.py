@@ -194,15 +194,15 @@ class FixedSteps:
         lengths: torch.Tensor,
         depths: torch.Tensor,
         words: torch.Tensor,
-        *,
+        *positions: torch.Tensor,
         every: bool,
     ) -> torch.Tensor:
-        """See `tree_pass`; all slots and columns take part."""
-        inputs = (ids, lengths, depths, words)
+        """See `tree_pass`; all slots and columns take part, and there are positions where they are not the columns."""
+        inputs = (ids, lengths, depths, words, *positions)
         if not slab.ready or self.no_graphs is not None or not ids.is_cuda or not torch.cuda.is_available():
             return self._pass(slab, inputs, every)
         self._look_at(slab)
-        key = tuple(ids.shape), every
+        key = tuple(ids.shape), every, bool(positions)
         if key not in slab.graphs:
             try:
                 slab.graphs[key] = self._captured(slab, inputs, every)

@@ -31,6 +31,7 @@ from constrained.models.capabilities import (
     unused_cache,
 )
 from constrained.models.logits import DeviceLogits, Logits, PlannedDraws
+from constrained.models.positions import COLUMNS
 from constrained.models.prompt_model import PromptModel
 from constrained.models.sequential_cache import ForwardMode, SequentialCache
 from constrained.models.slab_cache import SlabCache
@@ -250,12 +251,13 @@ class HuggingFaceModel(LanguageModel):
     def cache(self, rows: int) -> Cache:
         """An empty cache of `rows` rows."""
         layout, mode = self.capabilities.layout, self.capabilities.mode
+        positions = COLUMNS if self.images is None else self.images.positions
         if layout is None:
             make = cache_factory(self.model)
-            return PerRowCache(rows, lambda: SequentialCache(make, mode))
+            return PerRowCache(rows, lambda: SequentialCache(make, mode, positions))
         if self.isolate:
-            return PerRowCache(rows, lambda: SlabCache(1, layout))
-        return SlabCache(rows, layout, None if isinstance(self._steps, str) else self._steps)
+            return PerRowCache(rows, lambda: SlabCache(1, layout, positions=positions))
+        return SlabCache(rows, layout, None if isinstance(self._steps, str) else self._steps, positions)
 
     def forward(self, tokens: Sequence[Sequence[int]], cache: Cache) -> NDArray[np.float32]:
         """See `LanguageModel.forward`.
@@ -381,6 +383,8 @@ class HuggingFaceModel(LanguageModel):
             )
         cache = inputs.pop("cache", None)
         inputs = {name: value for name, value in inputs.items() if name in self._accepted or name == "tree"}
+        if self.images is not None:
+            inputs |= self.images.named(inputs["input_ids"])
         if self._cache_name is not None:
             inputs[self._cache_name] = cache
         if count is not None:

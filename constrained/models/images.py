@@ -3,8 +3,10 @@
 The model computes the embeddings of an image once, when a prompt is encoded. Each of its positions then has an id, and the layer of
 embeddings gives its row for this id. So whatever reads ids reads images: caches, batches, draft trees, prompts that begin alike.
 
-Models that do more for images than that are refused by what their text model is called with: positions in several dimensions (M-RoPE of Qwen-VL),
-attention in both directions (Gemma 3), features that enter deeper layers. A trial of the first prompt finds all others.
+Where a model counts positions in several dimensions (M-RoPE of Qwen-VL), an id also knows those of its place in the image
+(`constrained.models.positions`); where images enter deeper layers too (DeepStack of Qwen3-VL), it has a row for each of them, which is added to
+what the layer gives. Models that do more than that are refused by what their text model is called with: attention in both directions
+(Gemma 3), inputs of other names. A trial of the first prompt finds all others.
 """
 
 from __future__ import annotations
@@ -23,10 +25,15 @@ from numpy.typing import NDArray
 
 from constrained.errors import ModelError, PromptError, PromptTooLong
 from constrained.models.capabilities import CONTEXT_SHARE, TOLERANCE
+from constrained.models.positions import ImagePositions
 from constrained.prompting.user_texts import BREAK
 
 _MEMORY = 1 << 28
 """Bytes of the embeddings that are kept. Those of the oldest images are overwritten."""
+IDS = "ids_with_images"
+"""What layers are called with in a pass, see `ImageEmbeddings`."""
+_DEEPER, _WHERE = "deepstack_visual_embeds", "visual_pos_masks"
+"""What a text model takes of images for its first layers, and where they are."""
 
 
 class ImageEmbeddings:
@@ -35,21 +42,31 @@ class ImageEmbeddings:
     Attributes:
         first: the id of the first row; the later ones follow, and none is given twice.
         end: behind the last id that was given.
-        places: number of rows that are kept.
+        places: number of ids whose rows are kept.
+        deeper: number of layers that images enter besides.
+        positions: of the ids.
     """
 
-    def __init__(self, layer: Any, first: int) -> None:
-        """Changes the layer.
+    def __init__(self, layer: Any, first: int, deeper: Sequence[Any] = ()) -> None:
+        """Changes the layers.
 
         Args:
             layer: of the token embeddings.
             first: ids of the vocabulary are lower.
+            deeper: layers to whose outputs images add rows, in passes that name their ids (`IDS`).
         """
         weight = layer.weight
         self.first: int = first
         self.end: int = first
-        self.places: int = max(1, _MEMORY // (weight.shape[1] * weight.element_size()))
-        self._rows = torch.empty(self.places, weight.shape[1], dtype=weight.dtype, device=weight.device)
+        self.deeper = len(deeper)
+        kinds = 1 + self.deeper
+        self.places: int = max(1, _MEMORY // (kinds * weight.shape[1] * weight.element_size()))
+        self.positions = ImagePositions(first, self.places)
+        self._rows = torch.empty(
+            kinds, self.places, weight.shape[1], dtype=weight.dtype, device=weight.device
+        )
+        for kind, one in enumerate(deeper, 1):
+            one.register_forward_hook(partial(self._add, kind), with_kwargs=True)
         self._text = layer.forward
         self._known: dict[bytes, int] = {}  # the first id of rows that stand in a prompt side by side
         self._lock = threading.Lock()
@@ -57,12 +74,14 @@ class ImageEmbeddings:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the rows, whose prompts stay in this process."""
-        return {**self.__dict__, "_rows": self._rows[:0], "_known": {}, "_lock": None}
+        kept = {"_rows": self._rows[:, :0], "_known": {}, "_lock": None}
+        return {**self.__dict__, **kept, "positions": ImagePositions(self.first, self.places)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.end += self.places
-        self._rows, self._lock = self._rows.new_empty(self.places, self._rows.shape[1]), threading.Lock()
+        kinds, _, width = self._rows.shape
+        self._rows, self._lock = self._rows.new_empty(kinds, self.places, width), threading.Lock()
 
     def __call__(self, ids: torch.Tensor) -> torch.Tensor:
         """Embeddings [..., width] of ids [...]. On a device both are looked up, without waiting for what the ids are."""
@@ -70,27 +89,49 @@ class ImageEmbeddings:
         if not ids.is_cuda and not bool(of_image.any()):
             text: torch.Tensor = self._text(ids)
             return text
-        rows = self._rows[torch.where(of_image, (ids - self.first) % self.places, 0)]
-        return torch.where(of_image.unsqueeze(-1), rows, self._text(torch.where(of_image, 0, ids)))
+        return self._found(0, ids, self._text(torch.where(of_image, 0, ids)))
 
-    def keep(self, rows: torch.Tensor) -> range:
-        """The ids of rows [n, width]; of equal ones that are known, the same.
+    def _add(
+        self, kind: int, _: Any, __: tuple[Any, ...], named: Mapping[str, Any], output: torch.Tensor
+    ) -> torch.Tensor | None:
+        """The output [rows, tokens, width] of a layer with what images add to it; None: as it is."""
+        ids = named.get(IDS)
+        if ids is None or (not ids.is_cuda and not bool((ids >= self.first).any())):
+            return None
+        rows = self._found(kind, ids.to(self._rows.device), self._rows.new_zeros(()))
+        return output + rows.to(output.device)
+
+    def _found(self, kind: int, ids: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        """Rows [..., width] of the ids of images, and what is in the place of others."""
+        of_image = ids >= self.first
+        rows = self._rows[kind, torch.where(of_image, (ids - self.first) % self.places, 0)]
+        return torch.where(of_image.unsqueeze(-1), rows, other)
+
+    def keep(self, rows: torch.Tensor, apart: NDArray[np.int64] | None = None) -> range:
+        """The ids of rows; of equal ones that are known, the same.
+
+        Args:
+            rows: [1 + deeper, n, width].
+            apart: see `ImagePositions.keep`; None: their positions are their columns.
 
         Raises:
             PromptError: there are more than can be kept.
         """
-        count = len(rows)
+        count = rows.shape[1]
         if 2 * count > self.places:
             raise PromptError(
                 f"an image has {count} positions, and {self.places // 2} are kept", action="make it smaller"
             )
-        digest = hashlib.sha256(rows.to("cpu", torch.float32).numpy().tobytes()).digest()
+        places_too = b"" if apart is None else apart.tobytes()
+        digest = hashlib.sha256(rows.to("cpu", torch.float32).numpy().tobytes() + places_too).digest()
         with self._lock:
             begin = self._known.get(digest)
             if begin is None or not self.knows(begin):
                 begin = self.end
                 places = (torch.arange(begin, begin + count, device=rows.device) - self.first) % self.places
-                self._rows[places] = rows.to(self._rows.dtype)
+                self._rows[:, places] = rows.to(self._rows.dtype)
+                if apart is not None:
+                    self.positions.keep(begin, apart)
                 self.end += count
                 self._known = {key: known for key, known in self._known.items() if self.knows(known)}
                 self._known[digest] = begin
@@ -187,13 +228,29 @@ class ProcessorImages:
         self._name = type(model).__name__
         self._processor, self._tokenizer = processor, tokenizer
         self._layer = model.get_input_embeddings()
+        decoder = model.get_decoder()
+        vision = getattr(model.config, "vision_config", None)
+        deeper = len(getattr(vision, "deepstack_visual_indexes", None) or ())
         known = self._layer.forward  # of the model, loaded before
-        self._rows = known if isinstance(known, ImageEmbeddings) else ImageEmbeddings(self._layer, size)
+        self._rows = (
+            known
+            if isinstance(known, ImageEmbeddings)
+            else ImageEmbeddings(self._layer, size, decoder.layers[:deeper] if deeper else ())
+        )
         self._context, self._run, self._read = context, run, read
         self._reading: set[int] = set()  # threads that compute embeddings
         self._obstacle: str | None = None
         self._tried = False
-        model.get_decoder().register_forward_pre_hook(self._stop, with_kwargs=True)
+        decoder.register_forward_pre_hook(self._stop, with_kwargs=True)
+
+    @property
+    def positions(self) -> ImagePositions:
+        """Of the ids, for caches."""
+        return self._rows.positions
+
+    def named(self, ids: torch.Tensor) -> dict[str, torch.Tensor]:
+        """What a pass over ids is called with besides: their name for layers that images enter, where there are such."""
+        return {IDS: ids} if self._rows.deeper else {}
 
     def knows(self, token: int) -> bool:
         """See `ImageReader.knows`."""
@@ -222,14 +279,24 @@ class ProcessorImages:
                 f"the prompt has {count} tokens with its images: the model reads {most} in all",
                 action="send fewer or smaller images, or use a model with a longer context",
             )
-        rows = self._computed(inputs)
+        rows, positions = self._computed(inputs)
         with torch.inference_mode():
-            of_image = (rows != self._layer(tokens)[0]).any(-1).tolist()
+            of_image = (rows[0] != self._layer(tokens)[0]).any(-1).tolist()
         ids: list[int] = []
+        columns, shift = np.arange(count), 0
         for is_row, places in groupby(range(len(of_image)), of_image.__getitem__):
             here = list(places)
             part = slice(here[0], here[-1] + 1)
-            ids += self._rows.keep(rows[part]) if is_row else tokens[0, part].tolist()
+            if is_row:
+                apart = None if positions is None else positions[:, 0, part] - columns[part] - shift
+                kept = self._rows.keep(rows[:, part], apart)
+                shift += self.positions.shift(kept)
+                ids += kept
+            else:
+                ids += tokens[0, part].tolist()
+        found = self.positions.of(np.array([ids]), columns[None], [0])
+        if positions is not None and (found is None or bool((found != positions).any())):
+            raise self._refusal("the positions of a text do not follow from the images before it")
         self._try(inputs, ids)
         return ids
 
@@ -240,25 +307,25 @@ class ProcessorImages:
         made.tokenizer = _MarkedTokenizer(self._tokenizer)
         return made
 
-    def _computed(self, inputs: Mapping[str, Any]) -> torch.Tensor:
-        """What the text model is called with: embeddings [tokens, width]."""
+    def _computed(self, inputs: Mapping[str, Any]) -> tuple[torch.Tensor, NDArray[np.int64] | None]:
+        """What the text model is called with: rows [1 + deeper, tokens, width], and positions, see `_positions_in`."""
         thread = threading.get_ident()
         self._reading.add(thread)
         try:
             self._run(**inputs)
             obstacle: str | None = "its text model is not asked"
         except _Found as found:
-            obstacle = more_than_embeddings(found.inputs)
+            obstacle = more_than_rows(found.inputs, self._rows.deeper)
             if obstacle is None:
-                return found.inputs["inputs_embeds"][0]  # type: ignore[no-any-return]
+                return _rows_in(found.inputs), _positions_in(found.inputs)
         finally:
             self._reading.discard(thread)
         raise self._refusal(obstacle)
 
     def _refusal(self, why: str | None) -> ModelError:
         return ModelError(
-            f"{self._name} cannot read images here, as embeddings among those of the text: {why}",
-            action="send texts only, or load a model such as LLaVA, SmolVLM, InternVL, Mistral 3 or LFM2-VL",
+            f"{self._name} cannot read images here, as rows among those of the text: {why}",
+            action="send texts only, or load a model such as Qwen2.5-VL, LLaVA, SmolVLM, InternVL, Mistral 3 or LFM2-VL",
         )
 
     def _stop(self, _: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -283,27 +350,52 @@ class ProcessorImages:
             raise self._refusal(self._obstacle)
 
 
-def more_than_embeddings(inputs: Mapping[str, Any]) -> str | None:
-    """What a text model is called with for a prompt with images, besides their embeddings; None: nothing that matters.
+def more_than_rows(inputs: Mapping[str, Any], deeper: int) -> str | None:
+    """What a text model is called with for a prompt with images, besides rows and positions of their ids; None: nothing that matters.
 
     Args:
         inputs: by name.
+        deeper: number of layers that have rows of images besides the embeddings.
     """
     rows = inputs.get("inputs_embeds")
     if not isinstance(rows, torch.Tensor) or rows.dim() != 3:
         return "its text model takes no embeddings"
-    positions = inputs.get("position_ids")
-    if positions is not None and bool((positions != torch.arange(rows.shape[1], device=rows.device)).any()):
-        return "their positions are in several dimensions"
+    positions = _positions_in(inputs)
+    if positions is not None and (positions.shape[0] == 1 or positions.shape[1] != 1):
+        return "their positions are neither their columns nor in several dimensions"
     masks = inputs.get("attention_mask")
     for mask in masks.values() if isinstance(masks, Mapping) else [masks]:
         if isinstance(mask, torch.Tensor) and mask.dim() == 4:
             seen = mask if mask.dtype == torch.bool else mask > mask.min()
             if bool(seen.triu(1).any()):
                 return "attention within them goes in both directions"
+    known = (_DEEPER, _WHERE) if len(inputs.get(_DEEPER) or ()) == deeper > 0 else ()
     others = [
         name
         for name, value in inputs.items()
-        if name.startswith(("deepstack", "visual", "per_layer")) and value is not None
+        if name.startswith(("deepstack", "visual", "per_layer")) and value is not None and name not in known
     ]
     return f"they enter its layers as {others[0]}, too" if others else None
+
+
+def _rows_in(inputs: Mapping[str, Any]) -> torch.Tensor:
+    """The rows of all tokens of a text, [1 + deeper, tokens, width]; those of deeper layers are 0 for tokens of texts."""
+    embeddings = inputs["inputs_embeds"][0]
+    rows = [embeddings]
+    for deep in inputs.get(_DEEPER) or ():
+        rows.append(torch.zeros_like(embeddings))
+        rows[-1][inputs[_WHERE][0]] = deep.to(embeddings)
+    return torch.stack(rows)
+
+
+def _positions_in(inputs: Mapping[str, Any]) -> NDArray[np.int64] | None:
+    """Positions in several dimensions that a text model is called with, int64 [dimensions, texts, tokens]; None: it counts columns.
+
+    Those of one dimension that are not the columns are returned, too, as [1, texts, tokens].
+    """
+    positions = inputs.get("position_ids")
+    columns = torch.arange(inputs["inputs_embeds"].shape[1], device=inputs["inputs_embeds"].device)
+    if positions is None or (positions.dim() == 2 and bool((positions == columns).all())):
+        return None
+    found: NDArray[np.int64] = (positions if positions.dim() == 3 else positions[None]).cpu().numpy()
+    return found

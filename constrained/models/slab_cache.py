@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from constrained.models.attention_masks import AttentionLayout, ancestor_words, is_chain
 from constrained.models.base import Cache
 from constrained.models.cache import ForwardFunction, HuggingFaceCache, forward_row
+from constrained.models.positions import COLUMNS, Positions
 
 if TYPE_CHECKING:
     import torch
@@ -42,6 +43,7 @@ class SlotRow:
         path: for the last tokens, from column `begin` on: at which columns behind `begin` they still are; empty where all
             are in their place.
         used: columns of the slot that matter.
+        shift: from columns to positions, of the next token, see `constrained.models.positions`.
     """
 
     slot: int
@@ -49,6 +51,7 @@ class SlotRow:
     begin: int = 0
     path: tuple[int, ...] = ()
     used: int = 0
+    shift: int = 0
 
 
 class SlabCache(HuggingFaceCache):
@@ -58,17 +61,24 @@ class SlabCache(HuggingFaceCache):
     a few numbers; long prompts are read in chunks. Without them a pass has the rows, tokens and columns that are there.
     """
 
-    def __init__(self, rows: int, layout: AttentionLayout, steps: FixedSteps | None = None) -> None:
+    def __init__(
+        self,
+        rows: int,
+        layout: AttentionLayout,
+        steps: FixedSteps | None = None,
+        positions: Positions = COLUMNS,
+    ) -> None:
         """Creates an empty cache.
 
         Args:
             rows: number of rows.
             layout: the model's attention layers.
             steps: passes of fixed sizes; None: of any size.
+            positions: of ids.
         """
         self._steps = steps
         self._rows = [SlotRow(slot) for slot in range(rows)]
-        self._layout = layout
+        self._layout, self._positions = layout, positions
         self._slab: Slab | None = None
 
     def __del__(self) -> None:
@@ -166,7 +176,7 @@ class SlabCache(HuggingFaceCache):
             logits = self._look(run, tokens, parents, wanted, upload)
         for row, ids in enumerate(tokens):
             end = self._rows[row].length + len(ids)
-            self._rows[row] = replace(self._rows[row], length=end, used=end)
+            self._rows[row] = replace(self._rows[row], length=end, used=end, shift=self._shift(row, ids))
         return logits
 
     def forward_trees(
@@ -198,8 +208,9 @@ class SlabCache(HuggingFaceCache):
             together = self._look(run, tokens, parents, wanted, upload)
             logits = list(torch.split(together, [len(places) for places in wanted]))
         self._rows = [
-            replace(row, begin=row.length, used=row.length + len(ids))
-            for row, ids in zip(self._rows, tokens, strict=True)
+            # Draft tokens, which may go, are of texts.
+            replace(one, begin=one.length, used=one.length + len(ids), shift=self._shift(row, ids))
+            for row, (one, ids) in enumerate(zip(self._rows, tokens, strict=True))
         ]
         return logits
 
@@ -216,12 +227,17 @@ class SlabCache(HuggingFaceCache):
                 begin=row.begin + placed,
                 path=tuple(place - placed for place in path[placed:]),
                 used=end if placed == len(path) else row.used,
+                shift=row.shift,
             )
 
     @property
     def _unmasked(self) -> bool:
         """Whether rows are read one by one, without a mask: at their beginning, and a single one that no window hides a part of."""
         return not any(self.lengths) or (len(self._rows) == 1 and not self._layout.hidden(self.lengths[0]))
+
+    def _shift(self, row: int, ids: Sequence[int]) -> int:
+        """The shift of a row behind more ids."""
+        return self._rows[row].shift + self._positions.shift(ids)
 
     def _longest(self, tokens: Sequence[Sequence[int]]) -> int:
         """Columns that a pass needs: rows are padded to equal numbers of tokens, and in fixed steps to their size."""
@@ -305,7 +321,10 @@ class SlabCache(HuggingFaceCache):
         target, first = self._slab.target, begin - self._slab.prefix
         target.slots, target.shown, target.before = (slot, slot + 1), first + len(ids), begin
         target.columns, target.hidden = (first, first + len(ids)), {}
-        return forward_row(run, ids, self._slab.cache, begin, upload, every=every)
+        return forward_row(
+            run, ids, self._slab.cache, begin, upload,
+            every=every, positions=self._positions, shift=self._rows[row].shift,
+        )  # fmt: skip
 
     def _steps_of(
         self,
@@ -320,7 +339,6 @@ class SlabCache(HuggingFaceCache):
 
         self._move_to_graphs()
         done = [0] * len(tokens)
-        before = self.lengths
         for chunk in CHUNKS:
             while max(len(ids) - at for ids, at in zip(tokens, done, strict=True)) > SIZES[-1]:
                 taken = [chunk if at + chunk <= start else 0 for at, start in zip(done, skip, strict=True)]
@@ -328,14 +346,19 @@ class SlabCache(HuggingFaceCache):
                     break
                 parts = [ids[at : at + count] for ids, at, count in zip(tokens, done, taken, strict=True)]
                 chains = [range(-1, len(part) - 1) for part in parts]
-                ends = [length + at for length, at in zip(before, done, strict=True)]
-                self._look(run, parts, chains, [()] * len(parts), upload, ends=ends)
+                self._look(run, parts, chains, [()] * len(parts), upload, begun=self._begun(tokens, done))
                 done = [at + count for at, count in zip(done, taken, strict=True)]
         rest = [ids[at:] for ids, at in zip(tokens, done, strict=True)]
         trees = [[max(-1, one - at) for one in tree[at:]] for tree, at in zip(parents, done, strict=True)]
         wanted = [range(start - at, len(ids)) for start, at, ids in zip(skip, done, rest, strict=True)]
-        ends = [length + at for length, at in zip(before, done, strict=True)]
-        return self._look(run, rest, trees, wanted, upload, ends=ends)
+        return self._look(run, rest, trees, wanted, upload, begun=self._begun(tokens, done))
+
+    def _begun(self, tokens: Sequence[Sequence[int]], done: Sequence[int]) -> list[SlotRow]:
+        """The rows behind so many first tokens."""
+        return [
+            replace(row, length=row.length + at, shift=self._shift(i, ids[:at]))
+            for i, (row, ids, at) in enumerate(zip(self._rows, tokens, done, strict=True))
+        ]
 
     def _look(
         self,
@@ -346,7 +369,7 @@ class SlabCache(HuggingFaceCache):
         upload: PassUpload,
         *,
         rows: Sequence[int] | None = None,
-        ends: Sequence[int] | None = None,
+        begun: Sequence[SlotRow] | None = None,
     ) -> torch.Tensor:
         """One forward pass.
 
@@ -357,7 +380,7 @@ class SlabCache(HuggingFaceCache):
             wanted: tokens after which logits are wanted, by row.
             upload: copies ids to where they go.
             rows: those that are read; None: all.
-            ends: tokens of each row so far; None: its length.
+            begun: these rows, as of their first tokens here; None: as they are.
 
         Returns:
             Logits of the wanted tokens, row after row, [places, V].
@@ -365,8 +388,8 @@ class SlabCache(HuggingFaceCache):
         from constrained.models.tree_pass import tree_pass
 
         assert self._slab is not None
-        here = [self._rows[row] for row in rows or range(len(tokens))]
-        first = 0 if rows is None else here[0].slot
+        begun = begun or [self._rows[row] for row in rows or range(len(tokens))]
+        first = 0 if rows is None else begun[0].slot
         slots, width = len(tokens), max(map(len, tokens))
         if self._steps is None:
             # The head of the model reads these columns alone: not those of a prompt before its drafts.
@@ -376,26 +399,30 @@ class SlabCache(HuggingFaceCache):
             columns = width
         ids = np.zeros((slots, width), dtype=np.int64)
         lengths = np.zeros(slots, dtype=np.int64)
+        shifts = [0] * slots
         trees: list[Sequence[int]] = [()] * slots
         picked: list[int] = []
-        for i, (row, given, before, places) in enumerate(zip(here, tokens, parents, wanted, strict=True)):
+        for row, given, before, places in zip(begun, tokens, parents, wanted, strict=True):
             at = row.slot - first
             ids[at, : len(given)] = given
-            lengths[at] = row.length if ends is None else ends[i]
+            lengths[at], shifts[at] = row.length, row.shift
             trees[at] = before
             picked += [at * columns + place - (width - columns) for place in places]
         depths, words = ancestor_words(trees, width)
         all_in_order = picked == [*range(len(picked))]
         chosen = np.array([] if all_in_order else picked, dtype=np.int64)
         moves = self._moves() if rows is None else []
-        inputs, behind, deep, seen, index, *moved = upload(ids, lengths, depths, words, chosen, *moves)
+        placed = self._positions.of(ids, lengths[:, None] + depths, shifts)
+        apart = [] if placed is None else [placed]
+        inputs, behind, deep, seen, index, *more = upload(ids, lengths, depths, words, chosen, *apart, *moves)
+        positions, moved = more[: len(apart)], more[len(apart) :]
         self._settle(upload, moved)
         if self._steps is not None:
-            logits = self._steps(self._slab, inputs, behind, deep, seen, every=bool(picked))
+            logits = self._steps(self._slab, inputs, behind, deep, seen, *positions, every=bool(picked))
         else:
             shown, hidden = int(lengths.max()) + width, self._layout.hidden(int(lengths.min()))
             logits = tree_pass(
-                run, self._layout, self._slab, first, shown, inputs, behind, deep, seen,
+                run, self._layout, self._slab, first, shown, inputs, behind, deep, seen, *positions,
                 every=columns, hidden=hidden,
             )  # fmt: skip
         logits = logits.flatten(0, 1)

@@ -22,6 +22,7 @@ def tree_pass(
     lengths: torch.Tensor,
     depths: torch.Tensor,
     words: torch.Tensor,
+    positions: torch.Tensor | None = None,
     *,
     every: bool | int = True,
     supports_tree_attention: bool = False,
@@ -40,6 +41,7 @@ def tree_pass(
         lengths: tokens of each row, int64 [slots].
         depths: of each token: its position behind the row, int64 [slots, tokens].
         words: which tokens each token sees, see `ancestor_words`.
+        positions: of the tokens, int64 [dimensions, slots, tokens]; None: their columns.
         every: logits of all tokens, or of so many last ones; False: of the last one.
         supports_tree_attention: the model's attention implementation is `constrained.models.tree_attention`.
         masked: some of its layers need the mask even so.
@@ -60,7 +62,7 @@ def tree_pass(
     logits: torch.Tensor = run(
         every=every,
         input_ids=ids,
-        position_ids=ends + depths,
+        position_ids=ends + depths if positions is None else positions,
         attention_mask=mask,
         cache=slab.cache,
         **tree,

@@ -9,46 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import transformers
 
 import constrained
-from constrained import ConstraintLogitsProcessor, Generator, Speculation
+from constrained import Generator, Speculation
 from constrained.errors import ModelError, PromptError, PromptTooLong
 from constrained.models import images as reader
 from constrained.models.hugging_face import HuggingFaceModel
 from constrained.prompting.images import take_images
-from tests.support.tiny_vision import TEMPLATE, picture, tiny_vision
+from tests.support.tiny_vision import TEMPLATE, asked, generated, picture, tiny_vision
 
 LETTERS = constrained.regex("[a-z ]{24}")
-READ = ["llava", "idefics3", "mistral3", "internvl"]
+READ = ["llava", "idefics3", "mistral3", "internvl", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "glm4v", "qwen3_5"]
 
 
 def load(kind: str = "llava") -> Any:
     return constrained.load(*tiny_vision(kind))
-
-
-def asked(*content: Any) -> list[dict[str, Any]]:
-    """A chat with one message: texts, and images as transformers has them."""
-    parts = [
-        {"type": "text", "text": one} if isinstance(one, str) else {"type": "image", "image": one}
-        for one in content
-    ]
-    return [{"role": "user", "content": parts}]
-
-
-def generated(kind: str, chat: list[dict[str, Any]]) -> list[int]:
-    """The tokens that `generate` writes under the constraint."""
-    model, processor = tiny_vision(kind)
-    pictures = [part["image"] for part in chat[0]["content"] if part["type"] == "image"]
-    shown = [{"role": "user", "content": [{**part, "image": None} for part in chat[0]["content"]]}]
-    text = processor.tokenizer.apply_chat_template(shown, tokenize=False, add_generation_prompt=True)
-    inputs = processor(text=[text], images=pictures, return_tensors="pt")
-    used = ConstraintLogitsProcessor(LETTERS, load(kind).vocabulary, max_tokens=40)
-    written = model.generate(
-        **inputs, logits_processor=[used], max_new_tokens=40, do_sample=False, pad_token_id=0
-    )
-    tokens: list[int] = written[0, inputs["input_ids"].shape[1] :].tolist()
-    return tokens
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.ci) if i else kind for i, kind in enumerate(READ)])  # fmt: skip
@@ -59,7 +36,7 @@ def test_texts_are_those_of_generate_with_the_inputs_of_the_processor(kind: str)
         asked("Compare ", picture(1, 90, 30), " and ", picture(2), "!"),
         asked(picture(1, 90, 30), "What is it?"),
     ]
-    expected = [generated(kind, chat) for chat in chats]
+    expected = [generated(kind, chat, LETTERS) for chat in chats]
     assert len({tuple(tokens) for tokens in expected}) == 3, "the images make no difference"
     for speculation in (None, Speculation(nodes=6)):
         generator = Generator(model, LETTERS, sampler="local", speculation=speculation)
@@ -69,16 +46,32 @@ def test_texts_are_those_of_generate_with_the_inputs_of_the_processor(kind: str)
             assert list(one.tokens) == list(other.tokens) == tokens[: len(one.tokens)]
 
 
-@pytest.mark.parametrize(("kind", "why"), [("qwen2_vl", "several dimensions"), ("gemma3", "both directions")])
-def test_models_that_do_more_for_images_refuse_them_by_name_and_read_texts(kind: str, why: str) -> None:
-    model = load(kind)
-    with pytest.raises(ModelError, match=f"{type(model.model).__name__} cannot read images here.*{why}"):
+def test_a_model_that_does_more_for_images_refuses_them_by_name_and_reads_texts() -> None:
+    model = load("gemma3")
+    name = type(model.model).__name__
+    with pytest.raises(ModelError, match=f"{name} cannot read images here.*both directions"):
         model.encode(asked(picture(0), "What?"))
     Generator(model, LETTERS)("What?", max_tokens=40)
 
 
+def test_inputs_of_unknown_form_are_refused() -> None:
+    rows, columns = torch.zeros(1, 3, 4), torch.arange(3)
+    given: dict[str, Any] = {"inputs_embeds": rows, "visual_pos_masks": rows[..., 0] == 0}
+    deep = {"deepstack_visual_embeds": [rows[0], rows[0]]}
+    assert reader.more_than_rows({**given, **deep}, 2) is None
+    for inputs, why in (
+        ({**given, **deep}, "they enter its layers as visual_pos_masks"),
+        ({**given, "per_layer_inputs": rows}, "they enter its layers as"),
+        ({"inputs_embeds": None}, "takes no embeddings"),
+        ({"inputs_embeds": rows, "position_ids": columns[None] + 1}, "neither their columns"),
+        ({"inputs_embeds": rows, "position_ids": columns.expand(3, 2, 3)}, "neither their columns"),
+    ):
+        assert why in (reader.more_than_rows(inputs, 1) or "")
+    assert reader.more_than_rows({"inputs_embeds": rows, "position_ids": columns.expand(3, 1, 3)}, 0) is None
+
+
 def test_a_difference_of_logits_refuses_images_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "more_than_embeddings", lambda inputs: None)
+    monkeypatch.setattr(reader, "_positions_in", lambda inputs: None)
     model = load("qwen2_vl")
     for _ in range(2):
         with pytest.raises(ModelError, match=r"logits are off by .* standard deviations"):
@@ -224,7 +217,7 @@ def test_a_checkpoint_brings_its_processor_along(tmp_path: Path) -> None:
     loaded: Any = constrained.load(str(tmp_path), device="cpu")
     chat = asked(picture(0), "What is it?")
     written = Generator(loaded, LETTERS, sampler="local")(chat, temperature=0, max_tokens=40)
-    assert list(written.tokens) == generated("llava", chat)[: len(written.tokens)]
+    assert list(written.tokens) == generated("llava", chat, LETTERS)[: len(written.tokens)]
     again = pickle.loads(pickle.dumps(constrained.load(str(tmp_path), device="cpu")))
     assert Generator(again, LETTERS, sampler="local")(chat, temperature=0, max_tokens=40).text == written.text
 

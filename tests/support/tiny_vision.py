@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -12,6 +12,8 @@ import torch
 import transformers
 from PIL import Image
 
+import constrained
+from constrained.constraint import Constraint
 from tests.support.tiny_models import seeded
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer
 
@@ -22,9 +24,27 @@ _TEXT: dict[str, Any] = {
 _VISION: dict[str, Any] = {
     "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "initializer_range": 0.3,
 }  # fmt: skip
-_QWEN: dict[str, Any] = {
-    "rope_parameters": {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10000.0}
-}
+_THREE = {"rope_parameters": {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10000.0}}
+_QWEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "qwen2_vl": (_THREE, {"embed_dim": 32, "hidden_size": 64}),
+    "qwen2_5_vl": (
+        _THREE,
+        {"hidden_size": 32, "intermediate_size": 64, "out_hidden_size": 64, "fullatt_block_indexes": [1]},
+    ),
+    "qwen3_vl": (
+        {**_THREE, "head_dim": 16},
+        {"hidden_size": 32, "intermediate_size": 64, "out_hidden_size": 64, "deepstack_visual_indexes": [0, 1],
+         "num_position_embeddings": 64},
+    ),
+    "glm4v": (_THREE, {"hidden_size": 32, "intermediate_size": 64, "out_hidden_size": 64, "image_size": 56}),
+    "qwen3_5": (
+        {"layer_types": ["linear_attention", "full_attention"], "head_dim": 16, "linear_num_key_heads": 2,
+         "linear_num_value_heads": 2, "linear_key_head_dim": 16, "linear_value_head_dim": 16,
+         "rope_parameters": {**_THREE["rope_parameters"], "partial_rotary_factor": 1.0}},
+        {"hidden_size": 32, "intermediate_size": 64, "out_hidden_size": 64, "num_position_embeddings": 64},
+    ),
+}  # fmt: skip
+"""Settings of text and vision. Positions of time, height and width; of Qwen3-VL also features in deeper layers."""
 _PATCH = 14
 
 TEMPLATE = (
@@ -71,13 +91,15 @@ class Patches:
         pixels = [np.asarray(image.resize((56, 56)), dtype=np.float32) / 127.5 - 1 for image in images]
         made = [self._inputs(torch.from_numpy(one).permute(2, 0, 1)) for one in pixels]
         data = {name: torch.stack([one[name] for one in made]) for name in made[0]}
-        if "image_grid_thw" in data:
-            data["pixel_values"] = data["pixel_values"].flatten(0, 1)
-            data["mm_token_type_ids"] = (
-                torch.tensor(encoded["input_ids"]).eq(self.tokenizer.image_token_id).long()
-            )
         texts = {name: encoded[name] for name in ("input_ids", "attention_mask")}
         return transformers.BatchFeature({**texts, **data}, tensor_type=return_tensors)
+
+
+class QwenProcessor(transformers.Qwen2VLProcessor):
+    """Without a part for videos, which needs torchvision."""
+
+    def check_argument_for_proper_class(self, argument_name: str, argument: Any) -> type:
+        return type(argument)
 
 
 class Vision(NamedTuple):
@@ -85,6 +107,37 @@ class Vision(NamedTuple):
 
     model: Any
     processor: Any
+
+
+def asked(*content: Any) -> list[dict[str, Any]]:
+    """A chat with one message: texts, and images as transformers has them."""
+    parts = [
+        {"type": "text", "text": one} if isinstance(one, str) else {"type": "image", "image": one}
+        for one in content
+    ]
+    return [{"role": "user", "content": parts}]
+
+
+def inputs_of(kind: str, chat: Sequence[Mapping[str, Any]]) -> Any:
+    """What the processor of a model makes of a chat with one message."""
+    processor = tiny_vision(kind).processor
+    content = chat[0]["content"]
+    pictures = [part["image"] for part in content if part["type"] == "image"]
+    shown = [{"role": "user", "content": [{**part, "image": None} for part in content]}]
+    text = processor.tokenizer.apply_chat_template(shown, tokenize=False, add_generation_prompt=True)
+    return processor(text=[text], images=pictures, return_tensors="pt")
+
+
+def generated(kind: str, chat: Sequence[Mapping[str, Any]], constraint: Constraint) -> list[int]:
+    """The tokens, 40 at most, that `generate` writes under a constraint."""
+    vision, inputs = tiny_vision(kind), inputs_of(kind, chat)
+    vocabulary = constrained.load(*vision).vocabulary
+    used = constrained.ConstraintLogitsProcessor(constraint, vocabulary, max_tokens=40)
+    written = vision.model.generate(
+        **inputs, logits_processor=[used], max_new_tokens=40, do_sample=False, pad_token_id=0
+    )
+    tokens: list[int] = written[0, inputs["input_ids"].shape[1] :].tolist()
+    return tokens
 
 
 def picture(seed: int, width: int = 50, height: int = 40) -> Any:
@@ -138,24 +191,20 @@ def tiny_vision(kind: str) -> Vision:
         vision |= {"image_size": [56, 56], "patch_size": [_PATCH, _PATCH]}
         processor = Patches(4, lambda pixels: {"pixel_values": pixels})
     else:
-        assert kind == "qwen2_vl"
-        text |= _QWEN
-        vision = {"depth": 1, "embed_dim": 32, "hidden_size": 64, "num_heads": 2}
-        grid = torch.tensor([1, 4, 4])
-        processor = Patches(4, lambda pixels: {"pixel_values": _qwen_patches(pixels), "image_grid_thw": grid})
+        from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+        text |= _QWEN[kind][0]
+        vision = {
+            "depth": 3,
+            "num_heads": 2,
+            "patch_size": _PATCH,
+            "initializer_range": 0.3,
+            **_QWEN[kind][1],
+        }
+        edges = {"shortest_edge": 4 * 28 * 28, "longest_edge": 12 * 28 * 28}
+        processor = QwenProcessor(Qwen2VLImageProcessorPil(patch_size=_PATCH, size=edges), read)
     text["vocab_size"] = len(processor.tokenizer)  # processors add tokens of their own
     config = transformers.AutoConfig.for_model(kind, text_config=text, vision_config=vision, **common, **more)
     model = seeded(lambda: transformers.AutoModelForImageTextToText.from_config(config)).eval()
     model.generation_config.eos_token_id = None
     return Vision(model, processor)
-
-
-def _qwen_patches(pixels: torch.Tensor) -> torch.Tensor:
-    """Sixteen patches of two frames, [16, 3 * 2 * 14 * 14]."""
-    patches = (
-        pixels.unfold(1, _PATCH, _PATCH)
-        .unfold(2, _PATCH, _PATCH)
-        .permute(1, 2, 0, 3, 4)
-        .reshape(16, 3, 1, 14, 14)
-    )
-    return patches.expand(-1, -1, 2, -1, -1).reshape(16, -1)
