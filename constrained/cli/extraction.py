@@ -27,6 +27,7 @@ Examples:
   constrained extract "Ada Lovelace, born 1815" --schema '{"type": "object", "properties":
       {"name": {"type": "string"}, "born": {"type": "integer"}}, "required": ["name", "born"]}'
   constrained extract -f letter.txt -t models.py:Letter --model Qwen/Qwen3-0.6B
+  constrained extract --image receipt.jpg -t models.py:Receipt --model Qwen/Qwen2.5-VL-3B-Instruct
   echo "The parcel came late and broken." | constrained extract --choice positive,negative
   constrained extract docs.jsonl 'letters/*.txt' table.csv --text-column body --id-column id
       -t models.py:Letter --out results.jsonl --resume
@@ -52,6 +53,15 @@ def extract(
     target: ConstraintOptions,
     file: File = None,
     files: FilesOptions,
+    image: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--image",
+            metavar="FILE",
+            rich_help_panel=ExtractionOptions.panel,
+            help="An image, for a model that reads images; may be repeated. The text may then be left out.",
+        ),
+    ] = None,
     extraction: ExtractionOptions,
     decoding: DecodingOptions,
     json: JsonOptions,
@@ -59,17 +69,20 @@ def extract(
 ) -> None:
     """Extract a value from a text: JSON on standard output, complete and valid, or nothing and an error.
 
-    The text is an argument, a file (--file), or standard input. The value follows a JSON Schema, a Python type
-    (a pydantic model, a dataclass, a TypedDict, ...), a regular expression, or a choice.
+    The text is an argument, a file (--file), or standard input; images (--image) stand before it, or in its place. The
+    value follows a JSON Schema, a Python type (a pydantic model, a dataclass, a TypedDict, ...), a regular expression, or a choice.
 
     With --out, extract a value from each document of files. Each result is on the disk as soon as it is there, and
     --resume goes on after an interruption.
     """
     constraint = inputs.read_constraint(target, json, for_generation=True)
     if files.out is not None:
+        if image:
+            raise BadInput("--image is for one text", action="leave it out with --out")
         _extract_files(texts or [], constraint, file, files, extraction, decoding, output)
         return
-    source = files.read_one_text(texts or [], file)
+    text = files.read_one_text(texts or [], file, beside_images=bool(image))
+    images = inputs.read_images(image or ())
     from constrained.cli.generation import Verbosity, format_text, run_extraction
 
     verbosity = Verbosity.of(stats=output.stats, quiet=output.quiet, stream=output.stream)
@@ -77,7 +90,7 @@ def extract(
     for name, option in (("retries", "--retries"), ("long", "--split")) if output.stream else ():
         if name in arguments:
             raise BadInput(f"--stream does not go with {option}")
-    found = run_extraction(constraint, source, arguments, decoding, verbosity)
+    found = run_extraction(constraint, text, arguments, decoding, verbosity, images)
     emit(format_text(found.text, constraint, output.indent))
 
 

@@ -38,8 +38,13 @@ class ResultOptions:
     resume: bool = option(False, "Go on with --out: documents that have a result are left out.")
     retry_errors: bool = option(False, "With --resume: documents that failed are read again.")
 
-    def read_one_text(self, texts: Sequence[str], file: Path | None) -> str:
+    def read_one_text(self, texts: Sequence[str], file: Path | None, *, beside_images: bool = False) -> str:
         """The text of a command without `--out`.
+
+        Args:
+            texts: arguments of the command.
+            file: whose text is read.
+            beside_images: there need not be a text: standard input is read where it is named.
 
         Raises:
             BadInput: an option is given that is about files of documents; there are several texts, or the name of a file,
@@ -63,6 +68,8 @@ class ResultOptions:
                 f"{texts[0]!r} is the name of a file, and TEXT is the text itself",
                 action=f"--file {texts[0]} reads its text; --out results.jsonl reads its documents",
             )
+        if beside_images and not texts and file is None:
+            return ""
         return read_text(texts[0] if texts else None, file, what="text")
 
     @staticmethod

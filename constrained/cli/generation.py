@@ -8,10 +8,11 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from constrained.cli.exit_status import BadInput
 from constrained.cli.options import DecodingOptions, resolve_speculation_option
 
 if TYPE_CHECKING:
@@ -144,17 +145,20 @@ def run_extraction(
     arguments: dict[str, Any],
     options: DecodingOptions,
     verbosity: Verbosity,
+    images: Sequence[Any] = (),
 ) -> Extraction[Any]:
-    """Extracts a value from one text.
+    """Extracts a value from one text, and images.
 
     Args:
         constraint: of the value.
-        text: the document.
+        text: the document; may be empty beside images.
         arguments: of `Extractor`.
         options: the model, its sampler and their settings.
         verbosity: what is shown meanwhile.
+        images: PIL images before the text.
 
     Raises:
+        BadInput: there are images, and the model reads none.
         ConstrainedError: as `constrained.load`, `Extractor` and its call.
     """
     with (
@@ -168,14 +172,20 @@ def run_extraction(
         from constrained.extraction import Extractor
 
         model = load_model(options.model, options.device, watched=verbosity.progress)
+        if images and model.images is None:
+            raise BadInput(
+                f"--image: the model {options.model or 'bundled'} reads no images",
+                action="name a vision-language model of transformers: --model Qwen/Qwen2.5-VL-3B-Instruct",
+            )
+        document = [*images, *([text] if text else [])] if images else text
         extractor: Extractor[Any] = Extractor(model, constraint, **options.extractor_arguments(), **arguments)
         show_status("reading the text")
         found: Extraction[Any] | None = None
         try:
             if not verbosity.stream:
-                found = extractor(text, **options.settings())
+                found = extractor(document, **options.settings())
             with live_display(shown=verbosity.stream, is_json=constraint.is_json) as show:
-                for partial in extractor.stream(text, **options.settings()) if verbosity.stream else ():
+                for partial in extractor.stream(document, **options.settings()) if verbosity.stream else ():
                     show(partial.text)
                     found = partial.result
         except ModelError as error:  # no batch of texts, whose size its advice is about

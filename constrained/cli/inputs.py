@@ -9,7 +9,7 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.cli.exit_status import BadInput
 from constrained.cli.options import ConstraintOptions, JsonOptions
-from constrained.errors import ConstrainedError
+from constrained.errors import ConstrainedError, PromptError
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
@@ -84,23 +84,51 @@ def _decoded(data: bytes, source: str) -> str:
         ) from None
 
 
-def read_file(path: Path) -> bytes:
+def read_images(paths: Sequence[Path]) -> list[Any]:
+    """The images of files, as PIL images.
+
+    Raises:
+        BadInput: a file is missing, a folder, unreadable, too big, or no image.
+        MissingExtra: pillow is not installed.
+    """
+    from constrained.prompting.images import MAX_PIXELS, open_image
+
+    images: list[Any] = []
+    left = MAX_PIXELS
+    for path in paths:
+        data = read_file(path, smaller="make the image smaller")
+        try:
+            images.append(open_image({"type": "image", "image": data}, str(path), left))
+        except PromptError as error:
+            action = (
+                "make it smaller" if "pixels" in error.summary else "name a file of an image: PNG, JPEG, ..."
+            )
+            raise BadInput(error.summary, action=action) from None
+        left -= images[-1].width * images[-1].height
+    return images
+
+
+def read_file(path: Path, *, smaller: str = "split it into smaller parts") -> bytes:
     """The bytes of a file.
+
+    Args:
+        path: of the file.
+        smaller: what to do about one that is too big.
 
     Raises:
         BadInput: it is missing, a folder, unreadable, or too big.
     """
     try:
         with path.open("rb") as file:
-            return _bounded(file.read(TEXT_LIMIT + 1), str(path))
+            return _bounded(file.read(TEXT_LIMIT + 1), str(path), smaller)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise BadInput(f"{path} cannot be read: {reason[:1].lower()}{reason[1:]}") from None
 
 
-def _bounded(data: bytes, source: str) -> bytes:
+def _bounded(data: bytes, source: str, smaller: str = "split it into smaller parts") -> bytes:
     if len(data) > TEXT_LIMIT:
-        raise BadInput(f"{source} has more than {TEXT_LIMIT >> 20} MiB", action="split it into smaller parts")
+        raise BadInput(f"{source} has more than {TEXT_LIMIT >> 20} MiB", action=smaller)
     return data
 
 

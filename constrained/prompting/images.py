@@ -101,7 +101,10 @@ def take_images(
         texts = []
         for part in content:
             if is_image(part):
-                pixels += _opened(part, f"the content of message {index}", pictures, MAX_PIXELS - pixels)
+                if len(pictures) == MAX_IMAGES:
+                    raise PromptError(f"the messages have more than {MAX_IMAGES} images", action="send fewer")
+                pictures.append(open_image(part, f"the content of message {index}", MAX_PIXELS - pixels))
+                pixels += pictures[-1].width * pictures[-1].height
                 texts.append(IMAGE)
             elif isinstance(part, str) or (isinstance(part, Mapping) and isinstance(part.get("text"), str)):
                 texts.append(part if isinstance(part, str) else part["text"])
@@ -145,15 +148,23 @@ def _parts(content: str) -> list[dict[str, str]]:
     return parts
 
 
-def _opened(part: Mapping[str, Any], place: str, pictures: list[Any], most: int) -> int:
-    """Appends the PIL image of a part, and returns its pixels, of which it has `most`."""
+def open_image(part: Mapping[str, Any], place: str, most: int = MAX_PIXELS) -> Any:
+    """The PIL image of a part, in RGB.
+
+    Args:
+        part: of a message's content, in one of the forms of `take_images`.
+        place: where it is, in the words of an error.
+        most: pixels that it may have.
+
+    Raises:
+        PromptError: it cannot be read, is too large, or is an address.
+        MissingExtra: pillow is not installed.
+    """
     with require_extra("images"):
         pil: Any = import_module("PIL.Image")
     given = _given(part)
     if isinstance(given, str):
         given = _decoded(given, place)
-    if len(pictures) == MAX_IMAGES:
-        raise PromptError(f"the messages have more than {MAX_IMAGES} images", action="send fewer")
     try:
         if isinstance(given, pil.Image):
             picture = given
@@ -169,13 +180,12 @@ def _opened(part: Mapping[str, Any], place: str, pictures: list[Any], most: int)
                 f"an image in {place} has {width} x {height} pixels: those of a prompt have at most {MAX_PIXELS:,} together",
                 action="make it smaller; models see some hundred pixels a side",
             )
-        pictures.append(picture.convert("RGB"))
+        return picture.convert("RGB")
     except PromptError:
         raise
     except Exception as error:  # whatever a decoder of PIL raises
         why = str(error).partition(" <")[0]
         raise PromptError(f"an image in {place} cannot be read: {why}", action=_FORMS) from error
-    return int(width * height)
 
 
 def _given(part: Mapping[str, Any]) -> Any:
