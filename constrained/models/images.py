@@ -188,6 +188,8 @@ class _MarkedTokenizer:
         self._tokenizer = tokenizer
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_tokenizer":  # while it is unpickled
+            raise AttributeError(name)
         return getattr(self._tokenizer, name)
 
     def __call__(self, text: Any, **_: Any) -> _Encoding:

@@ -222,6 +222,11 @@ def test_a_checkpoint_brings_its_processor_along(tmp_path: Path) -> None:
     assert Generator(again, LETTERS, sampler="local")(chat, temperature=0, max_tokens=40).text == written.text
 
 
+def test_the_tokenizer_of_a_processor_is_pickled() -> None:
+    marked = reader._MarkedTokenizer(tiny_vision("llava").processor.tokenizer)
+    assert pickle.loads(pickle.dumps(marked))(["a b"]) == marked(["a b"])
+
+
 def test_a_checkpoint_without_a_processor_names_what_is_missing(tmp_path: Path) -> None:
     model, processor = tiny_vision("llava")
     model.save_pretrained(tmp_path)
