@@ -77,6 +77,8 @@ class AssistantReader:
         unread, context = len(ids), self._assistant.context
         if context is not None and self._cache.lengths[0] + unread + _ROOM > context:
             return []
+        if not unread and self._row is None:  # a prompt of special tokens that it lacks
+            return []
         self._compare(sequence.tokens)
         if unread or self._row is None:
             self._row = self._forward(ids, self._cache)
@@ -101,9 +103,12 @@ class AssistantReader:
             probability = _probability(row, written[0]) if is_greedy else alike
             found += [(written[0], probability), *((token, 1.0) for token in written[1:])]
             certain *= probability
+            behind = self._tokens.ids(written)
+            if not behind:  # special tokens that it lacks
+                break
             if certain >= self.balance.least and not twin.finish:
                 cache = cache or self._cache.branch(1)
-                row = self._forward(self._tokens.ids(written), cache)
+                row = self._forward(behind, cache)
         if unread > _FEW:
             self.own_passes = 0
         self._proposed, self._at = [token for token, _ in found], len(sequence.tokens)

@@ -39,16 +39,16 @@ class TokenMap:
         self.same = one.blob == two.blob and np.array_equal(one.offsets[:common], two.offsets[:common])
         if self.same:
             return
-        missing = sorted(set(one.blob) - set(two.blob))
+        ids = other.ids_by_bytes
+        missing = sorted(byte for byte in set(one.blob) if bytes([byte]) not in ids)
         if missing:
             raise VocabularyError(
-                f"the other vocabulary has no token for the byte {missing[0]:#04x}",
+                f"the other vocabulary has no token for the byte {missing[0]:#04x} alone",
                 action="use a model whose tokens can write every text",
             )
         self._special = {
             token: other.special[name] for name, token in vocabulary.special.items() if name in other.special
         }
-        ids = other.ids_by_bytes
         self._source = np.zeros(vocabulary.size, dtype=np.intp)
         is_known, is_begun = np.zeros((2, vocabulary.size), dtype=bool)
         for token, text in enumerate(vocabulary.tokens):
@@ -59,8 +59,8 @@ class TokenMap:
         # All tokens that begin with one token share its probability.
         shared = np.bincount(self._source[is_begun], minlength=other.size)[self._source] + 1
         self._penalty = np.where(is_known, 0.0, np.where(is_begun, np.log(shared), np.inf)).astype(np.float32)
-        ends = list(self._special.items()) + [(token, other.eos_ids[0]) for token in vocabulary.eos_ids]
-        for token, own in ends:
+        ends = dict.fromkeys(vocabulary.eos_ids, other.eos_ids[0])
+        for token, own in {**ends, **self._special}.items():
             self._source[token], self._penalty[token] = own, 0.0
 
     def ids(self, tokens: Sequence[int]) -> list[int]:

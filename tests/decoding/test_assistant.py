@@ -152,3 +152,15 @@ def test_an_assistant_without_some_bytes_is_refused() -> None:
     few.vocabulary = Vocabulary.from_bytes([b"", *(bytes([byte]) for byte in range(ord("z")))], eos_ids=[0])
     with pytest.raises(VocabularyError, match="no token for the byte 0x7a"):
         with_assistant(copy.copy(llama()), few)
+
+
+def test_a_prompt_of_special_tokens_that_it_lacks_has_no_drafts() -> None:
+    model = with_assistant(copy.copy(llama()), constrained.load())
+    prompt = [next(iter(model.vocabulary.special.values()))]
+    assert model.assistant_tokens is not None
+    assert model.assistant_tokens.ids(prompt) == []
+    texts = [
+        Generator(one, WORDS, speculation=ALWAYS, max_tokens=20)(prompt, seed=3).text
+        for one in (model, llama())
+    ]
+    assert texts[0] == texts[1]

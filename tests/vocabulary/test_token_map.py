@@ -60,5 +60,6 @@ def test_ids_at_the_end_that_are_no_text_change_nothing() -> None:
 
 
 def test_fewer_bytes_are_refused() -> None:
-    with pytest.raises(VocabularyError, match="no token for the byte 0x63"):
-        TokenMap(LETTERS, Vocabulary.from_bytes([b"", b"a", b"b"], eos_ids=[0]))
+    for tokens in ([b"", b"a", b"b"], [b"", b"a", b"b", b"ac"]):
+        with pytest.raises(VocabularyError, match="no token for the byte 0x63 alone"):
+            TokenMap(LETTERS, Vocabulary.from_bytes(tokens, eos_ids=[0]))
