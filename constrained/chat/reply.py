@@ -98,9 +98,10 @@ class ReplyConstraint(ReplyForm, Constraint):
         before: list[ir.Expr] = []
         if self.frame.reasoning is not None:
             begin, end = self.frame.reasoning
-            # A special token is not text.
-            special = self._encoded(end) != end.encode()
-            thought = ir.concat(ir.TEXT, self._marked(end)) if special else text_up_to(end, [end])
+            # A special token is not text. White space behind another end follows it: models leave it out, and would go on reasoning.
+            special, mark = self._encoded(end) != end.encode(), end.rstrip() or end
+            ended = ir.concat(text_up_to(mark, [mark]), self._marked(end[len(mark) :]))
+            thought = ir.concat(ir.TEXT, self._marked(end)) if special else ended
             before.append(ir.terminal(ir.concat(self._marked(begin), thought)))
         if self.frame.lead:
             before.append(ir.terminal(self._marked(self.frame.lead)))

@@ -37,6 +37,15 @@ def test_reasoning_comes_first_and_is_free_and_the_constraint_holds_after_it() -
         jsonschema.validate(json.loads(plain["content"]), CITY)
 
 
+@pytest.mark.parametrize("space", ["", "\n", "\n\n", " "])
+def test_reasoning_ends_with_its_tag_whatever_white_space_the_model_writes_behind_it(space: str) -> None:
+    told = f'<think>\nRome.\n</think>{space}{{"city": "Oslo"}}'
+    with served(TemplateSpeaker(QWEN, told)) as server:
+        answer = server.chat(response_format=FORMAT, max_tokens=200, **ON).json()["choices"][0]
+    assert answer["message"]["reasoning_content"] == "Rome."
+    jsonschema.validate(json.loads(answer["message"]["content"]), CITY)
+
+
 def test_a_stream_has_reasoning_then_content() -> None:
     with served(TemplateSpeaker(QWEN, THOUGHT + "Oslo.")) as server, server.openai() as client:
         stream = client.chat.completions.create(
