@@ -99,9 +99,11 @@ def value_engine(name: str, model: HuggingFaceModel) -> tuple[ValueEngine, str]:
 
 
 def _in_vllm(model: HuggingFaceModel) -> tuple[ValueEngine, str]:
-    """The same weights in a second place, with the same type of numbers."""
-    import vllm
+    """The same weights in a second place, with the same type of numbers.
 
+    Raises:
+        MissingExtra: vLLM is not installed.
+    """
     from constrained.extraction.cluster.vllm_engine import VllmModel
 
     on_gpu = model.model.device.type == "cuda"
@@ -115,6 +117,8 @@ def _in_vllm(model: HuggingFaceModel) -> tuple[ValueEngine, str]:
         if item.constraint is None:
             raise UnsupportedConstraint("tools are not called inside vLLM", action="name tasks of extraction")
         return _extract(engine, item)
+
+    import vllm
 
     return ready, vllm.__version__
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import sys
 import typing
 from collections.abc import Iterator
 from datetime import date
@@ -354,3 +355,16 @@ def test_strict_tasks_require_members_that_may_be_null(tmp_path: Path) -> None:
 def test_public_tasks_need_data() -> None:
     with pytest.raises(InvalidArgument, match="--data"):
         ValueSettings(tasks=("e2e",))
+
+
+def test_an_engine_that_is_not_installed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    command = ["bench", "values", "--engines", "vllm", "--tasks", DOCUMENTS, "--limit", "1", "--quiet"]
+    with pytest.raises(SystemExit) as done:
+        main([*command, "--out", str(tmp_path / "out")])
+    assert done.value.code
+    said = capsys.readouterr()
+    assert "vllm is not installed" in said.out + said.err
+    assert "pip install 'constrained-generation[vllm]'" in said.out + said.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from constrained.errors import InvalidArgument
-from tests.engines.vllm_worker import DRAFTS
+from tests.engines.vllm_worker import DRAFTS, ENVIRONMENT
 
 CHECKS = """
 import os
@@ -67,6 +68,17 @@ print("all as expected")
 def test_a_moved_name_is_an_error_and_nothing_is_replaced() -> None:
     done = subprocess.run([sys.executable, "-c", CHECKS], capture_output=True, text=True, check=False)
     assert "all as expected" in done.stdout, done.stdout + done.stderr[-3000:]
+
+
+def test_an_engine_without_the_plug_in_is_an_error_before_a_model_is_loaded() -> None:
+    """VLLM_PLUGINS leaves it out: a constraint must not be another backend's."""
+    code = "from constrained.extraction.cluster.vllm_engine import VllmModel; VllmModel('no such model')"
+    environment = {**os.environ, **ENVIRONMENT, "VLLM_PLUGINS": "another"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment
+    )
+    assert "ModelError: vLLM has not loaded the plug-in of this library" in done.stderr, done.stderr[-3000:]
+    assert "leave VLLM_PLUGINS unset or add constrained to it" in done.stderr
 
 
 def test_the_grammar_fulfils_the_contract_of_the_abstract_classes() -> None:

@@ -45,7 +45,8 @@ class VllmModel(PromptModel, RequestEngine):
             options: of `vllm.LLM` (``max_model_len``, ``tensor_parallel_size``, ``dtype``, ...).
 
         Raises:
-            ModelError: vLLM cannot load it.
+            ModelError: vLLM cannot load it, or does not load the plug-in.
+            IncompatibleEngine: this version of vLLM lacks a name that the plug-in needs.
             VocabularyError: its tokens have no exact bytes.
             MissingExtra: vLLM is not installed.
         """
@@ -53,6 +54,7 @@ class VllmModel(PromptModel, RequestEngine):
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # automata are of one process
         with require_extra("vllm"):
             from vllm import LLM
+        _check_plug_in()
         if name is None:
             from constrained.models.tiny import WEIGHTS
 
@@ -65,7 +67,6 @@ class VllmModel(PromptModel, RequestEngine):
                 action="see what vLLM wrote above; its options are those of vllm.LLM",
             ) from error
         self.engine = llm.llm_engine
-        _check_plug_in()
         config = self.engine.model_config
         tokenizer = llm.get_tokenizer()
         ends = config.try_get_generation_config().get("eos_token_id")
@@ -102,9 +103,12 @@ def _check_plug_in() -> None:
 
     Raises:
         ModelError: it has not.
+        IncompatibleEngine: this version of vLLM lacks a name that the plug-in needs.
     """
+    from vllm.plugins import load_general_plugins
     from vllm.v1.engine import core
 
+    load_general_plugins()  # before a model is loaded, which takes minutes
     if not core.StructuredOutputManager.__module__.startswith("constrained."):
         raise ModelError(
             "vLLM has not loaded the plug-in of this library",

@@ -111,10 +111,12 @@ class VllmSettings(EngineSettings):
     """Limits of the plug-in; `CONSTRAINED_VLLM` switches it on.
 
     Attributes:
+        installed: whether the plug-in is active in this process.
         always_draft: draft in every pass, without measuring whether it pays; for tests and measurements.
     """
 
     VARIABLE: ClassVar[str] = "CONSTRAINED_VLLM"
+    installed: ClassVar[bool] = False
 
     always_draft: bool = False
 

@@ -41,11 +41,12 @@ class Proposer:
         """Called by vLLM.
 
         Raises:
-            InvalidArgument: the plug-in is not switched on, so nothing would be drafted.
+            InvalidArgument: the plug-in is not active in this process, so nothing would be drafted.
         """
-        if VllmSettings.from_environment() is None:
+        if not VllmSettings.installed:
             raise InvalidArgument(
-                f"{PROPOSER} drafts nothing by itself", action=f"set {VllmSettings.VARIABLE}=1"
+                f"{PROPOSER} drafts nothing by itself, and vLLM runs without the plug-in of this library",
+                action=f"set {VllmSettings.VARIABLE}=1; leave VLLM_PLUGINS unset, or add constrained to it",
             )
 
     def load_model(self, *arguments: Any, **options: Any) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from vllm.logger import init_logger
 from vllm.v1.structured_output import StructuredOutputManager
 from vllm.v1.structured_output.utils import strip_speculative_padding
@@ -85,16 +86,26 @@ class VllmManager(StructuredOutputManager):
             )
         if self._plain:
             return self._plain_masks([requests[name] for name in structured_output_request_ids])
+        free: list[
+            tuple[int, int, Any]
+        ] = []  # rows of reasoning: the first, the one behind the last, the grammar
+        row = 0
         for request_id in structured_output_request_ids:
-            drafts = scheduled_spec_decode_tokens.get(request_id, ())
-            self._count_tokens(requests[request_id], drafts)
+            request, drafts = requests[request_id], scheduled_spec_decode_tokens.get(request_id, ())
+            if reasoned := self._count_tokens(request, drafts):
+                free.append((row, row + reasoned, request.structured_output_request.grammar))
+            row += len(drafts) + 1
         if self.drafts is not None:
             self.drafts.begin_pass(structured_output_request_ids, scheduled_spec_decode_tokens)
         several = len(structured_output_request_ids) > 1 or bool(scheduled_spec_decode_tokens)
         with self.ours.masks.step() if several else nullcontext():
-            return super().grammar_bitmask(
+            rows = super().grammar_bitmask(
                 requests, structured_output_request_ids, scheduled_spec_decode_tokens
             )
+        for first, last, grammar in free:  # a completion that ended here would be none of its constraint
+            for end in grammar.automaton.vocabulary.eos_ids:
+                rows[first:last, end // 32] &= ~np.int32(1 << end % 32)
+        return rows
 
     def _is_plain(self) -> bool:
         """Whether a step has one mask for each request, which holds from its first token on."""
@@ -122,15 +133,19 @@ class VllmManager(StructuredOutputManager):
                 self.ours.masks.add(grammar, self._masks, row)
         return self._rows[: len(requests)]
 
-    def _count_tokens(self, request: Any, drafts: Sequence[int]) -> None:
-        """Tells the grammar of a request how many tokens precede it, drafts that end its reasoning included."""
-        grammar = request.structured_output_request.grammar
-        before = request.num_output_tokens - grammar.accepted
-        if drafts and self.reasoner_cls is not None:
-            begins = self._constraint_begins(request, strip_speculative_padding(drafts))
-            # One number in vLLM 0.31; since 0.32 two, of which the first is where the grammar begins.
-            before += min(begins if isinstance(begins, int) else begins[0], len(drafts))
-        grammar.tokens_before = before
+    def _count_tokens(self, request: Any, drafts: Sequence[int]) -> int:
+        """Tells the grammar of a request how many tokens precede it, drafts that end its reasoning included.
+
+        Returns:
+            How many positions of the step, one for each draft token and one behind them, are those of reasoning.
+        """
+        grammar, bounds = request.structured_output_request.grammar, 0
+        if self.reasoner_cls is not None:
+            bounds = self._constraint_begins(request, strip_speculative_padding(drafts))
+        # One number in vLLM 0.31; since 0.32 where the grammar begins, and from where on it masks.
+        begins, masked = (bounds, bounds) if isinstance(bounds, int) else bounds
+        grammar.tokens_before = request.num_output_tokens - grammar.accepted + min(begins, len(drafts))
+        return min(masked, len(drafts) + 1)
 
     def accept_tokens(self, request: Any, new_token_ids: list[int]) -> bool:
         """Appends the tokens that a request got; False if one of them is not allowed."""

@@ -87,7 +87,6 @@ PLACES = (
 """All that is looked at, for a record of releases."""
 
 _lock = threading.Lock()
-_installed: list[VllmSettings] = []
 
 
 def install(settings: VllmSettings) -> None:
@@ -97,7 +96,7 @@ def install(settings: VllmSettings) -> None:
         IncompatibleEngine: a name is missing or has changed.
     """
     with _lock:
-        if _installed:
+        if VllmSettings.installed:
             return
         check()
         from vllm.sampling_params import SamplingParams
@@ -125,7 +124,7 @@ def install(settings: VllmSettings) -> None:
         SamplingParams._validate_structured_outputs = validate
         for place in _REQUESTS:
             _refuse_constrained_beams(ApiCheck().find(place))
-        _installed.append(settings)
+        VllmSettings.installed = True
 
 
 def _refuse_constrained_beams(request: Any) -> None:
