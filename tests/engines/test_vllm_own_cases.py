@@ -9,6 +9,7 @@ import json
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from tests.engines import schema_cases
@@ -56,20 +57,20 @@ class Flow(NamedTuple):
 
 
 FLOWS = {
-    "inactive": Flow((" ", "z", " "), "UUUU", 3, False),
+    "inactive": Flow((" ", "z", " "), "RRRR", 3, False),
     "all valid": Flow((":", ' "', "b", '"}'), "CCCCC", 4, prefix='{"a"'),
     "first invalid": Flow(("z", ":", ' "', "b"), "CUUUU", 0, prefix='{"a"'),
     "later invalid": Flow((":", "z", ' "', "b"), "CCUUU", 1, prefix='{"a"'),
     "first ends": Flow((EOS, " ", " "), "CUUU", 1, ends=True, prefix='{"a": "b"}'),
     "later ends": Flow((":", ' "', "b", '"}', EOS, " "), "CCCCCUU", 5, ends=True, prefix='{"a"'),
-    "begins at first": Flow((THINK_END, "{", '"', "b"), "UCCCC", 4, True),
-    "begins in the middle": Flow((" ", THINK_END, "{", '"'), "UUCCC", 4, True),
-    "begins at last": Flow((" ", " ", THINK_END), "UUUC", 3, True),
-    "begins, first invalid": Flow((" ", THINK_END, "z", "{"), "UUCUU", 2, True),
-    "begins, later invalid": Flow((" ", THINK_END, "{", "z"), "UUCCU", 3, True),
-    "begins and ends": Flow((" ", THINK_END, "{", "}", EOS, " "), "UUCCCUU", 5, True, ends=True),
+    "begins at first": Flow((THINK_END, "{", '"', "b"), "RCCCC", 4, True),
+    "begins in the middle": Flow((" ", THINK_END, "{", '"'), "RRCCC", 4, True),
+    "begins at last": Flow((" ", " ", THINK_END), "RRRC", 3, True),
+    "begins, first invalid": Flow((" ", THINK_END, "z", "{"), "RRCUU", 2, True),
+    "begins, later invalid": Flow((" ", THINK_END, "{", "z"), "RRCCU", 3, True),
+    "begins and ends": Flow((" ", THINK_END, "{", "}", EOS, " "), "RRCCCUU", 5, True, ends=True),
 }
-"""Rows that follow padding are free in vLLM 0.32; later versions repeat the last mask there."""
+"""Rows of reasoning (R) allow all but the end. Those that follow padding are free (U) in vLLM 0.32; later versions repeat the last mask there."""
 
 
 @pytest.mark.parametrize("flow", FLOWS.values(), ids=FLOWS)
@@ -91,7 +92,11 @@ def test_drafts_are_validated_masked_and_accepted(harness: Harness, flow: Flow) 
         assert manager.validate_tokens(request, list(drafts)) == good
         padded = good + [-1] * (len(drafts) - len(good))
         masks = manager.grammar_bitmask({"case": request}, ["case"], {"case": padded})[: len(drafts) + 1]
-        assert "".join("U" if (row == -1).all() else "C" for row in masks) == flow.rows
+        free = np.full_like(masks[0], -1)
+        reasoning = free.copy()
+        reasoning[harness.end // 32] &= ~np.int32(1 << harness.end % 32)
+        kinds = {free.tobytes(): "U", reasoning.tobytes(): "R"}
+        assert "".join(kinds.get(row.tobytes(), "C") for row in masks) == flow.rows
         assert not grammar.is_terminated()
     after = masks[len(good)].copy()
     request.append_output_token_ids(good)

@@ -157,8 +157,9 @@ def run(manager: Any, requests: dict[str, Any], rng: random.Random) -> None:
                 prefix = [*written, *drafts[name][:count]]
                 expected = automaton.new_mask()
                 state = _state(automaton, prefix, reasons=reasons)
-                if state is None:
+                if state is None:  # reasoning is free, but for the end of sequence
                     expected[:] = -1
+                    expected[0] &= ~1
                 else:
                     budget = one.max_tokens - 1 - len(prefix)
                     forced = forced_within(automaton, state, budget)

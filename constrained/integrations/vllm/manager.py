@@ -86,15 +86,10 @@ class VllmManager(StructuredOutputManager):
             )
         if self._plain:
             return self._plain_masks([requests[name] for name in structured_output_request_ids])
-        free: list[
-            tuple[int, int, Any]
-        ] = []  # rows of reasoning: the first, the one behind the last, the grammar
-        row = 0
+        reasoned: list[int] = []
         for request_id in structured_output_request_ids:
-            request, drafts = requests[request_id], scheduled_spec_decode_tokens.get(request_id, ())
-            if reasoned := self._count_tokens(request, drafts):
-                free.append((row, row + reasoned, request.structured_output_request.grammar))
-            row += len(drafts) + 1
+            drafts = scheduled_spec_decode_tokens.get(request_id, ())
+            reasoned.append(self._count_tokens(requests[request_id], drafts))
         if self.drafts is not None:
             self.drafts.begin_pass(structured_output_request_ids, scheduled_spec_decode_tokens)
         several = len(structured_output_request_ids) > 1 or bool(scheduled_spec_decode_tokens)
@@ -102,9 +97,17 @@ class VllmManager(StructuredOutputManager):
             rows = super().grammar_bitmask(
                 requests, structured_output_request_ids, scheduled_spec_decode_tokens
             )
-        for first, last, grammar in free:  # a completion that ended here would be none of its constraint
-            for end in grammar.automaton.vocabulary.eos_ids:
-                rows[first:last, end // 32] &= ~np.int32(1 << end % 32)
+        if any(reasoned):
+            most = 1 + self.vllm_config.num_speculative_tokens
+            even = len(rows) == most * len(reasoned)  # vLLM 0.33 gives every request as many rows
+            row = 0
+            for request_id, count in zip(structured_output_request_ids, reasoned, strict=True):
+                # A completion that ended here would be none of its constraint.
+                for end in requests[
+                    request_id
+                ].structured_output_request.grammar.automaton.vocabulary.eos_ids:
+                    rows[row : row + count, end // 32] &= ~np.int32(1 << end % 32)
+                row += most if even else 1 + len(scheduled_spec_decode_tokens.get(request_id, ()))
         return rows
 
     def _is_plain(self) -> bool:
