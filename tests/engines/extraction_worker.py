@@ -60,7 +60,9 @@ def outcome(model: Any, name: str) -> list[str]:
     constraint, options, settings = CASES[name]
     try:
         results = list(
-            Extractor(model, constraint, **options).many([*TEXTS, ""], ordered=True, batch_size=3, **settings)
+            Extractor(model, constraint, decisions=False, **options).many(
+                [*TEXTS, ""], ordered=True, batch_size=3, **settings
+            )
         )
     except constrained.ConstrainedError as error:
         return [f"{type(error).__name__}: {error.summary}"]
