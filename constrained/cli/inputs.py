@@ -100,9 +100,7 @@ def read_images(paths: Sequence[Path]) -> list[Any]:
         try:
             images.append(open_image({"type": "image", "image": data}, str(path), left))
         except PromptError as error:
-            action = (
-                "make it smaller" if "pixels" in error.summary else "name a file of an image: PNG, JPEG, ..."
-            )
+            action = f"name files of images, PNG, JPEG, ..., of at most {MAX_PIXELS:,} pixels together"
             raise BadInput(error.summary, action=action) from None
         left -= images[-1].width * images[-1].height
     return images

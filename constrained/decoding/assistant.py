@@ -24,7 +24,7 @@ from constrained.spec.assistant_balance import AssistantBalance
 if TYPE_CHECKING:
     from constrained.decoding.sequence import TokenSequence
     from constrained.models import Cache, LanguageModel
-    from constrained.vocabulary.token_map import TokenMap
+    from constrained.models.base import Assistant
 
 LONGEST = 16
 """Tokens that an assistant writes before a pass, at most."""
@@ -47,16 +47,14 @@ class AssistantReader:
         own_passes: passes of the assistant for the last continuation; 0 where they read more than a few tokens at once.
 
     Args:
-        assistant: the smaller model.
-        tokens: translates between its tokens and those of the model.
+        assistant: the smaller model, and its tokens.
         balance: see above.
     """
 
-    def __init__(self, assistant: LanguageModel, tokens: TokenMap, balance: AssistantBalance) -> None:
+    def __init__(self, assistant: Assistant, balance: AssistantBalance) -> None:
         self.balance = balance
-        self._assistant = assistant
-        self._tokens = tokens
-        self._cache = assistant.cache(1)
+        self._assistant, self._tokens = assistant
+        self._cache = self._assistant.cache(1)
         self._read = 0
         self._row: NDArray[np.float32] | None = None  # logits behind what was read
         self._proposed: list[int] = []  # behind the first `_at` tokens
@@ -149,14 +147,14 @@ def assisted(
         plain_seconds: of a pass of the model without drafts; 0: unknown, then it proposes nothing.
         clock: says how long it took, in seconds.
     """
-    if plain_seconds <= 0 or model.assistant is None or model.assistant_tokens is None:
+    if plain_seconds <= 0 or model.assistant is None:
         return []
     began = clock()
     with _lock:
         balance = sequence.assistant_balance = _balances.setdefault(model, AssistantBalance())
         reader = _readers.get(sequence)
         if reader is None:
-            reader = _readers[sequence] = AssistantReader(model.assistant, model.assistant_tokens, balance)
+            reader = _readers[sequence] = AssistantReader(model.assistant, balance)
     found = reader.continuation(sequence)
     balance.spend((clock() - began) / plain_seconds, reader.own_passes)
     return found

@@ -7,7 +7,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,11 +91,8 @@ class LanguageModel(ABC):
     images: ImageReader | None = None
     """Reads the images of prompts; None: the model takes none. Their positions have ids from `vocabulary.size` on, in prompts alone."""
 
-    assistant: LanguageModel | None = None
-    """A smaller model that drafts for this one, see `constrained.decoding.assistant`; None: none does."""
-
-    assistant_tokens: TokenMap | None = None
-    """Translates between the tokens of the assistant and those of this model."""
+    assistant: Assistant | None = None
+    """What drafts for this one, see `constrained.decoding.assistant`; None: nothing does."""
 
     adapted_from: LanguageModel | None = None
     """The model whose weights this one uses with an adapter; None: it uses none."""
@@ -198,3 +195,15 @@ class LanguageModel(ABC):
         if trees is None:
             return HostLogits([self.forward(tokens, cache)])
         return HostLogits(self.forward_trees(tokens, *trees, cache))
+
+
+class Assistant(NamedTuple):
+    """A smaller model that drafts for a larger one.
+
+    Attributes:
+        model: the smaller one.
+        tokens: translates between its tokens and those of the larger one.
+    """
+
+    model: LanguageModel
+    tokens: TokenMap

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from constrained.errors import InvalidArgument, ModelError
 from constrained.extras import MissingExtra, require_extra
 from constrained.models.adapters import base_of
-from constrained.models.base import LanguageModel
+from constrained.models.base import Assistant, LanguageModel
 from constrained.models.checkpoint import check_device, load_processor, load_tokenizer, load_weights
 from constrained.models.gguf import SMOLLM2, check_reader, read_once, round_to_float16, smollm2_folder
 from constrained.vocabulary.token_map import TokenMap
@@ -212,8 +212,7 @@ def with_assistant(model: LanguageModel, assistant: LanguageModel) -> LanguageMo
         obstacle = "its logits are to be the same bits in every pass, which reads no drafts"
     if obstacle:
         raise InvalidArgument(f"an assistant cannot help: {obstacle}", action="leave assistant out")
-    model.assistant_tokens = TokenMap(model.vocabulary, assistant.vocabulary)
-    model.assistant = assistant
+    model.assistant = Assistant(assistant, TokenMap(model.vocabulary, assistant.vocabulary))
     return model
 
 

@@ -67,7 +67,7 @@ def test_images_are_read_before_the_text(files: Path, model: str, capsys: pytest
     [
         (["--image", "c.png"], "error: c.png cannot be read: no such file or directory"),
         (["--image", "."], "error: . cannot be read: is a directory"),
-        (["--image", "notes.txt"], "error: an image in notes.txt cannot be read: cannot identify image file\n  -> name a file of an image"),
+        (["--image", "notes.txt"], "error: an image in notes.txt cannot be read: cannot identify image file\n  -> name files of images"),
         (["--image", "a.png", "--image", "notes.txt", "Shop: A"], "error: an image in notes.txt cannot be read"),
         (["docs.jsonl", "--image", "a.png", "--out", "results.jsonl"], "error: --image is for one text\n  -> leave it out with --out"),
         (["Shop: A", "Shop: B", "--image", "a.png"], "error: 2 texts were given"),
@@ -86,7 +86,7 @@ def test_an_image_with_too_many_pixels(files: Path, capsys: pytest.CaptureFixtur
     code, _, err = run(capsys, "--image", "large.png", "-s", "type.json", "--model", "./nowhere")
     assert code == 2
     assert "an image in large.png has 9000 x 8000 pixels" in err
-    assert "-> make it smaller" in err
+    assert "-> name files of images, PNG, JPEG, ..., of at most 64,000,000 pixels" in err
 
 
 def test_models_and_options_that_take_no_images_say_so(

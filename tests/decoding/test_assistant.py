@@ -20,7 +20,6 @@ from constrained.models.loading import with_assistant
 from constrained.spec.assistant_balance import INITIAL_BALANCE, MAX_BALANCE, PAUSE_CREDIT, AssistantBalance
 from constrained.spec.sources import DRAFT_SOURCES
 from constrained.vocabulary import Vocabulary
-from constrained.vocabulary.token_map import TokenMap
 from tests.spec.speculating import facts
 from tests.support.tiny_models import llama, random_llama
 from tests.support.tokenizers_fixtures import small_bpe_tokenizer
@@ -131,15 +130,17 @@ def test_it_reads_nothing_twice() -> None:
     """Two passes without a token between them, as a slot takes that is read."""
     made = Generator(assisted(None), WORDS, max_tokens=40)
     sequence = made._request("the name").new_sequence()
-    tokens = TokenMap(llama().vocabulary, other().vocabulary)
-    reader = AssistantReader(other(), tokens, AssistantBalance())
+    assistant = assisted(other()).assistant
+    assert assistant is not None
+    reader = AssistantReader(assistant, AssistantBalance())
     assert reader.continuation(sequence) == reader.continuation(sequence) != []
 
 
 def test_load_takes_a_model_or_its_name() -> None:
     model = constrained.load(assistant="bundled")
-    assert isinstance(model.assistant, LanguageModel)
-    assert model.assistant is not model
+    assert model.assistant is not None
+    assert isinstance(model.assistant.model, LanguageModel)
+    assert model.assistant.model is not model
 
 
 def test_a_model_that_reads_no_drafts_has_no_assistant() -> None:
@@ -157,8 +158,8 @@ def test_an_assistant_without_some_bytes_is_refused() -> None:
 def test_a_prompt_of_special_tokens_that_it_lacks_has_no_drafts() -> None:
     model = with_assistant(copy.copy(llama()), constrained.load())
     prompt = [next(iter(model.vocabulary.special.values()))]
-    assert model.assistant_tokens is not None
-    assert model.assistant_tokens.ids(prompt) == []
+    assert model.assistant is not None
+    assert model.assistant.tokens.ids(prompt) == []
     texts = [
         Generator(one, WORDS, speculation=ALWAYS, max_tokens=20)(prompt, seed=3).text
         for one in (model, llama())

@@ -102,10 +102,8 @@ class VllmManager(StructuredOutputManager):
             even = len(rows) == most * len(reasoned)  # vLLM 0.33 gives every request as many rows
             row = 0
             for request_id, count in zip(structured_output_request_ids, reasoned, strict=True):
-                # A completion that ended here would be none of its constraint.
-                for end in requests[
-                    request_id
-                ].structured_output_request.grammar.automaton.vocabulary.eos_ids:
+                grammar = requests[request_id].structured_output_request.grammar
+                for end in grammar.automaton.vocabulary.eos_ids:  # an end here would leave out the answer
                     rows[row : row + count, end // 32] &= ~np.int32(1 << end % 32)
                 row += most if even else 1 + len(scheduled_spec_decode_tokens.get(request_id, ()))
         return rows
