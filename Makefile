@@ -73,8 +73,10 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist loadfile
 test: $(VENV)/.dev
 	$(PYTEST) -m "not slow and not bench and not ci and not real" --ignore tests/bench --ignore tests/engines
 
+# Cases for which it has no time take turns, a part of them in each commit.
+TURN ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)
 test-all: $(VENV)/.dev
-	CONSTRAINED_ALL_EXAMPLES=1 $(PYTEST) -m "not slow and not real" --listed-skips-only
+	CONSTRAINED_ALL_EXAMPLES=1 $(PYTEST) -m "not slow and not real" --listed-skips-only --turn $(TURN)
 
 test-slow: $(VENV)/.dev
 	$(BIN)/pytest -m slow

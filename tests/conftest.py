@@ -56,7 +56,7 @@ def pytest_unconfigure() -> None:
 @pytest.hookimpl(tryfirst=True)  # before cases are chosen by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--all-cases"):
-        mark_cases(items)
+        mark_cases(items, config.getoption("--turn"))
 
 
 # ---------------------------------------------------------------- skips
@@ -70,6 +70,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--listed-skips-only",
         action="store_true",
         help="fail if a test is skipped for a reason that tests/skips.toml does not list",
+    )
+    parser.addoption(
+        "--turn", type=int, help="also the part of this number of the cases that are slow together"
     )
     parser.addoption("--all-cases", action="store_true", help="also those of tests/first_cases.json")
 

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.tools import first_cases
 from tests.tools.first_cases import FIRST_CASES, ROOT, mark_cases
+
+
+class Case:
+    """A collected case, as far as it is looked at, and the marks that it gets."""
+
+    def __init__(self, node: str) -> None:
+        self.nodeid = node
+        self.marks: list[str] = []
+
+    def get_closest_marker(self, mark: str) -> str | None:
+        return mark if mark in self.nodeid else None
+
+    def add_marker(self, mark: pytest.MarkDecorator) -> None:
+        self.marks.append(mark.name)
 
 
 def test_every_test_of_the_list_exists() -> None:
@@ -24,19 +37,23 @@ def test_cases_beyond_the_shares_are_marked(tmp_path: Any, monkeypatch: pytest.M
     listed = tmp_path / "shares.json"
     listed.write_text('{"a.py::test": [1, 2]}')
     monkeypatch.setattr(first_cases, "FIRST_CASES", listed)
-    marks: list[list[str]] = [[] for _ in range(5)]
     names = ("a.py::test[0]", "a.py::test[1]", "a.py::test[2]", "a.py::test[slow]", "a.py::other")
-    mark_cases(
-        [
-            SimpleNamespace(  # type: ignore[misc]
-                nodeid=name,
-                get_closest_marker=lambda mark, name=name: "slow" if "slow" in name else None,
-                add_marker=lambda mark, own=own: own.append(mark.name),
-            )
-            for name, own in zip(names, marks, strict=True)
-        ]
-    )
-    assert marks == [[], ["ci"], ["slow"], [], []]
+    cases = [Case(name) for name in names]
+    mark_cases(cases)  # type: ignore[arg-type]
+    assert [case.marks for case in cases] == [[], ["ci"], ["slow"], [], []]
+
+
+def test_cases_that_are_slow_together_take_turns(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = tmp_path / "shares.json"
+    listed.write_text('{"a.py::test": [0, 1]}')
+    monkeypatch.setattr(first_cases, "FIRST_CASES", listed)
+    turns = []
+    for turn in range(1_000, 1_000 + first_cases.TURNS):
+        cases = [Case(f"a.py::test[{number}]") for number in range(1 + 2 * first_cases.TURNS)]
+        mark_cases(cases, turn)  # type: ignore[arg-type]
+        turns.append([number for number, case in enumerate(cases) if case.marks == ["ci"] and number])
+    assert [len(turn) for turn in turns] == [2] * first_cases.TURNS
+    assert sorted(number for turn in turns for number in turn) == list(range(1, 1 + 2 * first_cases.TURNS))
 
 
 def test_shares_are_the_first_cases_that_fit() -> None:

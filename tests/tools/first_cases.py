@@ -4,7 +4,8 @@
     python -m tests.tools.first_cases times.xml    write tests/first_cases.json
 
 `make test` is for while one works, and has two minutes; `make test-all`, which CI runs, has ten. A test whose cases take long together has
-in each of them as many of its first cases as fit into its share. The others have the marks `ci` and `slow`.
+in each of them as many of its first cases as fit into its share. The others have the marks `ci` and `slow`; those of `slow` take turns in
+`make test-all` (`--turn`), so that each of them runs once in `TURNS` commits.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 import sys
 import xml.etree.ElementTree as ET
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,8 +29,17 @@ WHOLE = ("tests/test_api.py::", "tests/test_examples.py::test_every_command_of_t
 """What both run, however long it takes: what a user does first."""
 
 
-def mark_cases(items: Sequence[pytest.Item]) -> None:
-    """Marks the cases that there is no time for in `make test`, or not in `make test-all` either."""
+TURNS = 12
+"""In how many parts `make test-all` runs the cases that it has no time for, one part each time."""
+
+
+def mark_cases(items: Sequence[pytest.Item], turn: int | None = None) -> None:
+    """Marks the cases that there is no time for in `make test`, or not in `make test-all` either.
+
+    Args:
+        items: the collected cases.
+        turn: the part of the latter that `make test-all` has, modulo `TURNS`; None for no part.
+    """
     shares = json.loads(FIRST_CASES.read_text())
     seen: Counter[str] = Counter()
     for item in items:
@@ -36,8 +47,11 @@ def mark_cases(items: Sequence[pytest.Item]) -> None:
         if name in shares and item.get_closest_marker("slow") is None:
             seen[name] += 1
             quick, every = shares[name]
+            # Counted from the name, too: so tests of a few more cases do not all have them in the same part.
+            part = (seen[name] + zlib.crc32(name.encode())) % TURNS
+            runs = seen[name] <= every or (turn is not None and part == turn % TURNS)
             if seen[name] > quick:
-                item.add_marker(pytest.mark.ci if seen[name] <= every else pytest.mark.slow)
+                item.add_marker(pytest.mark.ci if runs else pytest.mark.slow)
 
 
 def test_name(node: str) -> str:
