@@ -77,7 +77,7 @@ def named_options(question: Question, text: str) -> NDArray[np.float64]:
 
     `NAMING` for each option whose value stands in it as words of its own. Case, hyphens and underscores make no difference. Where one
     option is part of another one, the longer one is read first. If no option's does, and the member may be left out: `UNNAMED` for
-    the others where a word of its name stands there, and else for `ABSENT`.
+    the others where a word of its name stands there, and else for `ABSENT`, of booleans, too.
 
     Other options of several words gain `SHARING` for those that stand there in any form, those of few options most: ``card_payment``.
     Of booleans the one that the text affirms gains `AFFIRMED`, see `is_affirmed`.
@@ -97,7 +97,7 @@ def named_options(question: Question, text: str) -> NDArray[np.float64]:
     if absent.any() and not gains.any():
         if _has_word_of(question.pointer.rpartition("/")[2], text):
             gains[~absent] = UNNAMED
-        elif sought:
+        elif sought or (True in values and _telling_words(question.pointer.rpartition("/")[2])):
             gains[absent] = UNNAMED
     return gains + _shared_words(values, text) * trust * (gains <= 0)
 
@@ -117,6 +117,11 @@ def _shared_words(values: Sequence[Any], text: str) -> NDArray[np.float64]:
 
 def _long_words(name: str) -> set[str]:
     return {word for word in name_words(name) if len(word) >= _STEM}
+
+
+def _telling_words(name: str) -> list[str]:
+    """The words in the name of a boolean whose absence from a text says something."""
+    return [word for word in name_words(name) if len(word) >= _STEM and word not in _SAYS_LITTLE]
 
 
 def _stands_in(word: str, text: str) -> bool:
@@ -141,14 +146,14 @@ def named_places(values: Sequence[Any], text: str) -> dict[int, int]:
 
 
 def is_affirmed(name: str, text: str) -> bool | None:
-    """Whether a text affirms what a boolean is called: ``balcony`` in ``with a balcony``, not in ``no balcony``; None: it has no word of it."""
-    words = [word for word in name_words(name) if len(word) >= _STEM and word not in _SAYS_LITTLE]
-    stems = "|".join(re.escape(word[: max(_STEM, len(word) - 2)]) for word in words)
-    for named in re.finditer(rf"(?<!\w)(?:{stems})\w*", text, re.IGNORECASE) if stems else ():
+    """Whether a text affirms what a boolean is called: ``balcony`` in ``with a balcony``, not in ``no balcony``; ``unpaid`` denies ``paid``; None: it has no word of it."""
+    stems = "|".join(re.escape(word[: max(_STEM, len(word) - 2)]) for word in _telling_words(name))
+    sought = rf"(?<!\w)(?P<un>un|in|non|nicht|ne)?(?:{stems})\w*"
+    for named in re.finditer(sought, text, re.IGNORECASE) if stems else ():
         before = _CLAUSE.split(text[max(0, named.start() - 60) : named.start()])[-1].split()[-_STEM:]
         behind = _CLAUSE.split(text[named.end() : named.end() + 60])[0].split()[:_NEAR]
         if not _CONDITION.search(" ".join(before)):
-            return _NEGATION.search(" ".join([*before, *behind])) is None
+            return named["un"] is None and _NEGATION.search(" ".join([*before, *behind])) is None
     return None
 
 

@@ -27,7 +27,7 @@ BREAK = re.compile(rf"[,;:](?=\s)\s*|\s[-–—&]\s|\s(?:{'|'.join(ANDS)})\s")
 """Where a sentence is cut between two records."""
 _JOIN = re.compile(rf"[\s,;:]*(?:[-*•·]\s+|(?:{'|'.join(ANDS)})\s+)?")
 _ONE = re.compile(r"(?:an?|eine?|une?|una)\s+", re.IGNORECASE)
-_COUNTED = re.compile(r"\s*(?:[x×]\s+)?(?P<name>[^\W\d_][^\d,;:()\n]*)")
+_COUNTED = re.compile(r"\s*(?:[x×]\s+)?(?P<name>[^\W\d_](?:[^\d,;:()\n]|(?<=\w)\d)*)")
 _LAST = re.compile(f"{SMALL_WORD.pattern}|{'|'.join(ANDS)}|each|je|po")
 _MOST_WORDS = 6
 _QUANTITIES = ("integer", "number", "date", "time")
@@ -128,6 +128,8 @@ def numbered_records(
     days = _all(find_quantities(text).dates)
     digits = _places(text)["number"]
     values: dict[Span, Any] = {**_numbers(text), **{place: number for number, place in number_words(text)}}
+    if counts and needed == 1 and values:
+        values |= {place: 1 for place in _single(text) if not meets(place, values)}
     places = sorted(values)
     found = list[NumberedRecord]()
     for part in parts:
@@ -141,7 +143,7 @@ def numbered_records(
         stated = [_within(piece, places) for piece in pieces]
         if any(len(one) >= needed for one in stated):
             read = [
-                _record(text, piece, numbers, values, needed, counts)
+                _record(text, piece, numbers, values, needed, counts, used)
                 for piece, numbers in zip(pieces, stated, strict=True)
             ]
             found += [
@@ -167,6 +169,12 @@ def _pieces(text: str, part: Span, places: Sequence[Span], others: Sequence[Span
     if pieces and start < end:  # what follows belongs to the last one
         pieces[-1] = pieces[-1][0], end
     return pieces
+
+
+def _single(text: str) -> list[Span]:
+    """The articles behind a break, which say that there is one of something: ``2 chairs and a table``."""
+    articles = (_ONE.match(text, match.end()) for match in BREAK.finditer(text))
+    return [(one.start(), one.end() - 1) for one in articles if one is not None]
 
 
 def _merged(pieces: Sequence[Span], places: Sequence[Span], needed: int) -> list[Span]:
@@ -210,18 +218,25 @@ def meets(span: Span, others: Iterable[Span | None]) -> bool:
 
 
 def _record(
-    text: str, piece: Span, places: Sequence[Span], values: Mapping[Span, Any], needed: int, counts: bool
+    text: str,
+    piece: Span,
+    places: Sequence[Span],
+    values: Mapping[Span, Any],
+    needed: int,
+    counts: bool,
+    used: Sequence[Span],
 ) -> NumberedRecord:
     """A part, with what is counted in it: ``desk lamps`` of ``3 desk lamps at 24.50 each``."""
     first, last = places[0], places[-1]
     begin, end = _begin(text, piece), piece[1]
+    counted_end = min([end, *(start for start, _ in used if start >= first[1])])
     one = _ONE.match(text, begin, end) if len(places) < needed else None
     name, number = None, values[first]
     if one is not None and one.end() <= first[0]:
-        name, number = _counted(text, one.end(), end), 1
+        name, number = _counted(text, one.end(), counted_end), 1
     elif first[0] == begin or (counts and not BREAK.search(text, begin, first[0])):
         is_count = number == int(number) and not set(".,") & set(text[slice(*first)])
-        name = _counted(text, first[1], end) if is_count else None
+        name = _counted(text, first[1], counted_end) if is_count else None
     if name is None:
         return NumberedRecord((begin, end), (first[0], last[1]))
     counted = begin if one is not None else first[0]

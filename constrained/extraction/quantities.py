@@ -32,7 +32,12 @@ from constrained.decisions.questions import (
 )
 from constrained.extraction.examples import accepts_text
 from constrained.extraction.stated_numbers import Numbers, covered, plain_numbers, sure_times, wanted_numbers
-from constrained.extraction.words_of_form import word_places, words_of_form
+from constrained.extraction.words_of_form import (
+    named_form,
+    word_places,
+    words_of_form,
+    words_of_named_form,
+)
 from constrained.grammars.json_schema.view import without_null
 from constrained.grammars.text.quantities import (
     Quantities,
@@ -48,11 +53,13 @@ if TYPE_CHECKING:
     from constrained.sampling import Randomness
     from constrained.vocabulary import Vocabulary
 
-Kind = Literal["date", "time", "date-time", "word", "currency", "integer", "number"]
+Kind = Literal[
+    "date", "time", "date-time", "word", "currency", "email", "phone", "postcode", "integer", "number"
+]
 Place = tuple[int, int]
 
 LEAST: Mapping[str, float] = {
-    **dict.fromkeys(("date", "time", "date-time", "word", "currency"), -10.0),
+    **dict.fromkeys(("date", "time", "date-time", "word", "currency", "email", "phone", "postcode"), -10.0),
     **dict.fromkeys(("integer", "number"), -7.0),
 }
 """Log-probability that a stated value has at least in a member that gets it, in nats; a date, a time or a word has more tokens, and more spellings."""
@@ -296,28 +303,30 @@ def quantity_questions(
         "date-time": _datetimes(found) if any(kind == "date-time" for _, _, kind, _ in members) else {},
         "word": {},
         "currency": _currencies(text) if any(kind == "currency" for _, _, kind, _ in members) else {},
+        "email": words_of_named_form("email", text),
+        "phone": words_of_named_form("phone", text),
+        "postcode": words_of_named_form("postcode", text),
         "integer": plain,
         "number": plain,
     }
     if len(plain) + len(found.dates) + len(values["time"]) > MOST_NODES:
         return None
-    words = number_words(text)
+    days = covered(text, (place for row in found.dates.values() for place in row))
+    words = [(number, place) for number, place in number_words(text) if not days[place[0]]]
     may_be_known = {
         "date": bool(find_quantities(said).dates),
-        "time": False,
         "date-time": bool(find_quantities(said).dates),
-        "word": False,
-        "currency": False,
         "integer": any(number > 1 for number, _ in words),
-        "number": False,
     }
     places = [place for one in values.values() for row in one.values() for place in row]
     words_at: Sequence[Sequence[Place]] = ()
     if any(kind in ("date-time", "word") for _, _, kind, _ in members):
         words_at = word_places(text)
     options = [
-        _options(constraint, vocabulary, schema, path, member, kind, text, values[kind], words, words_at)
-        for path, member, kind, _ in members
+        _options(
+            constraint, vocabulary, schema, path, member, kind, text, values[kind], words, words_at, optional
+        )
+        for path, member, kind, optional in members
     ]
     places += [place for one in options if one is not None for row in one.places.values() for place in row]
     numbers = _place_numbers([*places, *(place for _, place in words)])
@@ -332,7 +341,7 @@ def quantity_questions(
         if optional:
             optional_ones.add(pointer)
         if not spelled or question is None:
-            if optional and not may_be_known[kind]:
+            if optional and not may_be_known.get(kind, False):
                 unstated.append(pointer)
             continue
         at = {option.text: index for index, option in enumerate(question.options)}
@@ -382,6 +391,7 @@ def _options(
     values: Mapping[Any, Sequence[Place]],
     words: Sequence[tuple[int, Place]],
     words_at: Sequence[Sequence[Place]],
+    optional: bool,
 ) -> _Options | None:
     """What a member may have of a text; None: what has its form says too little.
 
@@ -396,12 +406,13 @@ def _options(
         values: those of its kind.
         words: of numbers.
         words_at: of `word_places`.
+        optional: whether the member may be left out.
     """
     automaton = member_automaton(constraint, member, schema, vocabulary)
     if automaton is None:
         return _Options({}, {})
     if kind in ("integer", "number"):
-        return _number_options(automaton, text, values, words, path[-1], member)
+        return _number_options(automaton, text, values, words, path[-1], member, optional)
     if kind not in ("date-time", "word"):
         return _Options(values, _spelled(automaton, text, values))
     found = words_of_form(text, words_at, lambda word: accepts_text(automaton, json_text(word)))
@@ -415,10 +426,16 @@ def _options(
 
 
 def _number_options(
-    automaton: Any, text: str, numbers: Numbers, words: Sequence[tuple[int, Place]], name: str, member: Any
+    automaton: Any,
+    text: str,
+    numbers: Numbers,
+    words: Sequence[tuple[int, Place]],
+    name: str,
+    member: Any,
+    optional: bool,
 ) -> _Options:
     """The numbers that a member may have, see `_options`."""
-    kept, converted = wanted_numbers(text, numbers, words, name, member)
+    kept, converted = wanted_numbers(text, numbers, words, name, member, is_needed=not optional)
     values: dict[Any, Sequence[Place]] = {**kept}
     spelled = _spelled(automaton, text, values)
     for value, row in converted.items():
@@ -433,10 +450,12 @@ def _number_options(
 
 
 def _kind(name: str, member: Any) -> Kind | None:
-    """The kind of a member, see `quantity_kind`, or a currency, if its name says so and it is any string."""
+    """The kind of a member, see `quantity_kind`; of any string what its name says."""
     plain = without_null(member)
-    if names_currency(name) and plain.get("type") == "string" and not {"enum", "const"} & set(plain):
-        return "currency"
+    if plain.get("type") == "string" and not {"enum", "const", "format", "pattern"} & set(plain):
+        named = "currency" if names_currency(name) else named_form(name)
+        if named is not None:
+            return named
     return quantity_kind(plain)
 
 

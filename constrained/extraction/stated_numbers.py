@@ -99,17 +99,20 @@ def _is_named(text: str, start: int, end: int) -> bool:
     )
 
 
-def _counted(text: str, words: Sequence[tuple[int, Place]], name: str) -> dict[Decimal, list[Place]]:
+def _counted(
+    text: str, words: Sequence[tuple[int, Place]], name: str, is_needed: bool
+) -> dict[Decimal, list[Place]]:
     """The words of numbers that count what a member is called: ``two`` in `two adults` for `adults`, ``one`` in `one child` for `children`.
 
-    Where it is called ``times``, also ``twice`` and ``zweimal``.
+    Where it is called ``times``, also ``twice`` and ``zweimal``; where it must be there, any from ``two`` on: `two seats` for `passengers`.
     """
     found: dict[Decimal, list[Place]] = {}
     is_often = not {"times", "mal", "fois", "veces"}.isdisjoint(name_words(name))
     for number, (start, end) in words:
         following = _WORD.match(text, end)
-        if following is not None and (
-            names_alike(following[0], name) or (is_often and _OFTEN.fullmatch(following[0]))
+        if (is_needed and number > 1) or (
+            following is not None
+            and (names_alike(following[0], name) or (is_often and _OFTEN.fullmatch(following[0])))
         ):
             found.setdefault(Decimal(number), []).append((start, end))
     for match in _ADVERB.finditer(text) if is_often else ():
@@ -118,7 +121,13 @@ def _counted(text: str, words: Sequence[tuple[int, Place]], name: str) -> dict[D
 
 
 def wanted_numbers(
-    text: str, numbers: Numbers, words: Sequence[tuple[int, Place]], name: str, member: Any
+    text: str,
+    numbers: Numbers,
+    words: Sequence[tuple[int, Place]],
+    name: str,
+    member: Any,
+    *,
+    is_needed: bool,
 ) -> tuple[Numbers, dict[Decimal, list[Converted]]]:
     """The numbers of a text that a member may have as they stand there, and those that it has in another form.
 
@@ -131,10 +140,11 @@ def wanted_numbers(
         words: of numbers in it, and their places.
         name: of the member.
         member: its schema.
+        is_needed: whether a value must have it.
     """
     plain = without_null(member)
     if plain.get("type") == "integer":
-        numbers = {**numbers, **_counted(text, words, name)}
+        numbers = {**numbers, **_counted(text, words, name, is_needed)}
     described = str(plain.get("description", ""))
     converted: dict[Decimal, list[Converted]] = {}
     instead = list[Place]()
@@ -153,6 +163,7 @@ def wanted_numbers(
         for one in measures(text, [*places, *said]):
             value = round(one.amount / unit.size, _MOST_DECIMALS)
             if (value,) == one.numbers and one.place[0] in starts.get(value, ()):
+                converted.setdefault(value, []).append(Converted(one.place, value, True))
                 continue
             instead.append(one.place)
             if one.unit.dimension == unit.dimension:

@@ -1,11 +1,16 @@
-"""Words of a text that have the form of a member: an address, a code, a telephone number."""
+"""Words of a text that have the form of a member: by its schema, as a code, or by its name, as a telephone number."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Literal
+
+from constrained.decisions.naming import name_words
+from constrained.grammars.text.quantities import find_quantities
 
 Place = tuple[int, int]
+NamedForm = Literal["email", "phone", "postcode"]
 
 _FEW = 8
 """Words that fit a form, with parts of others; where more do than a quarter of all, and than this, it says too little."""
@@ -16,6 +21,22 @@ _MOST_WORDS = 4
 _EDGES = "\"'“”‘’«»„()[]<>{}*`|,;:!?"
 """What stands around a word."""
 _OWNED = re.compile("['’]s$")
+_NAMES: dict[NamedForm, frozenset[str]] = {
+    "email": frozenset(["email", "mail"]),
+    "phone": frozenset("phone telephone tel telefon teléfono téléphone telefono mobile cell fax".split()),  # noqa: SIM905
+    "postcode": frozenset(["postcode", "postalcode", "zip", "zipcode", "plz", "postleitzahl", "psč"]),
+}
+"""Last words of names of strings that have a form, but for `_ENDINGS`."""
+_ENDINGS = frozenset(["address", "adresse", "number", "nummer", "no", "nr", "número", "numéro", "číslo"])
+_NAMED: dict[NamedForm, re.Pattern[str]] = {
+    "email": re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"),
+    "phone": re.compile(r"(?<![\w.,+/-])(?:\+|\(?0|\(?\d+\)?[ /.-])[\d ()/.-]*\d(?![\w/-]|[.,]\d)"),
+    "postcode": re.compile(
+        r"\b(?:\d{5}(?:-\d{4})?|\d{3} \d{2}|\d{4}(?: ?[A-Z]{2})?|[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|[A-Z]\d[A-Z] ?\d[A-Z]\d)\b"
+    ),
+}
+_LEAST_DIGITS = 6
+"""Of a telephone number."""
 
 
 def word_places(text: str) -> list[list[Place]]:
@@ -59,4 +80,29 @@ def words_of_form(
     for place in dict.fromkeys(allowed):
         if not any(one != place and one[0] <= place[0] and place[1] <= one[1] for one in allowed):
             found.setdefault(text[slice(*place)], []).append(place)
+    return found
+
+
+def named_form(name: str) -> NamedForm | None:
+    """The form that a string has by the name of its member: ``phone``, ``contact_email``; None: any."""
+    words = name_words(name)
+    while words and words[-1] in _ENDINGS:
+        words.pop()
+    last = {*words[-1:], "".join(words[-2:])}
+    return next((form for form, names in _NAMES.items() if names & last), None)
+
+
+def words_of_named_form(form: NamedForm, text: str) -> dict[str, list[Place]]:
+    """The addresses of electronic mail, telephone numbers or post codes of a text; no part of a day, and no price.
+
+    Args:
+        form: which.
+        text: of the document.
+    """
+    found: dict[str, list[Place]] = {}
+    days = {place for row in find_quantities(text).dates.values() for place in row}
+    for match in _NAMED[form].finditer(text):
+        is_one = form != "phone" or sum(map(str.isdigit, match[0])) >= _LEAST_DIGITS
+        if is_one and not any(match.start() < end and start < match.end() for start, end in days):
+            found.setdefault(match[0], []).append(match.span())
     return found

@@ -74,7 +74,7 @@ def test_a_word_of_a_long_text_says_less() -> None:
     [
         (['"EUR"', '"USD"'], "Nobody pays.", UNNAMED),
         (['"EUR"', '"USD"'], "100 EUR", 0),
-        (["true", "false"], "Nobody pays.", 0),  # no text has these words
+        (["true", "false"], "Nobody pays.", 0),  # no text has these words, and the name none to look for
         (['"A"', '"B"'], "Nobody pays.", 0),  # nor is a letter looked for
     ],
 )
@@ -105,7 +105,8 @@ def test_a_member_whose_name_the_text_has_is_rather_there(
     asked = Question(f"/{name}", tuple(ClosedAnswer(one, (1,), None) for one in texts))
     is_boolean = options[0] == "true"
     there = [AFFIRMED, 0, 0] if is_boolean else [UNNAMED, UNNAMED, 0]
-    expected = there if mentioned else [0, 0, 0 if is_boolean else UNNAMED]
+    is_sought = name != "URL" or not is_boolean
+    expected = there if mentioned else [0, 0, UNNAMED * is_sought]
     assert named_options(asked, text).tolist() == expected
 
 
@@ -127,6 +128,11 @@ def test_a_member_whose_name_the_text_has_is_rather_there(
         ("paid", "Should you have paid, ignore this.", None),
         ("paid", "If you paid, write us; it is not paid.", False),
         ("paid", "", None),
+        ("furnished", "A studio, unfurnished.", False),
+        ("active", "The account is inactive.", False),
+        ("fasting", "Non-fasting sample", False),
+        ("vyřešeno", "Zatím nevyřešeno.", False),
+        ("untested", "It is untested.", True),
     ],
 )
 def test_a_text_affirms_or_denies_what_a_boolean_is_called(

@@ -1,4 +1,4 @@
-"""Lists of enumerated strings: a small model gets those that the text names, in its order."""
+"""Lists of enumerated strings and of numbers: a small model gets those that the text names, in its order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from constrained import json_schema
 from constrained.extraction import Extractor, closed_members
+from constrained.extraction.named_lists import closed_lists, named_lists
 from tests.extraction.test_phrases import Wishing
 
 TEXT = "The park has a pool, and two tennis courts near the picnic area."
@@ -63,3 +65,41 @@ def test_its_items_are_no_phrases_of_other_members() -> None:
     model = Wishing({"name": {"pool": 9.0, "park": 8.0}})
     assert Extractor(model, wanted)(TEXT).value["name"] == "park"
     assert closed_members.named_lists({}, TEXT) == {}
+
+
+def numbers(kind: str, **more: Any) -> dict[str, Any]:
+    values = {"type": "array", "items": {"type": kind}}
+    return {
+        "type": "object",
+        "properties": {"values": values, **more},
+        "required": ["values", *more],
+        "additionalProperties": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "stated"),
+    [
+        ("Lows of 12.5, 14 and 9.5 degrees for 3 days.", "number", [12.5, 14, 9.5]),
+        ("7 °C today.", "integer", [7]),
+        ("Rooms 101, 102, 103.", "integer", [101, 102, 103]),
+        ("5 min, 7 min and 9 min", "integer", [5, 7, 9]),
+        ("-4 and 6", "number", None),  # a 4 may be meant
+        ("Of 4 rooms 2 are free.", "integer", None),
+        ("1, 2 or 3, then 7 and 8", "integer", None),
+        ("1.5 and 2", "integer", None),
+        ("1,250 and 3", "integer", None),
+        ("On 3 May 2024", "integer", [2024]),
+        ("None", "integer", None),
+    ],
+)
+def test_numbers_are_those_of_the_only_enumeration(text: str, kind: str, stated: list[float] | None) -> None:
+    lists = closed_lists(json_schema(numbers(kind)))
+    assert named_lists(lists, text) == ({} if stated is None else {"/values": stated})
+    if stated is not None:
+        assert read(numbers(kind), text) == {"values": stated}
+
+
+def test_of_two_lists_of_numbers_none_has_a_value() -> None:
+    two = numbers("number", others={"type": "array", "items": {"type": "integer"}})
+    assert named_lists(closed_lists(json_schema(two)), "1, 2 and 3") == {}

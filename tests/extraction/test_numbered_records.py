@@ -58,6 +58,7 @@ def found(text: str, needed: int = 2) -> list[tuple[str, str | None, int | None]
         ("Irena ordered 4 glasses at 6.20 each. Nina got 1 lamp at 79.00.", [("4 glasses at 6.20", "glasses", 4), ("1 lamp at 79.00", "lamp", 1)]),
         ("2 bags at 1.50 each; 48.00 in all, and 3.00 for 2 boxes.", [("2 bags at 1.50", "bags", 2), ("3.00 for 2", None, None)]),
         ("He got 8 tyres, 72.00 apiece, and 16 bolts, 1.25 apiece.", [("8 tyres, 72.00", "tyres", 8), ("16 bolts, 1.25", "bolts", 16)]),
+        ("4 boxes of A4 paper at 3.10, 2 pens at 1.00.", [("4 boxes of A4 paper at 3.10", "boxes of A4 paper", 4), ("2 pens at 1.00", "pens", 2)]),
         # One part that begins with no count, none with all numbers, and no numbers.
         ("The house was built in 1990 for 250 people.", []),
         ("Tea 2.80, cake 4.50.", []),
@@ -66,6 +67,17 @@ def found(text: str, needed: int = 2) -> list[tuple[str, str | None, int | None]
 )  # fmt: skip
 def test_parts_with_the_numbers_of_a_record(text: str, records: Any) -> None:
     assert found(text) == records
+
+
+def test_an_article_behind_a_break_counts_one_and_what_is_counted_ends_before_what_others_have() -> None:
+    text = "Send 3 boxes of A4 paper, 12 pens and a stapler to Rosa Lindqvist, ein Lineal und 2 Stifte."
+    rosa = text.index("Rosa"), text.index("Rosa") + len("Rosa Lindqvist")
+    read = numbered_records(text, [(0, len(text))], 1, [], used=[rosa])
+    counted = [("boxes of A4 paper", 3), ("pens", 12), ("stapler", 1), ("Lineal", 1), ("Stifte", 2)]
+    assert [(one.name, one.number) for one in read] == counted
+    assert "stapler" not in [
+        one.name for one in numbered_records(text, [(0, len(text))], 1, [], counts=False)
+    ]
 
 
 def test_a_record_begins_behind_what_other_members_have_and_has_none_of_it_unless_it_says_a_count() -> None:

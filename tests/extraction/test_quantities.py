@@ -15,7 +15,12 @@ import pytest
 from constrained.constraint.generated import generated_constraint
 from constrained.extraction import Extractor
 from constrained.extraction.quantities import assignment, quantity_questions
-from constrained.extraction.words_of_form import word_places, words_of_form
+from constrained.extraction.words_of_form import (
+    named_form,
+    word_places,
+    words_of_form,
+    words_of_named_form,
+)
 from tests.support.wishing_model import WishingModel
 
 
@@ -200,6 +205,53 @@ def test_two_members_of_a_form_have_two_words() -> None:
     wishes = {"sender": {'"bo@x.org"': 6.0, '"al@x.org"': 5.0}, "to": {'"bo@x.org"': 7.0, '"al@x.org"': 5.0}}
     found = Extractor(Counting(wishes), schema)("From al@x.org to bo@x.org.")
     assert found.value == {"sender": "al@x.org", "to": "bo@x.org"}
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("phone", "phone"),
+        ("contactPhoneNumber", "phone"),
+        ("tel", "phone"),
+        ("e_mail", "email"),
+        ("email_address", "email"),
+        ("postal_code", "postcode"),
+        ("zip", "postcode"),
+        ("phone_model", None),
+        ("code", None),
+        ("address", None),
+        ("", None),
+    ],
+)
+def test_what_a_string_is_called_may_say_its_form(name: str, form: str | None) -> None:
+    assert named_form(name) == form
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "words"),
+    [
+        ("phone", "Call +49 89 123456 or (020) 7946 0958, or 555-0142.", ["+49 89 123456", "(020) 7946 0958", "555-0142"]),
+        ("phone", "Order 4581234 of 2025-03-04 or 4.3.2025, 12.50 EUR, 1,250,000.00, A-12-34-567.", []),
+        ("email", "Write to anneke.de-vries@umc.nl. Or @home, a@b.", ["anneke.de-vries@umc.nl"]),
+        ("postcode", "80331 München, Leeds LS1 4AP, 1012 AB Amsterdam, 110 00 Praha, 3 May 2024", ["80331", "LS1 4AP", "1012 AB", "110 00"]),
+    ],
+)  # fmt: skip
+def test_words_of_the_form_that_a_name_says(form: Any, text: str, words: list[str]) -> None:
+    found = words_of_named_form(form, text)
+    assert list(found) == words
+    assert all(text[slice(*place)] == word for word, row in found.items() for place in row)
+
+
+def test_a_telephone_number_is_one_of_the_text_and_optional_ones_are_left_out_without() -> None:
+    """SmolLM2 wrote 123-456-7890 where a text had none."""
+
+    @dataclass
+    class Customer:
+        phone: str | None = None
+
+    model = Counting({"phone": {'"123-456-7890"': 9.0, '"0171 2345678"': 5.0}})
+    assert Extractor(model, Customer)("Ms Ito, 0171 2345678").value == Customer("0171 2345678")
+    assert Extractor(model, Customer)("Ms Ito called.").value == Customer()
 
 
 @pytest.mark.parametrize("text", ["", "x " * 5000, "a" * 20_000, "\u200b\n\t@ . @"])
