@@ -6,7 +6,7 @@
     model = ConstrainedLanguageModel("Qwen/Qwen3-8B", examples=examples)
     lx.extract(text, prompt_description=..., examples=examples, model=model, use_schema_constraints=False)
 
-Must not know: other integrations. Needs the extra ``langextract``.
+Needs the extra ``langextract``.
 """
 
 from __future__ import annotations

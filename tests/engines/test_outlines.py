@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from functools import cache
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 import constrained
 from constrained import Generator, choice, regex
-from constrained.errors import InvalidArgument, UnsupportedConstraint
+from constrained.errors import InvalidArgument
 from constrained.models.tiny import WEIGHTS
 from tests.support.gguf_files import write_llama
 
@@ -19,12 +18,6 @@ PERSON = {
     "type": "object",
     "properties": {"name": {"type": "string", "maxLength": 30}, "born": {"type": "integer"}},
     "required": ["name", "born"],
-    "additionalProperties": False,
-}
-FLAG = {
-    "type": "object",
-    "properties": {"ok": {"type": "boolean"}},
-    "required": ["ok"],
     "additionalProperties": False,
 }
 TEXT = "Ana Novak was born in 1987 in Brno."
@@ -86,20 +79,6 @@ def test_greedy_text_of_transformers_is_that_of_the_generator() -> None:
     generator = outlines.Generator(engine, processor=logits_processor(engine, PERSON, max_tokens=40))
     expected = Generator(ours(), PERSON)(TEXT, max_tokens=40).text
     assert generator(TEXT, max_new_tokens=41, do_sample=False) == expected
-
-
-def test_the_backend_answers_what_outlines_asks(model: Any) -> None:
-    from constrained.integrations.outlines import OutlinesBackend
-
-    engine, limit = model
-    backend = OutlinesBackend(engine)
-    said = engine.generate(TEXT, backend.get_json_schema_logits_processor(json.dumps(FLAG)), **{limit: 90})
-    assert json.loads(said)["ok"] in (True, False)
-    assert engine.generate(TEXT, backend.get_regex_logits_processor("ab|cd"), **{limit: 9}) in ("ab", "cd")
-    for grammar in ('root ::= "x" | "yy"', 'start: "x" | "yy"'):
-        assert engine.generate(TEXT, backend.get_cfg_logits_processor(grammar), **{limit: 9}) in ("x", "yy")
-    with pytest.raises(UnsupportedConstraint, match="whitespace_pattern"):
-        backend.get_json_schema_logits_processor("{}", " ")
 
 
 def test_a_model_without_logits_is_refused() -> None:

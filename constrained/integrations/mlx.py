@@ -1,15 +1,18 @@
-"""`MlxLogitsProcessor`."""
+"""Constraints inside `mlx-lm`: a logits processor for ``generate``, ``stream_generate`` and ``BatchGenerator``."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import mlx.core as mx
 import numpy as np
 
 from constrained.automaton.forced_tokens import Spelling
+from constrained.extras import require_extra
 from constrained.integrations.text_mask import TextMask
 from constrained.vocabulary import Vocabulary
+
+with require_extra("mlx"):
+    import mlx.core as mx
 
 
 class MlxLogitsProcessor:

@@ -1,13 +1,10 @@
-"""`logits_processor` for a model of Outlines, and `OutlinesBackend`, its interface for backends."""
+"""Constraints inside Outlines: its models, its loops, our masks."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from outlines.backends import BaseBackend
-
-from constrained import constraint as kinds
-from constrained.errors import InvalidArgument, Problem, UnsupportedConstraint
+from constrained.errors import InvalidArgument
 
 
 def logits_processor(model: Any, constraint: Any, *, max_tokens: int | None = None) -> Any:
@@ -44,39 +41,3 @@ def logits_processor(model: Any, constraint: Any, *, max_tokens: int | None = No
     raise InvalidArgument(
         f"a {kind} takes no logits processor of ours", action="use a model of transformers, llama.cpp or MLX"
     )
-
-
-class OutlinesBackend(BaseBackend):
-    """What Outlines asks of a backend. Outlines chooses backends by names that it knows: use it directly, or `logits_processor`."""
-
-    def __init__(self, model: Any) -> None:
-        """Compiles nothing yet.
-
-        Args:
-            model: see `logits_processor`.
-        """
-        self.model = model
-
-    def get_json_schema_logits_processor(
-        self, json_schema: str, whitespace_pattern: str | None = None
-    ) -> Any:
-        """The processor of a JSON Schema; white space is bounded.
-
-        Raises:
-            UnsupportedConstraint: `whitespace_pattern` is given.
-        """
-        if whitespace_pattern is not None:
-            raise UnsupportedConstraint(
-                "whitespace_pattern cannot be enforced",
-                Problem("whitespace_pattern", "is not supported", whitespace_pattern),
-                action="leave it out: white space is bounded",
-            )
-        return logits_processor(self.model, kinds.json_schema(json_schema))
-
-    def get_regex_logits_processor(self, regex: str) -> Any:
-        """The processor of a regular expression."""
-        return logits_processor(self.model, kinds.regex(regex))
-
-    def get_cfg_logits_processor(self, grammar: str) -> Any:
-        """The processor of a grammar: with ``::=`` EBNF or GBNF, otherwise Lark."""
-        return logits_processor(self.model, kinds.ebnf(grammar) if "::=" in grammar else kinds.lark(grammar))
