@@ -1,7 +1,4 @@
-"""The input of a custom tool, which is a text: a model writes it as the one member of an object, ``{"input": "..."}``.
-
-Must not know: LangChain, servers, models.
-"""
+"""The input of a custom tool, which is a text: a model writes it as the one member of an object, ``{"input": "..."}``."""
 
 from __future__ import annotations
 

@@ -1,13 +1,10 @@
-"""The formats of a model's replies: calls, reasoning, content.
-
-Must not know: LangChain, servers.
-"""
+"""The formats of a model's replies: calls, reasoning, content."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from constrained.chat.reply_frame import PLAIN, ReplyFrame
+from constrained.chat.reply_form import PLAIN, ReplyFrame
 from constrained.chat.reply_frame_probe import detect_reply_frame
 from constrained.chat.tool_format import HERMES, ToolFormat
 from constrained.chat.tool_format_probe import detect_tool_format

@@ -1,7 +1,4 @@
-"""Detects arguments in markup: calls rendered by a chat template, compared.
-
-Must not know: LangChain, servers.
-"""
+"""Detects arguments in markup: calls rendered by a chat template, compared."""
 
 from __future__ import annotations
 
@@ -25,56 +22,84 @@ _SAMPLES: Mapping[str, Any] = {
 }
 
 
-class Markup(NamedTuple):
-    """What a rendered call shows.
+class CallParts(NamedTuple):
+    """The texts of a rendered call around its name and its arguments.
 
     Attributes:
-        parameters: the markup of the arguments, as `ToolFormat` takes it.
+        before: text before the name.
         between: text between name and arguments.
         after: text after the arguments of the last call.
         more: text between the arguments of a call and the next name; None: no second call was shown.
+        parameters: the markup of the arguments, as `ToolFormat` takes it; None: they are JSON.
     """
 
-    parameters: dict[str, Any]
+    before: str
     between: str
     after: str
     more: str | None
+    parameters: dict[str, Any] | None = None
 
 
-def read_markup(body_of: Callable[..., str | None]) -> Markup | None:
+class _Sample(NamedTuple):
+    """A call with one argument, of text.
+
+    Attributes:
+        body: all of it.
+        around: the texts around key and value.
+        opening: text between key and value.
+        separator: text between the value and the key of another argument.
+    """
+
+    body: str
+    around: CallParts
+    opening: str
+    separator: str
+
+
+def _sample(body_of: Callable[..., str | None]) -> _Sample | None:
+    """What calls have around a value; None: they have no argument in this order."""
+    one, two = body_of({_KEY: _VALUE}), body_of({_KEY: _VALUE, _OTHER: _VALUE})
+    called = body_of({_KEY: _VALUE}, {_KEY: _VALUE})
+    if one is None or two is None:
+        return None
+    name, value = one.find(NAMES[0]), one.find(_VALUE)
+    key = one.find(_KEY, name + len(NAMES[0]))
+    first = two.find(_VALUE)
+    other = two.find(_OTHER, first)
+    if not (0 <= name < key < value and 0 <= first < other):
+        return None
+    following = None
+    if called is not None and NAMES[1] in called:
+        following = called[called.index(_VALUE) + len(_VALUE) :]
+        following = following[: following.index(NAMES[1])]
+    around = CallParts(one[:name], one[name + len(NAMES[0]) : key], one[value + len(_VALUE) :], following)
+    return _Sample(one, around, one[key + len(_KEY) : value], two[first + len(_VALUE) : other])
+
+
+def read_markup(body_of: Callable[..., str | None]) -> CallParts | None:
     """The markup of a chat template; None if its calls have another form.
 
     Args:
         body_of: what the template writes for calls with these arguments, from the call on.
     """
-    one, two = body_of({_KEY: _VALUE}), body_of({_KEY: _VALUE, _OTHER: _VALUE})
-    called = body_of({_KEY: _VALUE}, {_KEY: _VALUE})
-    if one is None or two is None or body_of({_KEY: _SIGNS}) != one.replace(_VALUE, _SIGNS):
+    shown = _sample(body_of)
+    if shown is None or body_of({_KEY: _SIGNS}) != shown.body.replace(_VALUE, _SIGNS):
         return None
-    head, opening, tail = _cut(one)
-    separator = _between_values(two)
-    if None in (head, opening, tail, separator):
-        return None
-    assert head is not None
-    assert opening is not None
-    assert tail is not None
-    assert separator is not None
-    close = before_tag(common_prefix(separator, tail))
+    around = shown.around
+    close = before_tag(common_prefix(shown.separator, around.after))
     named = next((style for style in _nested() if close.startswith(style.close.format(name=_KEY))), None)
     if named is not None:
         close = named.close.format(name=_KEY)
-    before = separator[len(close) :]
-    if not close.strip() or not before or not head.endswith(before):
+    before = shown.separator[len(close) :]
+    if not close.strip() or not before or not around.between.endswith(before):
         return None
     if _KEY in close and named is None:
         return None
-    more = None
-    if called is not None and NAMES[1] in called:
-        after = called[called.index(_VALUE) + len(_VALUE) :]
-        if not after.startswith(close):
-            return None
-        more = after[len(close) : after.index(NAMES[1])]
-    parameters: dict[str, Any] = {"name": named.name} if named is not None else _style(before, opening, close)
+    if around.more is not None and not around.more.startswith(close):
+        return None
+    parameters: dict[str, Any] = (
+        {"name": named.name} if named is not None else _style(before, shown.opening, close)
+    )
     if named is None:
         for kind, sample in _SAMPLES.items():
             text = body_of({_KEY: sample})
@@ -84,11 +109,11 @@ def read_markup(body_of: Callable[..., str | None]) -> Markup | None:
             parameters["types"][kind] = [typed]
         parameters["types"]["null"] = parameters["types"]["number"]
         if _apart(parameters["types"]):
-            parameters["types"]["null"] = [opening.replace("string", "null")]
-    return Markup(parameters, head[: len(head) - len(before)], tail[len(close) :], more)
+            parameters["types"]["null"] = [shown.opening.replace("string", "null")]
+    return _inside(around, len(before), len(close), parameters)
 
 
-def read_literals(body_of: Callable[..., str | None]) -> Markup | None:
+def read_literals(body_of: Callable[..., str | None]) -> CallParts | None:
     """Arguments as names and literals; None: the calls have another form.
 
     What the template writes for a value of each type is read back.
@@ -96,39 +121,39 @@ def read_literals(body_of: Callable[..., str | None]) -> Markup | None:
     Args:
         body_of: as in `read_markup`.
     """
-    one, two = body_of({_KEY: _VALUE}), body_of({_KEY: _VALUE, _OTHER: _VALUE})
-    called = body_of({_KEY: _VALUE}, {_KEY: _VALUE})
-    if one is None or two is None:
-        return None
-    head, opening, tail = _cut(one)
-    between = _between_values(two)
-    if head is None or opening is None or tail is None or between is None:
+    shown = _sample(body_of)
+    if shown is None:
         return None
     for style in PARAMETER_STYLES.values():
-        if not style.literals or not opening.startswith(style.after_name):
+        if not style.literals or not shown.opening.startswith(style.after_name):
             continue
-        quote = opening[len(style.after_name) :]
+        quote = shown.opening[len(style.after_name) :]
         close = quote + style.separator
-        if not quote or not tail.startswith(quote) or between != close or style.quotes.find(quote) > 0:
+        if not quote or not shown.around.after.startswith(quote):
+            continue
+        if shown.separator != close or style.quotes.find(quote) > 0:
             continue
         parameters: dict[str, Any] = {"name": style.name}
         if quote not in style.quotes and quote != style.closes["string"]:
             parameters["types"] = {**style.types, "string": [quote]}
             parameters["closes"] = {**style.closes, "string": quote}
             parameters["excluded"] = quote
-        more = None
-        if called is not None and NAMES[1] in called:
-            after = called[called.index(_VALUE) + len(_VALUE) + len(quote) :]
-            more = after[: after.index(NAMES[1])]
-        found = Markup(parameters, head, tail[len(quote) :], more)
+        found = _inside(shown.around, 0, len(quote), parameters)
         if all(_reads(found, body_of({_KEY: sample}), sample) for sample in (_SIGNS, *_SAMPLES.values())):
             return found
     return None
 
 
-def _reads(markup: Markup, body: str | None, sample: Any) -> bool:
+def _inside(around: CallParts, before: int, close: int, parameters: dict[str, Any]) -> CallParts:
+    """The texts around all arguments: without so many characters before the key and behind the value."""
+    more = None if around.more is None else around.more[close:]
+    between = around.between[: len(around.between) - before]
+    return CallParts(around.before, between, around.after[close:], more, parameters)
+
+
+def _reads(markup: CallParts, body: str | None, sample: Any) -> bool:
     """Whether a value is read back from what a template writes."""
-    style = parameter_style(markup.parameters)
+    style = None if markup.parameters is None else parameter_style(markup.parameters)
     if body is None or style is None or (start := body.find(_KEY)) < 0:
         return False
     found = LiteralReader(style).read(body[start:])
@@ -157,26 +182,6 @@ def _style(before: str, opening: str, close: str) -> dict[str, Any]:
 
 def _nested() -> Iterator[Any]:
     return (style for style in PARAMETER_STYLES.values() if style.nested and "{name}" in style.close)
-
-
-def _cut(body: str) -> tuple[str | None, str | None, str | None]:
-    """The text between name and key, between key and value, and after the value."""
-    name, value = body.find(NAMES[0]), body.find(_VALUE)
-    key = body.find(_KEY, name + len(NAMES[0]))
-    if not 0 <= name < key < value:
-        return None, None, None
-    return (
-        body[name + len(NAMES[0]) : key],
-        body[key + len(_KEY) : value],
-        body[value + len(_VALUE) :],
-    )
-
-
-def _between_values(body: str) -> str | None:
-    """The text between the first value and the second key."""
-    value = body.find(_VALUE)
-    other = body.find(_OTHER, value)
-    return body[value + len(_VALUE) : other] if 0 <= value < other else None
 
 
 def _opening_of(body: str, sample: Any) -> str | None:

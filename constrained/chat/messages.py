@@ -1,7 +1,4 @@
-"""Messages and tools as the prompt that a model reads.
-
-Must not know: LangChain, servers.
-"""
+"""Messages and tools as the prompt that a model reads."""
 
 from __future__ import annotations
 

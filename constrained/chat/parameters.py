@@ -1,7 +1,4 @@
-"""Arguments of tool calls in the markup of a model family, read back as JSON.
-
-Must not know: LangChain, servers, models.
-"""
+"""Arguments of tool calls in the markup of a model family, read back as JSON."""
 
 from __future__ import annotations
 

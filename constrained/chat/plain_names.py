@@ -2,8 +2,6 @@
 
 Models and their chat templates know names of letters, digits, ``_`` and ``-``. Tools with other names are shown under plain ones, and
 the names of calls are mapped back.
-
-Must not know: LangChain, servers, models.
 """
 
 from __future__ import annotations

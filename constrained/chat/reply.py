@@ -1,7 +1,4 @@
-"""The replies of a chat model: free text, or calls of tools with arguments that satisfy their schemas.
-
-Must not know: LangChain, servers, models.
-"""
+"""The replies of a chat model: free text, or calls of tools with arguments that satisfy their schemas."""
 
 from __future__ import annotations
 
@@ -11,8 +8,7 @@ from dataclasses import astuple, dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from constrained.chat.reply_form import ReplyForm
-from constrained.chat.reply_frame import PLAIN, ReplyFrame
+from constrained.chat.reply_form import PLAIN, ReplyForm, ReplyFrame
 from constrained.chat.reply_parser import Reply, ReplyDelta, ReplyParser, ToolCall
 from constrained.chat.tool_format import ID, INDEX, MAX_ID, common_prefix
 from constrained.chat.tools import (

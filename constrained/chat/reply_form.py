@@ -1,12 +1,36 @@
-"""`ReplyForm`: what a reply may have, and how it is written."""
+"""What a reply may have, and how it is written: `ReplyForm`, and the `ReplyFrame` around reasoning and content."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from constrained.chat.reply_frame import PLAIN, ReplyFrame
 from constrained.chat.tools import Tool, ToolChoice, ToolFormat
 from constrained.constraint import Constraint
+
+
+@dataclass(frozen=True)
+class ReplyFrame:
+    """The texts around reasoning and content, as the chat template of a model writes them.
+
+    Attributes:
+        reasoning: the text before the reasoning and the text that ends it; None: the reply has no reasoning.
+        lead: text before content and calls.
+        content: text before the content.
+        close: text after the content.
+        calls_alone: a reply has either content or calls.
+        special: names of special tokens; where they occur in the texts, the special token is required, not its letters.
+    """
+
+    reasoning: tuple[str, str] | None = None
+    lead: str = ""
+    content: str = ""
+    close: str = ""
+    calls_alone: bool = False
+    special: tuple[str, ...] = ()
+
+
+PLAIN = ReplyFrame()
+"""Content alone."""
 
 
 @dataclass(frozen=True, eq=False)

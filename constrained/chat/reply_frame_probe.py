@@ -1,14 +1,11 @@
-"""Detects what stands around reasoning and content of a model's replies, from its chat template.
-
-Must not know: LangChain, servers.
-"""
+"""Detects what stands around reasoning and content of a model's replies, from its chat template."""
 
 from __future__ import annotations
 
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from constrained.chat.reply_frame import PLAIN, ReplyFrame
+from constrained.chat.reply_form import PLAIN, ReplyFrame
 from constrained.chat.template_probe import REPLY, THOUGHT, TemplateProbe, before_tag
 from constrained.chat.tool_format import common_prefix
 from constrained.errors import InvalidArgument

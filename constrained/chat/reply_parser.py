@@ -1,7 +1,4 @@
-"""Replies taken apart: content and calls, out of a text that is written, or is still being written.
-
-Must not know: LangChain, servers, models.
-"""
+"""Replies taken apart: content and calls, out of a text that is written, or is still being written."""
 
 from __future__ import annotations
 

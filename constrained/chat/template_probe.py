@@ -1,7 +1,4 @@
-"""Chats rendered by the chat template of a model, to see what it writes.
-
-Must not know: LangChain, servers.
-"""
+"""Chats rendered by the chat template of a model, to see what it writes."""
 
 from __future__ import annotations
 

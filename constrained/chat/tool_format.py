@@ -1,7 +1,4 @@
-"""The format in which a model writes tool calls.
-
-Must not know: LangChain, servers, models.
-"""
+"""The format in which a model writes tool calls."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Detects the tool-call format of a model by rendering sample calls with its chat template.
-
-Must not know: LangChain, servers.
-"""
+"""Detects the tool-call format of a model by rendering sample calls with its chat template."""
 
 from __future__ import annotations
 
@@ -9,10 +6,10 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
-from constrained.chat.markup_probe import read_literals, read_markup
+from constrained.chat.markup_probe import CallParts, read_literals, read_markup
 from constrained.chat.reply_frame_probe import detect_reply_frame, reasoning_texts, without_reasoning
 from constrained.chat.template_probe import IDS, LONG_ID, NAMES, REPLY, TemplateProbe
 from constrained.chat.tool_format import HERMES, ID, INDEX, ToolFormat, common_prefix
@@ -125,16 +122,6 @@ def is_template_format(model: LanguageModel, format: ToolFormat) -> bool:
     return _detected.get(model) is format and format is not HERMES
 
 
-class _Parts(NamedTuple):
-    """The text before the name, between name and arguments, after the arguments, and before the next name."""
-
-    before: str
-    between: str
-    after: str
-    more: str | None
-    parameters: dict[str, Any] | None = None
-
-
 def _detect(model: LanguageModel) -> ToolFormat:
     probe = TemplateProbe.of(model)
     one = None if probe is None else probe.calls(_ARGUMENTS)
@@ -217,7 +204,7 @@ class _Calls:
             whole = body[: len(body) - len(shared)]
         return whole.rstrip()
 
-    def as_json(self) -> _Parts | None:
+    def as_json(self) -> CallParts | None:
         """Calls whose arguments are JSON; None: they are not."""
         body = self.body(_ARGUMENTS) or ""
         arguments = _ARGUMENTS_JSON.search(body)
@@ -228,7 +215,7 @@ class _Calls:
             raise _wrong(body, "has the name of the tool after the arguments")
         return _checked(
             body,
-            _Parts(
+            CallParts(
                 body[:at],
                 body[at + len(NAMES[0]) : arguments.start()],
                 _without_id(body[arguments.end() :]),
@@ -244,17 +231,16 @@ class _Calls:
         second = body.find(NAMES[1], first.end())
         return None if second < 0 else _without_id(body[first.end() : second])
 
-    def as_markup(self) -> _Parts:
+    def as_markup(self) -> CallParts:
         """Calls whose arguments are markup."""
         body = self.body(_ARGUMENTS) or ""
-        markup = read_markup(self.body) or read_literals(self.body)
-        if markup is None:
+        parts = read_markup(self.body) or read_literals(self.body)
+        if parts is None:
             raise _wrong(body, "has arguments neither in JSON nor in markup that is read")
-        before = body[: body.index(NAMES[0])]
-        return _checked(body, _Parts(before, markup.between, markup.after, markup.more, markup.parameters))
+        return _checked(body, parts)
 
 
-def _checked(body: str, parts: _Parts) -> _Parts:
+def _checked(body: str, parts: CallParts) -> CallParts:
     if IDS[0] in parts.before + parts.between:  # the model writes it, before it writes the arguments
         parts = parts._replace(
             before=parts.before.replace(IDS[0], ID),

@@ -1,7 +1,4 @@
-"""Tools as OpenAI clients define them.
-
-Must not know: LangChain, servers, models.
-"""
+"""Tools as OpenAI clients define them."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from constrained.automaton.cache import compile_cached
 from constrained.chat.messages import asked_text, only_request
 from constrained.chat.reply import ReplyConstraint
-from constrained.chat.reply_frame import PLAIN
+from constrained.chat.reply_form import PLAIN
 from constrained.chat.tools import HERMES
 from constrained.constraint import Constraint
 from constrained.constraint.generated import generated_constraint

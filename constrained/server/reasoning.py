@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from constrained.chat.reply_frame import ReplyFrame
+from constrained.chat.reply_form import ReplyFrame
 from constrained.decoding.reasoning import ReasoningBudget
 from constrained.models import LanguageModel
 from constrained.server.errors import invalid_field_error, unsupported_field_error

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from constrained.automaton.cache import compile_cached
 from constrained.chat.detect import ReplyFormats
 from constrained.chat.reply import ReplyConstraint, reply_constraint
-from constrained.chat.reply_frame import PLAIN
+from constrained.chat.reply_form import PLAIN
 from constrained.chat.tools import Tool
 from constrained.constraint import Constraint, choice, gbnf, json_schema, lark, regex, structural_tag
 from constrained.constraint.json import MAX_DIGITS, ONE_LINE
