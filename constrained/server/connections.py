@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -26,32 +28,6 @@ _QUIET = 1.0
 """Seconds between two lines of the log about errors of the event loop."""
 
 
-class Connections:
-    """The open connections of a server, by address."""
-
-    def __init__(self) -> None:
-        self._by_address: dict[str, dict[LimitedProtocol, None]] = {}
-
-    def add(self, one: LimitedProtocol) -> None:
-        """Adds a connection."""
-        self._by_address.setdefault(one.address, {})[one] = None
-
-    def discard(self, one: LimitedProtocol) -> None:
-        """Removes a connection."""
-        same = self._by_address.get(one.address, {})
-        same.pop(one, None)
-        if not same:
-            self._by_address.pop(one.address, None)
-
-    def longest_idle(self) -> LimitedProtocol | None:
-        """The oldest idle connection of the address that has most connections, of those that have an idle one."""
-        for same in sorted(self._by_address.values(), key=len, reverse=True):
-            for one in same:
-                if one.idle:
-                    return one
-        return None
-
-
 class LimitedProtocol(H11Protocol):
     """A connection that ends when the head of its next request does not come in time, or when there are too many.
 
@@ -60,16 +36,18 @@ class LimitedProtocol(H11Protocol):
 
     Args:
         settings: the limits.
-        open: all connections of the server.
         arguments: uvicorn's.
     """
 
-    def __init__(self, *, settings: ServerSettings, open: Connections, **arguments: Any) -> None:
+    connections: set[LimitedProtocol]  # type: ignore[assignment]  # of one server: all of this class
+    _numbers = itertools.count()
+
+    def __init__(self, *, settings: ServerSettings, **arguments: Any) -> None:
         super().__init__(**arguments)
         self.conn = self._strict = _StrictConnection(settings.max_headers)
         self.address = ""
         self._limits = settings
-        self._open = open
+        self._number = next(self._numbers)
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -85,16 +63,21 @@ class LimitedProtocol(H11Protocol):
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.address = self.client[0] if self.client else ""
         if len(self.connections) > self._limits.max_connections:
-            other = self._open.longest_idle()
+            other = self._least_missed()
             if other is None:
+                self.connections.discard(self)
                 transport.write(_too_many())
                 transport.close()
                 return
-            self._open.discard(other)  # its end is seen later
-            self.connections.discard(other)
+            self.connections.discard(other)  # its end is seen later
             other.transport.abort()
-        self._open.add(self)
         self._expect_head()
+
+    def _least_missed(self) -> LimitedProtocol | None:
+        """The oldest idle one among the other connections, of the address that has most; None: all are busy."""
+        counts = Counter(one.address for one in self.connections)
+        idle = (one for one in self.connections if one.idle and one is not self)
+        return min(idle, key=lambda one: (-counts[one.address], one._number), default=None)
 
     def handle_events(self) -> None:
         """A request that has begun has time for its body."""
@@ -132,7 +115,6 @@ class LimitedProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stops the timer."""
-        self._open.discard(self)
         self._stop_timer()
         super().connection_lost(exc)
 

@@ -23,7 +23,7 @@ from constrained.chat.tools import ToolFormat
 from constrained.errors import InvalidArgument
 from constrained.models import LanguageModel
 from constrained.server.app import create_app
-from constrained.server.connections import Connections, LimitedProtocol, LoopErrors, fit_connections
+from constrained.server.connections import LimitedProtocol, LoopErrors, fit_connections
 from constrained.server.logs import logging_as_json
 from constrained.server.served_model import ServedModels
 from constrained.server.settings import ServerSettings
@@ -178,7 +178,7 @@ def _config(app: FastAPI, settings: ServerSettings, grace: float) -> uvicorn.Con
     """Settings of uvicorn; `grace`: seconds for running requests at the end."""
     return uvicorn.Config(
         app,
-        http=functools.partial(LimitedProtocol, settings=settings, open=Connections()),  # type: ignore[arg-type]
+        http=functools.partial(LimitedProtocol, settings=settings),  # type: ignore[arg-type]
         ws="none",
         backlog=_ACCEPTED,
         proxy_headers=False,  # see `RequestLog`
