@@ -98,7 +98,7 @@ class Compiler:
         else:  # others do not wait for it
             future = self._workers.threads.submit(client, self._compile_first, request, digest, gone, prompts)
         try:
-            return await self._result(future, constraint_field(request))
+            return await self._result(future, constraint_field(request, self._settings))
         finally:
             gone.set()
             future.cancel()
@@ -131,7 +131,7 @@ class Compiler:
         """Compiles a new constraint in a worker, and then here unless its client has `gone`."""
         if self._workers.count:
             short, formats = prepare.without_prompt(request), self._formats(request, prompts)
-            self._workers.call(COMPILE, self._name, short, formats, param=constraint_field(request))
+            self._workers.call(COMPILE, self._name, short, formats, param=constraint_field(request, self._settings))
         if gone.is_set():
             raise ClientDisconnected
         prepared = self._prepare(request, prompts)
@@ -160,7 +160,7 @@ class Compiler:
     def _prepare_reply(self, request: ChatRequest, limit: int | None) -> PreparedText:
         """The reply to a request with tools whose call has arguments that are read."""
         formats = self._formats(request, None)
-        constraint, _ = compile_constraint(request, self._model.vocabulary, formats, self._settings.json_form)
+        constraint, _ = compile_constraint(request, self._model.vocabulary, formats, self._settings)
         assert isinstance(constraint, ReplyConstraint)
         tools = constraint.callable_tools
         (prompt,) = prepare.encode_prompts(request, self._model, self._settings, formats, tools)

@@ -163,7 +163,7 @@ def prepare_request(
                 "stop_token_ids", f"{token} does not end sequences of this model; use stop for texts"
             )
     constraint, automaton = compile_constraint(
-        request, vocabulary or model.vocabulary, formats, settings.json_form
+        request, vocabulary or model.vocabulary, formats, settings
     )
     if prompts is None:
         prompts = encode_prompts(request, model, settings, formats, shown_tools(constraint))

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from constrained.automaton.cache import compile_cached
@@ -15,7 +14,7 @@ from constrained.chat.reply import ReplyConstraint, reply_constraint
 from constrained.chat.reply_form import PLAIN
 from constrained.chat.tools import Tool
 from constrained.constraint import Constraint, choice, gbnf, json_schema, lark, regex, structural_tag
-from constrained.constraint.json import MAX_DIGITS, ONE_LINE
+from constrained.constraint.json import ONE_LINE
 from constrained.grammars.json_schema.view import local_view, target_of
 from constrained.server.errors import invalid_field_error, to_api_error, unsupported_field_error
 from constrained.server.extractions import extraction_constraint, has_tools, is_extraction
@@ -26,6 +25,7 @@ from constrained.server.stop_strings import MAX_STOP_LENGTH, MAX_STOPS
 
 if TYPE_CHECKING:
     from constrained.automaton import Automaton
+    from constrained.server.settings import ServerSettings
     from constrained.vocabulary import Vocabulary
 
 _CONSTRAINT_FIELDS = {
@@ -39,37 +39,28 @@ _CONSTRAINT_FIELDS = {
     *REASONING_FIELDS,
     *CONSTRAINT_FIELDS,
 }
-_NO_FORMATS = ReplyFormats()
 _CONSTRAINT_KINDS = ("json", "regex", "choice", "grammar", "structural_tag", "json_object")
 
 
-@dataclass(frozen=True, slots=True)
-class JsonForm:
-    """How JSON is written that a schema of a request leaves open.
+def json_constraint(
+    schema: Any, settings: ServerSettings, *, closed: bool | None = None, bare: bool = False
+) -> Constraint:
+    """The constraint of a schema.
 
-    Attributes:
-        max_digits, closed: as in `ServerSettings`.
+    Args:
+        schema: of the request.
+        settings: say how JSON is written that it leaves open.
+        closed: as the request says; None: as the server does.
+        bare: without any white space.
     """
-
-    max_digits: int | None = MAX_DIGITS
-    closed: bool = True
-
-    def constraint(self, schema: Any, *, closed: bool | None = None, bare: bool = False) -> Constraint:
-        """The constraint of a schema.
-
-        Args:
-            schema: of the request.
-            closed: as the request says; None: as the server does.
-            bare: without any white space.
-        """
-        return json_schema(
-            schema,
-            whitespace="none" if bare else "bounded",
-            separators=None if bare else ONE_LINE,
-            additional_properties_default=not (self.closed if closed is None else closed),
-            distinct_names=True,
-            max_digits=self.max_digits,
-        )
+    return json_schema(
+        schema,
+        whitespace="none" if bare else "bounded",
+        separators=None if bare else ONE_LINE,
+        additional_properties_default=not (settings.closed if closed is None else closed),
+        distinct_names=True,
+        max_digits=settings.max_digits,
+    )
 
 
 def shown_schema(request: ApiRequest) -> Any:
@@ -107,7 +98,7 @@ def first_constraints() -> tuple[Constraint, ...]:
 
 
 def compile_constraint(
-    request: ApiRequest, vocabulary: Vocabulary, formats: ReplyFormats, form: JsonForm
+    request: ApiRequest, vocabulary: Vocabulary, formats: ReplyFormats, settings: ServerSettings
 ) -> tuple[Constraint, Automaton]:
     """The constraint on all completions of a request, and its automaton.
 
@@ -115,13 +106,13 @@ def compile_constraint(
         request: what the client wants.
         vocabulary: of the model.
         formats: how replies are written.
-        form: of JSON.
+        settings: see `json_constraint`.
 
     Raises:
         ApiError: the constraint is invalid or cannot be enforced; names the field and the places in it.
         MemoryError: out of memory.
     """
-    param, make = _constraint(request, formats, form)
+    param, make = _constraint(request, formats, settings)
     try:
         return compile_cached(make(), vocabulary)
     except MemoryError:
@@ -130,7 +121,7 @@ def compile_constraint(
         raise to_api_error(error, param) from error
 
 
-def callable_tools(request: ApiRequest, formats: ReplyFormats, form: JsonForm) -> tuple[Tool, ...]:
+def callable_tools(request: ApiRequest, formats: ReplyFormats, settings: ServerSettings) -> tuple[Tool, ...]:
     """The tools that a reply may call: those that the prompt shows. The constraint is made for it, and not compiled.
 
     Raises:
@@ -138,7 +129,7 @@ def callable_tools(request: ApiRequest, formats: ReplyFormats, form: JsonForm) -
     """
     if not isinstance(request, ChatRequest) or not request.tools:
         return ()
-    param, make = _constraint(request, formats, form)
+    param, make = _constraint(request, formats, settings)
     try:
         return shown_tools(make())
     except Exception as error:
@@ -150,9 +141,9 @@ def shown_tools(constraint: Constraint) -> tuple[Tool, ...]:
     return tuple(constraint.callable_tools) if isinstance(constraint, ReplyConstraint) else ()
 
 
-def constraint_field(request: ApiRequest) -> str | None:
+def constraint_field(request: ApiRequest, settings: ServerSettings) -> str | None:
     """Name of the request field with the constraint, or None."""
-    return _constraint(request, _NO_FORMATS)[0]
+    return _constraint(request, ReplyFormats(), settings)[0]
 
 
 def constraint_digest(request: ApiRequest) -> bytes | None:
@@ -162,12 +153,12 @@ def constraint_digest(request: ApiRequest) -> bytes | None:
 
 
 def _constraint(
-    request: ApiRequest, formats: ReplyFormats, form: JsonForm = JsonForm()
+    request: ApiRequest, formats: ReplyFormats, settings: ServerSettings
 ) -> tuple[str | None, Callable[[], Constraint]]:
     """The field that contains the constraint, and a function that creates it."""
     if is_extraction(request) and not has_tools(request):
         return extraction_constraint(request)
-    param, content = _content(request, form)
+    param, content = _content(request, settings)
     stop = stop_strings(request) if content is None else ()
     framed = formats.frame != PLAIN and not _is_tag(param)
     if isinstance(request, ChatRequest) and (request.tools or framed):
@@ -178,7 +169,7 @@ def _constraint(
             parallel=parallel is not False,
             stop=stop,
             content=content and content(),
-            max_digits=form.max_digits,
+            max_digits=settings.max_digits,
             format=formats.tools,
             frame=formats.frame,
         )
@@ -206,7 +197,9 @@ def _is_tag(param: str | None) -> bool:
     return param in ("response_format", "structured_outputs.structural_tag")
 
 
-def _content(request: ApiRequest, json_form: JsonForm) -> tuple[str | None, Callable[[], Constraint] | None]:
+def _content(
+    request: ApiRequest, settings: ServerSettings
+) -> tuple[str | None, Callable[[], Constraint] | None]:
     """The field with the constraint on the content, and a function that creates it; (None, None) for free text."""
     form = request.response_format
     formatted = form is not None and form.type != "text"
@@ -216,31 +209,31 @@ def _content(request: ApiRequest, json_form: JsonForm) -> tuple[str | None, Call
     if len(given) > 1:
         raise invalid_field_error(given[-1], f"cannot be combined with {given[0]}")
     if request.structured_outputs is not None:
-        return _structured(request.structured_outputs, json_form)
+        return _structured(request.structured_outputs, settings)
     if formatted and form is not None:
-        return _formatted(form, json_form)
+        return _formatted(form, settings)
     if not given:
         return None, None
     name, value = given[0], getattr(request, given[0])
-    return name, lambda: _makers(json_form)[CONSTRAINT_FIELDS[name]](value)
+    return name, lambda: _makers(settings)[CONSTRAINT_FIELDS[name]](value)
 
 
-def _formatted(form: ResponseFormat, json_form: JsonForm) -> tuple[str, Callable[[], Constraint]]:
+def _formatted(form: ResponseFormat, settings: ServerSettings) -> tuple[str, Callable[[], Constraint]]:
     if form.type == "json_object":
         schema = {"type": "object"} if form.schema_ is None else form.schema_
-        return "response_format.schema", lambda: json_form.constraint(schema)
+        return "response_format.schema", lambda: json_constraint(schema, settings)
     if form.type == "json_schema":
         field, wanted = form.wanted
         if wanted is None:
             raise invalid_field_error(field, "is missing")
-        return field, lambda: json_form.constraint(wanted)
+        return field, lambda: json_constraint(wanted, settings)
     if form.type == "structural_tag":
         definition = {"type": form.type, **(form.model_extra or {})}
         return "response_format", lambda: structural_tag(definition)
     raise unsupported_field_error("response_format.type", f"{form.type!r:.200} is unknown")
 
 
-def _structured(outputs: StructuredOutputs, form: JsonForm) -> tuple[str, Callable[[], Constraint]]:
+def _structured(outputs: StructuredOutputs, settings: ServerSettings) -> tuple[str, Callable[[], Constraint]]:
     fields = outputs.model_dump(by_alias=True, exclude_none=True)
     kinds = [name for name in _CONSTRAINT_KINDS if name in fields and fields[name] is not False]
     if outputs.json_ is False:
@@ -251,10 +244,10 @@ def _structured(outputs: StructuredOutputs, form: JsonForm) -> tuple[str, Callab
     closed, bare = outputs.disable_additional_properties, bool(outputs.disable_any_whitespace)
 
     def schema(source: Any) -> Constraint:
-        return form.constraint(source, closed=closed, bare=bare)
+        return json_constraint(source, settings, closed=closed, bare=bare)
 
     makers: dict[str, Callable[[Any], Constraint]] = {
-        **_makers(form),
+        **_makers(settings),
         "json": schema,
         "json_object": lambda _: schema({"type": "object"}),
     }
@@ -277,9 +270,9 @@ def _grammar(text: str) -> Constraint:
     return gbnf(text) if "::=" in text else lark(text)
 
 
-def _makers(form: JsonForm) -> dict[str, Callable[[Any], Constraint]]:
+def _makers(settings: ServerSettings) -> dict[str, Callable[[Any], Constraint]]:
     return {
-        "json": form.constraint,
+        "json": lambda schema: json_constraint(schema, settings),
         "regex": regex,
         "choice": choice,
         "grammar": _grammar,

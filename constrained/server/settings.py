@@ -10,7 +10,6 @@ from constrained.options import check_ranges, documented, option
 
 if TYPE_CHECKING:
     from constrained.decoding.speculation import Speculation
-    from constrained.server.request_constraint import JsonForm
 
 
 @documented
@@ -165,13 +164,6 @@ class ServerSettings:
             raise InvalidArgument("the model has no name", action="pass a name")
         if not all(self.api_keys):
             raise InvalidArgument("the API key is empty", action="pass a key, or None")
-
-    @property
-    def json_form(self) -> JsonForm:
-        """How JSON is written."""
-        from constrained.server.request_constraint import JsonForm
-
-        return JsonForm(self.max_digits, self.closed)
 
     @property
     def api_keys(self) -> tuple[str, ...]:

@@ -218,7 +218,7 @@ def _outcome(served: _Served, function: Callable[..., Any], *arguments: Any) -> 
 def _compile(served: _Served, name: str, request: ApiRequest, formats: ReplyFormats) -> None:
     vocabulary = served.vocabularies[name]
     began = time.thread_time()
-    _, automaton = compile_constraint(request, vocabulary, formats, served.settings.json_form)
+    _, automaton = compile_constraint(request, vocabulary, formats, served.settings)
     if is_extraction(request):
         check_compile_time(time.thread_time() - began)
     automaton.fill_mask(automaton.start, automaton.new_mask())
@@ -238,7 +238,7 @@ def _read(served: _Served, kind: type[Body], parts: Sequence[bytes]) -> ReadRequ
     if is_extraction(request):
         return read  # its messages are read where the extractor is
     formats = prepare.formats_for(request, model, served.format)
-    tools = callable_tools(request, formats, settings.json_form)
+    tools = callable_tools(request, formats, settings)
     prompts = prepare.encode_prompts(request, model, settings, formats, tools)
     ids = [array("I", one) for one in prompts]
     body, short = read.body, prepare.without_prompt(request)

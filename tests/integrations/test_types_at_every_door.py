@@ -23,7 +23,8 @@ from constrained.integrations.langchain.structured import (
 )
 from constrained.integrations.langchain.typed import tool_definition
 from constrained.prompting.schema_text import schema_to_text
-from constrained.server.request_constraint import JsonForm
+from constrained.server.request_constraint import json_constraint
+from constrained.server.settings import ServerSettings
 from tests.chat.scripted_chat import call, scripted
 from tests.grammars.json_schema.test_contents import accepted
 
@@ -75,7 +76,7 @@ DOORS = {
     "python_type": lambda: python_type(Route),
     "json_schema": lambda: json_schema(ENFORCED),
     "engines": lambda: request_constraint({"json": json.dumps(ENFORCED)}),
-    "server": lambda: JsonForm().constraint(ENFORCED),
+    "server": lambda: json_constraint(ENFORCED, ServerSettings()),
     "structured output": lambda: content_constraint(response_format_of(Route), closed=True)[0],
     "with a constraint": lambda: content_constraint(response_format_of(Coded), closed=True)[0],
     "tool": lambda: arguments(Route),
