@@ -28,8 +28,12 @@ MAX_ROWS = 64
 """Most requests in a batch that threads share; further ones wait for a place."""
 
 
-class _Job:
-    """A job and the requests that it waits for: none of them before its first step."""
+class SharedJob:
+    """A job and the requests that it waits for: none of them before its first step.
+
+    Attributes:
+        future: gets its result. Cancelling it, or ending it with an error, ends the job.
+    """
 
     def __init__(self, steps: RequestSteps) -> None:
         self.steps = steps
@@ -48,8 +52,8 @@ class SharedRunner:
             between: called between what two jobs do themselves; it leaves this runner alone.
         """
         self._runner, self._between = runner, between
-        self._jobs: list[_Job] = []
-        self._owners: dict[BatchedRequest, _Job] = {}
+        self._jobs: list[SharedJob] = []
+        self._owners: dict[BatchedRequest, SharedJob] = {}
         self._ended: list[Future[Any]] = []
 
     def __len__(self) -> int:
@@ -62,7 +66,7 @@ class SharedRunner:
         begun = sum(not job.open for job in self._jobs)
         return begun + len(self._runner) < self._runner.max_rows
 
-    def begin(self, job: _Job | RequestSteps) -> Future[Any]:
+    def begin(self, job: SharedJob | RequestSteps) -> Future[Any]:
         """Begins a job.
 
         Args:
@@ -71,14 +75,14 @@ class SharedRunner:
         Returns:
             What gets its result. Cancel it to drop the job, and to free its rows, before the next step.
         """
-        job = job if isinstance(job, _Job) else _Job(job)
+        job = job if isinstance(job, SharedJob) else SharedJob(job)
         self._jobs.append(job)
         return job.future
 
     def step(self) -> list[Future[Any]]:
         """One step of all jobs; returns the futures of those that ended."""
         for job in list(self._jobs):
-            if job.future.cancelled():
+            if job.future.done():
                 self._drop(job)
             elif not job.open:
                 self._resume(job)
@@ -98,7 +102,7 @@ class SharedRunner:
                 job.future.cancel() if error is None else job.future.set_exception(error)
         self._runner.clear()
 
-    def _resume(self, job: _Job) -> None:
+    def _resume(self, job: SharedJob) -> None:
         """Lets a job go on until it waits or ends."""
         ended = True
         with contextlib.suppress(InvalidStateError):  # cancelled meanwhile
@@ -118,7 +122,7 @@ class SharedRunner:
         if self._between is not None:
             self._between()
 
-    def _drop(self, job: _Job) -> None:
+    def _drop(self, job: SharedJob) -> None:
         self._jobs.remove(job)
         job.steps.close()
         for request in job.open:
@@ -136,7 +140,7 @@ class BackgroundRunner:
     def __init__(self) -> None:
         """A runner without jobs; its thread starts with the first one."""
         self._lock = threading.Lock()
-        self._submitted: deque[_Job] = deque()
+        self._submitted: deque[SharedJob] = deque()
         self._thread: threading.Thread | None = None
 
     @classmethod
@@ -152,7 +156,7 @@ class BackgroundRunner:
         Returns:
             As of `SharedRunner.begin`.
         """
-        job = _Job(steps)
+        job = SharedJob(steps)
         with self._lock:
             if self._thread is None:
                 shared = SharedRunner(request_runner(generator, MAX_ROWS, closes=closes))

@@ -52,15 +52,8 @@ def create_app(
     app.add_api_route("/metrics", service.metrics_page, methods=_READ)
     app.add_api_route("/v1/models", service.model_list, methods=_READ)
     app.add_api_route("/v1/models/{name:path}", service.model, methods=_READ)
-    app.add_api_route("/v1/chat/completions", service.chat, methods=["POST"])
-    app.add_api_route("/v1/completions", service.completions, methods=["POST"])
-    app.add_api_route("/v1/responses", service.responses, methods=["POST"])
-    app.add_api_route("/v1/messages", service.messages, methods=["POST"])
-    app.add_api_route("/v1/messages/count_tokens", service.count_tokens, methods=["POST"])
-    app.add_api_route("/v1/decisions", service.decisions, methods=["POST"])
-    app.add_api_route("/v1/systemone", service.system_one, methods=["POST"])
-    app.add_api_route("/tokenize", service.tokenize, methods=["POST"])
-    app.add_api_route("/detokenize", service.detokenize, methods=["POST"])
+    for path, answer in service.posts.items():
+        app.add_route(path, answer, methods=["POST"])
     if service.settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,

@@ -19,8 +19,9 @@ from constrained.sandbox import WALL
 from constrained.server import prepare
 from constrained.server.draft_schedulers import DraftSchedulers
 from constrained.server.errors import ApiError
-from constrained.server.extractions import Extractors, PreparedText, has_tools
-from constrained.server.prepare import EncodedPrompts, PreparedRequest
+from constrained.server.extractions import Extractors, has_tools
+from constrained.server.jobs import PreparedRequest
+from constrained.server.prepare import EncodedPrompts
 from constrained.server.request_constraint import compile_constraint, constraint_field
 from constrained.server.requests import ApiRequest, ChatRequest
 from constrained.server.settings import ServerSettings
@@ -131,7 +132,9 @@ class Compiler:
         """Compiles a new constraint in a worker, and then here unless its client has `gone`."""
         if self._workers.count:
             short, formats = prepare.without_prompt(request), self._formats(request, prompts)
-            self._workers.call(COMPILE, self._name, short, formats, param=constraint_field(request, self._settings))
+            self._workers.call(
+                COMPILE, self._name, short, formats, param=constraint_field(request, self._settings)
+            )
         if gone.is_set():
             raise ClientDisconnected
         prepared = self._prepare(request, prompts)
@@ -143,10 +146,8 @@ class Compiler:
             limit = prepare.max_tokens(request, self._settings)
             limit = self._settings.max_tokens if limit is None else limit
             if has_tools(request):
-                read = self._prepare_reply(request, limit)
-            else:
-                read = self._extractors.prepare(request, limit)
-            return PreparedRequest([], read.prompt_tokens, read.constraint, extraction=read.steps)
+                return self._prepare_reply(request, limit)
+            return self._extractors.prepare(request, limit)
         return prepare.prepare_request(
             request,
             self._model,
@@ -157,7 +158,7 @@ class Compiler:
             prompts=None if prompts is None else prompts.ids,
         )
 
-    def _prepare_reply(self, request: ChatRequest, limit: int | None) -> PreparedText:
+    def _prepare_reply(self, request: ChatRequest, limit: int | None) -> PreparedRequest:
         """The reply to a request with tools whose call has arguments that are read."""
         formats = self._formats(request, None)
         constraint, _ = compile_constraint(request, self._model.vocabulary, formats, self._settings)

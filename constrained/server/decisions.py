@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import Field
 
 from constrained.decisions.questions import MOST_OPTIONS
+from constrained.decoding.shared_runner import RequestSteps
 from constrained.extraction.decider import Decided, Decider, Prior
 from constrained.extraction.typed_questions import (
     Kind,
@@ -189,8 +190,9 @@ class PreparedDecision:
     text: str
     ids: Sequence[int]
 
-    def read(self) -> list[TypedAnswer]:
-        """The answers; for the thread that owns the model."""
+    def steps(self) -> RequestSteps:
+        """Reads the answers, a list of `TypedAnswer`, in the thread that owns the model."""
+        yield []
         found: Decided[dict[str, Any]] = self.decider.read(self.text, self.ids)
         return typed_answers(self.questions, found.fields)
 

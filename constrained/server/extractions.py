@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from constrained.automaton.cache import compile_cached
 from constrained.chat.messages import asked_text, only_request
@@ -33,6 +33,7 @@ from constrained.lru_cache import LRUCache
 from constrained.models import LanguageModel
 from constrained.sampling import Local
 from constrained.server.errors import ApiError, invalid_field_error, to_api_error, unsupported_field_error
+from constrained.server.jobs import PreparedRequest
 from constrained.server.requests import ApiRequest, ChatMessage, ChatRequest, as_dicts
 
 COMPILE_SECONDS = 0.25
@@ -50,20 +51,6 @@ _OTHER_FIELDS = {
 }
 _TOOL_FIELDS = {"tools", "tool_choice", "parallel_tool_calls"}
 _ONE_IS_NOTHING = ("n", "repetition_penalty", "repeat_penalty", "repeat_last_n", "parallel_tool_calls")
-
-
-class PreparedText(NamedTuple):
-    """A text that can be read.
-
-    Attributes:
-        steps: reads it, in the thread that owns the model; they return an `Extraction`.
-        prompt_tokens: of its prompt.
-        constraint: of its value.
-    """
-
-    steps: RequestSteps
-    prompt_tokens: int
-    constraint: Constraint
 
 
 def is_extraction(request: ApiRequest) -> bool:
@@ -133,7 +120,7 @@ class Extractors:
         self._calls = CallReader(model, speculation)
         self._made: LRUCache[bytes, Extractor[Any]] = LRUCache(_MOST_EXTRACTORS)
 
-    def prepare(self, request: ChatRequest, max_tokens: int | None) -> PreparedText:
+    def prepare(self, request: ChatRequest, max_tokens: int | None) -> PreparedRequest:
         """Makes the extractor of a request, unless it is there, and encodes the prompt.
 
         Args:
@@ -169,11 +156,11 @@ class Extractors:
         except Exception as error:
             raise to_api_error(error, field) from error
         steps = document_steps(extractor, Document(None, text), settings)
-        return PreparedText(steps, tokens, extractor.generator.constraint)
+        return PreparedRequest([], tokens, extractor.generator.constraint, extraction=steps)
 
     def prepare_reply(
         self, request: ChatRequest, max_tokens: int | None, constraint: ReplyConstraint, prompt: Sequence[int]
-    ) -> PreparedText:
+    ) -> PreparedRequest:
         """The same for a request with tools.
 
         Args:
@@ -204,7 +191,8 @@ class Extractors:
 
         # Arguments that were read are written as JSON, whatever the format of the model is.
         shown = replace(constraint, format=HERMES, frame=PLAIN)
-        return PreparedText(_reply_steps(self._calls.steps(reply, asked), text), len(prompt), shown)
+        steps = _reply_steps(self._calls.steps(reply, asked), text)
+        return PreparedRequest([], len(prompt), shown, extraction=steps)
 
     def _reply(
         self, constraint: ReplyConstraint, prompt: Sequence[int], settings: dict[str, Any]

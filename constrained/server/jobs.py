@@ -1,19 +1,44 @@
-"""What the thread that owns a model does for requests: sequences that join its batch, and readings between two steps."""
+"""What the thread that owns a model does for requests: sequences that join its batch, and steps beside it."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from concurrent.futures import Future, InvalidStateError
+from dataclasses import dataclass
+from typing import Any
 
+from constrained.constraint import Constraint
 from constrained.decoding.continuous_batch import ContinuousBatch
-from constrained.decoding.shared_runner import RequestSteps, SharedRunner
+from constrained.decoding.shared_runner import RequestSteps, SharedJob, SharedRunner
 from constrained.server.sequence_stream import SequenceDelta, SequenceStream
-
-T = TypeVar("T")
 
 DeltaCallback = Callable[[list[SequenceDelta]], None]
 """Receives the new deltas of a request; called in the scheduler's thread, and must not block."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRequest:
+    """A request whose sequences can be decoded.
+
+    Attributes:
+        groups: for each prompt its sequences.
+        prompt_tokens: total number of prompt tokens.
+        constraint: satisfied by all completions.
+        has_captures: whether its answers have captures.
+        extraction: what reads its text, which then has no sequences of its own; None: they are decoded.
+    """
+
+    groups: list[list[SequenceStream]]
+    prompt_tokens: int
+    constraint: Constraint
+    has_captures: bool = False
+    extraction: RequestSteps | None = None
+
+    @property
+    def count(self) -> int:
+        """Number of completions."""
+        return sum(map(len, self.groups)) if self.extraction is None else 1
 
 
 class QueuedRequest:
@@ -56,6 +81,12 @@ class QueuedRequest:
         """Tokens of the prompt that have to be read."""
         return len(self.sequences[0].sequence.unread)
 
+    def cancel(self) -> None:
+        """Nobody waits for it any more: its callback is not called again."""
+        self.cancelled = True
+        for text in self.sequences:
+            text.cancelled = True
+
     def begin(self, batch: ContinuousBatch[SequenceStream], between: Callable[[], None]) -> None:
         """Adds the sequences to the batch; `between` is called between the pieces of a long prompt."""
         batch.add(self.sequences, between)
@@ -78,111 +109,62 @@ class QueuedRequest:
         self.deliver()
 
 
-class QueuedReading(Generic[T]):
-    """Something that is read off the model at once, between two steps, such as a decision.
+class QueuedSteps:
+    """What is read off the model in steps of its own, beside the batch: an extraction, a decision.
 
     Attributes:
-        sequences: none.
+        sequences: none in the batch.
         unread: tokens of the prompt.
         client: whose turn it takes.
-        answer: what was read. Cancelling it cancels the job, if that has not begun.
-        finished: it never stays in the batch.
+        answer: what the steps return. Cancelling it cancels the job.
 
     Args:
-        read: reads it; called in the scheduler's thread.
+        steps: see above.
+        shared: runs them with those of other jobs.
         unread: see above.
         client: see above.
     """
 
     sequences: Sequence[SequenceStream] = ()
-    finished = True
 
-    def __init__(self, read: Callable[[], T], unread: int, client: str = "") -> None:
+    def __init__(self, steps: RequestSteps, shared: SharedRunner, unread: int, client: str = "") -> None:
         self.unread = unread
         self.client = client
-        self.answer: Future[T] = Future()
-        self._read = read
+        self._job, self._shared = SharedJob(steps), shared
+        self.answer = self._job.future
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody waits for it."""
+        """Whether nobody waits for it any more."""
         return self.answer.cancelled()
 
+    @property
+    def finished(self) -> bool:
+        """Whether there is an answer, or nobody waits for it."""
+        return self.answer.done()
+
+    def cancel(self) -> None:
+        """Nobody waits for it any more."""
+        self.answer.cancel()
+
     def begin(self, batch: ContinuousBatch[SequenceStream], between: Callable[[], None]) -> None:
-        """Reads it at once; the batch is not changed."""
-        if self.answer.set_running_or_notify_cancel():
-            self.answer.set_result(self._read())
+        """Joins the other jobs with steps."""
+        self._shared.begin(self._job)
 
     def deliver(self) -> None:
-        """It has been delivered."""
+        """The answer has been delivered."""
 
     def fail(self, error: Exception) -> None:
         """Ends it with an error, unless it has ended."""
-        if not self.answer.done() and (self.answer.running() or self.answer.set_running_or_notify_cancel()):
+        with contextlib.suppress(InvalidStateError):
             self.answer.set_exception(error)
 
 
-class QueuedExtraction:
-    """A text that an extractor reads, in a batch with those of other such requests.
-
-    Attributes:
-        sequences: none: its own are in that batch.
-        unread: tokens of the prompt.
-        client: whose turn it takes.
-        cancelled: nobody waits for it any more.
-
-    Args:
-        steps: read it; their result is an `Extraction`.
-        shared: that batch.
-        send: receives the answer as one delta.
-        unread: see above.
-        client: see above.
-    """
-
-    sequences: Sequence[SequenceStream] = ()
-
-    def __init__(
-        self, steps: RequestSteps, shared: SharedRunner, send: DeltaCallback, unread: int, client: str = ""
-    ) -> None:
-        self.unread = unread
-        self.client = client
-        self.cancelled = False
-        self.finished = False
-        self._steps, self._shared, self._send = steps, shared, send
-        self._result: Future[Any] | None = None
-
-    def begin(self, batch: ContinuousBatch[SequenceStream], between: Callable[[], None]) -> None:
-        """Joins the batch of extractions."""
-        self._result = self._shared.begin(self._steps)
-
-    def deliver(self) -> None:
-        """Passes the value to the callback, once it is there."""
-        if self.finished or self._result is None:
-            return
-        if self.cancelled:
-            self.finished = True
-            self._result.cancel()
-        elif self._result.done():
-            self._end(_answer(self._result))
-
-    def fail(self, error: Exception) -> None:
-        """Ends it with an error, unless it has ended."""
-        if not self.finished:
-            if self._result is not None:
-                self._result.cancel()
-            self._end(SequenceDelta(0, error=error))
-
-    def _end(self, delta: SequenceDelta) -> None:
-        self.finished = True
-        if not self.cancelled:
-            self._send([delta])
-
-
-def _answer(result: Future[Any]) -> SequenceDelta:
-    """The delta of an extraction that has ended."""
-    error = result.exception()
+def extraction_delta(answer: Future[Any]) -> SequenceDelta:
+    """The one delta of an extraction that has ended."""
+    error = answer.exception()
     if error is None:
-        found = result.result()
+        found = answer.result()
         error = found.error
     if error is not None:
         return SequenceDelta(0, error=error if isinstance(error, Exception) else RuntimeError(str(error)))
@@ -191,5 +173,5 @@ def _answer(result: Future[Any]) -> SequenceDelta:
     return SequenceDelta(0, found.text, finish=finish, count=0 if output is None else output.stats.tokens)
 
 
-Job = QueuedRequest | QueuedReading[Any] | QueuedExtraction
+Job = QueuedRequest | QueuedSteps
 """What waits for its turn."""

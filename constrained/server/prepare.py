@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from constrained.chat.detect import ReplyFormats, detect_formats
 from constrained.chat.messages import asked_text, chat_prompt, with_schema_instruction
 from constrained.chat.reply import ReplyConstraint
 from constrained.chat.tools import HERMES, Tool, ToolFormat, parse_tool_choice
-from constrained.constraint import Constraint
 from constrained.decoding import limits
 from constrained.decoding.repetition import repetition_guard
 from constrained.decoding.request import DecodingRequest
@@ -24,6 +23,7 @@ from constrained.sampling.warpers import fit_settings
 from constrained.server.draft_schedulers import DraftSchedulers
 from constrained.server.errors import ApiError, invalid_field_error, to_api_error, unsupported_field_error
 from constrained.server.extractions import check_extraction
+from constrained.server.jobs import PreparedRequest
 from constrained.server.other_servers import CONSTRAINT_FIELDS, check_other_fields, one_of, repetition
 from constrained.server.reasoning import is_thinking, reasoning_budget, template_variables, thinking_field
 from constrained.server.request_constraint import (
@@ -37,35 +37,10 @@ from constrained.server.sequence_stream import SequenceStream
 from constrained.server.settings import ServerSettings
 
 if TYPE_CHECKING:
-    from constrained.decoding.shared_runner import RequestSteps
     from constrained.vocabulary import Vocabulary
 
 _NO_FORMATS = ReplyFormats()
 _PENALTIES = ("frequency_penalty", "presence_penalty")
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedRequest:
-    """A request whose sequences can be decoded.
-
-    Attributes:
-        groups: for each prompt its sequences.
-        prompt_tokens: total number of prompt tokens.
-        constraint: satisfied by all completions.
-        has_captures: whether its answers have captures.
-        extraction: what reads its text, which then has no sequences of its own; None: they are decoded.
-    """
-
-    groups: list[list[SequenceStream]]
-    prompt_tokens: int
-    constraint: Constraint
-    has_captures: bool = False
-    extraction: RequestSteps | None = None
-
-    @property
-    def count(self) -> int:
-        """Number of completions."""
-        return sum(map(len, self.groups)) if self.extraction is None else 1
 
 
 class EncodedPrompts(NamedTuple):
@@ -162,9 +137,7 @@ def prepare_request(
             raise unsupported_field_error(
                 "stop_token_ids", f"{token} does not end sequences of this model; use stop for texts"
             )
-    constraint, automaton = compile_constraint(
-        request, vocabulary or model.vocabulary, formats, settings
-    )
+    constraint, automaton = compile_constraint(request, vocabulary or model.vocabulary, formats, settings)
     if prompts is None:
         prompts = encode_prompts(request, model, settings, formats, shown_tools(constraint))
     copies = request.n or 1

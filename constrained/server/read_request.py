@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -112,14 +112,16 @@ async def _receive(request: Request, limit: int) -> list[bytes] | None:
     return parts if size <= limit else None
 
 
-def check_values(body: bytes, most: int) -> None:
-    """Counts the values of a body; to be called before it is parsed.
+def joined(parts: Sequence[bytes], most: int) -> bytes:
+    """The body out of its parts. Its values are counted: a parser is not given more.
 
     Raises:
-        ApiError: there are too many.
+        ApiError: there are more than `most`.
     """
+    body = b"".join(parts)
     if count_json_values(body, _NUMBERS, most) > most:
         raise ApiError(413, f"the body has more than {most} values", code="too_many_values")
+    return body
 
 
 def read_request(

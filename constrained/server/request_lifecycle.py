@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from constrained.server.admission import Admission
 from constrained.server.errors import ApiError, stopping_error
-from constrained.server.jobs import QueuedExtraction, QueuedRequest
+from constrained.server.jobs import Job
 from constrained.server.metrics import Metrics
 from constrained.server.sequence_stream import SequenceDelta, SequenceStream
 from constrained.server.served_model import ServedModel
@@ -63,7 +63,7 @@ class RequestLifecycle:
     ) -> None:
         self.began = time.perf_counter()
         self.captures = False
-        self.jobs: Sequence[QueuedRequest | QueuedExtraction] = ()
+        self.jobs: Sequence[Job] = ()
         self.model: ServedModel | None = None
         self.deltas: asyncio.Queue[list[SequenceDelta]] = asyncio.Queue()
         self._endpoint = endpoint

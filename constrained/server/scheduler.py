@@ -20,7 +20,7 @@ from constrained.decoding.speculation import DraftScheduler
 from constrained.models import LanguageModel
 from constrained.models.memory import batch_token_limit
 from constrained.server.errors import ApiError, stopping_error
-from constrained.server.jobs import Job, QueuedExtraction, QueuedRequest
+from constrained.server.jobs import Job, QueuedSteps
 from constrained.server.round_robin import RoundRobin
 from constrained.server.sequence_stream import SequenceStream
 
@@ -41,7 +41,7 @@ class Scheduler:
 
     Attributes:
         steps: steps so far.
-        extractions: the texts that extractors read; for the thread alone.
+        beside: jobs with steps of their own, such as extractions; for the thread alone.
         failure: type of the error that ended the thread; None while it runs, and after a `stop`.
         on_failure: called by the thread when it fails.
 
@@ -71,7 +71,7 @@ class Scheduler:
         runner = RequestBatch(
             model, speculation, max_rows=max_sequences, max_tokens=room, between=self._repay
         )
-        self.extractions = SharedRunner(runner, between=self._repay)
+        self.beside = SharedRunner(runner, between=self._repay)
         self._held_since = 0.0  # since when a prompt or an extraction holds up the others
         self._kept = max(1, max_sequences // 8) if max_sequences > 1 else 0
         self._changed = threading.Condition()  # guards what follows
@@ -108,12 +108,10 @@ class Scheduler:
             self._waiting.put(job.client, job)
             self._changed.notify()
 
-    def cancel(self, job: QueuedRequest | QueuedExtraction) -> None:
-        """Cancels a job: its callback is not called again, and its memory is freed before the next step."""
+    def cancel(self, job: Job) -> None:
+        """Cancels a job: its memory is freed before the next step."""
         with self._changed:
-            job.cancelled = True
-            for text in job.sequences:
-                text.cancelled = True
+            job.cancel()
             self._changed.notify()
 
     def shed(self) -> None:
@@ -176,13 +174,13 @@ class Scheduler:
                 self._end_one()
             self._admit()
             self._step()
-            if len(self.extractions):
+            if len(self.beside):
                 self._held_since = time.perf_counter()
-                self.extractions.step()
+                self.beside.step()
                 self._repay()
         self._batch.clear()
-        self.extractions.clear()
         self._fail(stopping_error())
+        self.beside.clear()
 
     def _step(self, reading: Job | None = None) -> None:
         """A step of the batch, while the prompt of `reading` is read."""
@@ -215,7 +213,7 @@ class Scheduler:
     def _wait(self) -> bool:
         """Waits for jobs; False when the scheduler is to stop."""
         with self._changed:
-            while not (self._stopping or self._waiting or self._running or len(self.extractions)):
+            while not (self._stopping or self._waiting or self._running or len(self.beside)):
                 self._changed.wait()
             return not self._stopping
 
@@ -268,8 +266,8 @@ class Scheduler:
             def ready(client: str) -> bool:
                 job, own = self._waiting.first(client), sizes[client]
                 short = longest is None or job.unread <= longest
-                if isinstance(job, QueuedExtraction):
-                    return short and self.extractions.wants_more
+                if isinstance(job, QueuedSteps):
+                    return short and self.beside.wants_more
                 return short and (not own or own + len(job.sequences) <= self._rows - self._kept)
 
             client = self._waiting.next(ready)

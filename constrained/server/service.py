@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,7 +20,7 @@ from constrained.server.admission import Admission, client_address
 from constrained.server.captures import answer_captures, emitted_pieces
 from constrained.server.decisions import Decisions, DecisionsRequest, SystemOneRequest, prepare_decision
 from constrained.server.errors import ApiError, stopping_error, to_api_error
-from constrained.server.jobs import QueuedExtraction, QueuedReading, QueuedRequest
+from constrained.server.jobs import QueuedRequest, QueuedSteps, extraction_delta
 from constrained.server.memory import MemoryWatch
 from constrained.server.messages_api import CountTokensRequest, MessagesRequest, in_messages
 from constrained.server.messages_builder import MessagesBuilder
@@ -31,7 +30,7 @@ from constrained.server.read_request import (
     SMALL,
     Body,
     ReadRequest,
-    check_values,
+    joined,
     read_request,
     receive_body,
 )
@@ -72,10 +71,6 @@ def _log_failure(what: str, error: Exception, refusal: ApiError) -> None:
         _log.exception(what, exc_info=error)
     elif refusal.code == "internal_error":
         _log.error(what, extra={"request": {"error": refusal.message, "frames": refusal.frames}})
-
-
-async def _waited(future: Future[_Result]) -> _Result:
-    return await asyncio.wrap_future(future)
 
 
 class Service:
@@ -151,43 +146,24 @@ class Service:
             "max_model_len": model.language_model.context,
         }
 
-    async def chat(self, request: Request) -> Response:
-        """``POST /v1/chat/completions``."""
-        return await self._answer(request, partial(self._generate, ChatRequest))
-
-    async def completions(self, request: Request) -> Response:
-        """``POST /v1/completions``."""
-        return await self._answer(request, partial(self._generate, CompletionRequest))
-
-    async def responses(self, request: Request) -> Response:
-        """``POST /v1/responses``."""
-        return await self._answer(request, partial(self._generate, ResponsesRequest), in_responses)
-
-    async def messages(self, request: Request) -> Response:
-        """``POST /v1/messages``."""
-        return await self._answer(request, partial(self._generate, MessagesRequest), in_messages)
-
-    async def count_tokens(self, request: Request) -> Response:
-        """``POST /v1/messages/count_tokens``."""
-        return await self._answer(
-            request, partial(self._tokens, CountTokensRequest, count_tokens), in_messages
-        )
-
-    async def decisions(self, request: Request) -> Response:
-        """``POST /v1/decisions``."""
-        return await self._answer(request, partial(self._decide, DecisionsRequest))
-
-    async def system_one(self, request: Request) -> Response:
-        """``POST /v1/systemone``."""
-        return await self._answer(request, partial(self._decide, SystemOneRequest))
-
-    async def tokenize(self, request: Request) -> Response:
-        """``POST /tokenize``."""
-        return await self._answer(request, partial(self._tokens, TokenizeRequest, tokenize))
-
-    async def detokenize(self, request: Request) -> Response:
-        """``POST /detokenize``."""
-        return await self._answer(request, partial(self._tokens, DetokenizeRequest, detokenize))
+    @property
+    def posts(self) -> dict[str, Callable[[Request], Awaitable[Response]]]:
+        """What answers a ``POST``, by its path."""
+        answer, generate, decide, tokens = self._answer, self._generate, self._decide, self._tokens
+        counted = partial(tokens, CountTokensRequest, count_tokens)
+        return {
+            "/v1/chat/completions": partial(answer, respond=partial(generate, ChatRequest)),
+            "/v1/completions": partial(answer, respond=partial(generate, CompletionRequest)),
+            "/v1/responses": partial(
+                answer, respond=partial(generate, ResponsesRequest), in_api=in_responses
+            ),
+            "/v1/messages": partial(answer, respond=partial(generate, MessagesRequest), in_api=in_messages),
+            "/v1/messages/count_tokens": partial(answer, respond=counted, in_api=in_messages),
+            "/v1/decisions": partial(answer, respond=partial(decide, DecisionsRequest)),
+            "/v1/systemone": partial(answer, respond=partial(decide, SystemOneRequest)),
+            "/tokenize": partial(answer, respond=partial(tokens, TokenizeRequest, tokenize)),
+            "/detokenize": partial(answer, respond=partial(tokens, DetokenizeRequest, detokenize)),
+        }
 
     async def _answer(
         self,
@@ -256,7 +232,7 @@ class Service:
         return JSONResponse(await cancel_on_disconnect(request.receive, work))
 
     async def _decide(self, kind: type[Decisions], lifecycle: RequestLifecycle, request: Request) -> Response:
-        """The answers to closed questions, which the thread of the model reads between two steps."""
+        """The answers to closed questions, which the thread of the model reads."""
         client = lifecycle.client
         body: Decisions = await self._read(request, client, kind.model_validate_json, None)
         lifecycle.model = model = self.models.named(body.model)
@@ -266,9 +242,9 @@ class Service:
         ready = await cancel_on_disconnect(request.receive, preparing)
         tokens = len(ready.ids)
         self.metrics.prompt_tokens.labels(model.name).inc(tokens)
-        reading = QueuedReading(ready.read, tokens, client)
+        reading = QueuedSteps(ready.steps(), model.scheduler.beside, tokens, client)
         model.scheduler.submit(reading)
-        answers = await cancel_on_disconnect(request.receive, _waited(reading.answer))
+        answers = await cancel_on_disconnect(request.receive, asyncio.wrap_future(reading.answer))
         return JSONResponse(body.body(model.name, answers, tokens))
 
     async def _read(
@@ -300,13 +276,10 @@ class Service:
         if size > LARGE and self._workers.prepares and task is not None:
             work = self._workers.run(client, task, *arguments, parts)
         else:
-            work = self._workers.prepare_threads.run(client, self._counted, parts, here)
+            work = self._workers.prepare_threads.run(
+                client, lambda: here(joined(parts, self.settings.max_values))
+            )
         return await cancel_on_disconnect(request.receive, work)
-
-    def _counted(self, parts: Sequence[bytes], read: Callable[[bytes], _Result]) -> _Result:
-        body = b"".join(parts)
-        check_values(body, self.settings.max_values)
-        return read(body)
 
     async def _generate(self, kind: type[Body], lifecycle: RequestLifecycle, request: Request) -> Response:
         """The completions that a request asks for, or their stream."""
@@ -345,8 +318,11 @@ class Service:
         lifecycle.captures = ready.has_captures
         send, client = lifecycle.send, lifecycle.client
         if ready.extraction is not None:
-            shared = model.scheduler.extractions
-            lifecycle.jobs = [QueuedExtraction(ready.extraction, shared, send, ready.prompt_tokens, client)]
+            reading = QueuedSteps(ready.extraction, model.scheduler.beside, ready.prompt_tokens, client)
+            reading.answer.add_done_callback(
+                lambda done: None if done.cancelled() else send([extraction_delta(done)])
+            )
+            lifecycle.jobs = [reading]
         else:
             lifecycle.jobs = [QueuedRequest(texts, send, client, streams=streams) for texts in ready.groups]
         for job in lifecycle.jobs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 from starlette.responses import Response
@@ -17,12 +17,12 @@ class ClientDisconnected(Exception):
     """The client disconnected."""
 
 
-async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """Awaits a coroutine, and cancels it when the client disconnects.
+async def cancel_on_disconnect(receive: Receive, work: Awaitable[T]) -> T:
+    """Awaits work, and cancels it when the client disconnects.
 
     Args:
         receive: ASGI channel of a request whose body has been read.
-        work: the coroutine.
+        work: what is awaited.
 
     Raises:
         ClientDisconnected: the client disconnected first.

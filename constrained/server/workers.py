@@ -26,7 +26,7 @@ from constrained.server.captures import Piece, answer_captures
 from constrained.server.errors import ApiError, stopping_error, to_api_error
 from constrained.server.extractions import check_compile_time, is_extraction
 from constrained.server.prepare import EncodedPrompts
-from constrained.server.read_request import Body, ReadRequest, check_values, named, read_request
+from constrained.server.read_request import Body, ReadRequest, joined, named, read_request
 from constrained.server.request_constraint import callable_tools, compile_constraint, first_constraints
 from constrained.server.requests import ApiRequest
 from constrained.server.responses_api import ResponsesRequest
@@ -225,15 +225,9 @@ def _compile(served: _Served, name: str, request: ApiRequest, formats: ReplyForm
     automaton.shortest_completion(automaton.start)
 
 
-def _joined(parts: Sequence[bytes], settings: ServerSettings) -> bytes:
-    body = b"".join(parts)
-    check_values(body, settings.max_values)
-    return body
-
-
 def _read(served: _Served, kind: type[Body], parts: Sequence[bytes]) -> ReadRequest:
     settings = served.settings
-    read = read_request(kind, _joined(parts, settings), served.readers, settings)
+    read = read_request(kind, joined(parts, settings.max_values), served.readers, settings)
     request, model = read.request, named(served.readers, read.request.model)
     if is_extraction(request):
         return read  # its messages are read where the extractor is
@@ -250,7 +244,7 @@ def _read(served: _Served, kind: type[Body], parts: Sequence[bytes]) -> ReadRequ
 def _tokens(
     served: _Served, kind: type[TokensRequest], answer: Answer[TokensRequest], parts: Sequence[bytes]
 ) -> bytes:
-    request = kind.model_validate_json(_joined(parts, served.settings))
+    request = kind.model_validate_json(joined(parts, served.settings.max_values))
     return as_json(answer(request, named(served.readers, request.model)))
 
 

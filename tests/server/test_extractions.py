@@ -293,7 +293,7 @@ def test_the_model_goes_on_after_a_client_has_gone(server: Served) -> None:
             },
             timeout=0.05,
         )
-    wait_until(lambda: not len(server.scheduler.extractions))
+    wait_until(lambda: not len(server.scheduler.beside))
     assert ask(server, TEXTS[0]).status_code == 200
 
 
