@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
@@ -133,15 +133,6 @@ def generate(
 
         return source if raw else generation_prompt(source, constraint)
 
-    _run(constraint, make_prompt, decoding, output)
-
-
-def _run(
-    constraint: Constraint,
-    make_prompt: Callable[[Constraint], Prompt],
-    decoding: DecodingOptions,
-    output: OutputOptions,
-) -> None:
     from constrained.cli.generation import Verbosity, format_text, run_generation
 
     verbosity = Verbosity.of(stats=output.stats, quiet=output.quiet, stream=output.stream)

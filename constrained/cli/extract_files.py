@@ -12,7 +12,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from constrained.cli import generation
 from constrained.cli.exit_status import FAILED_DOCUMENTS, CommandFailed, emit
@@ -30,17 +30,6 @@ _WINDOW = 60.0
 
 _LINE_SECONDS = 10.0
 """Seconds between two lines of progress where standard error is not a terminal."""
-
-
-class _Results(Protocol):
-    """What results are written to: a `ResultFile`, standard output, or nothing."""
-
-    done: set[str]
-    errors: Counter[str]
-
-    def write(self, row: ResultRow) -> None: ...
-
-    def finish(self) -> None: ...
 
 
 class _NoFile:
@@ -97,7 +86,7 @@ class FilesRun:
         self.files.check()
         self._check_engine()
         with contextlib.ExitStack() as stack:
-            results: _Results = _NoFile(printed=self.files.out == "-")
+            results: ResultFile | _NoFile = _NoFile(printed=self.files.out == "-")
             stack.enter_context(contextlib.redirect_stdout(sys.stderr))
             show = stack.enter_context(status_line(shown=self.verbosity.progress))
             results, lost, unread = self._run(results, show, stack)
@@ -111,8 +100,8 @@ class FilesRun:
             raise CommandFailed(FAILED_DOCUMENTS)
 
     def _run(
-        self, results: _Results, show: StatusCallback, stack: contextlib.ExitStack
-    ) -> tuple[_Results, int, int]:
+        self, results: ResultFile | _NoFile, show: StatusCallback, stack: contextlib.ExitStack
+    ) -> tuple[ResultFile | _NoFile, int, int]:
         from constrained.extraction.files.records import (
             STDIN,
             Columns,
@@ -136,7 +125,16 @@ class FilesRun:
         for fault in checked.faults:
             print(f"error: {fault}", file=sys.stderr, flush=True)
         before = frozenset(results.done)
-        left = _Counted(record for record in unique_records(names, columns) if record.id not in before)
+        taken = 0
+
+        def unread() -> Iterator[Record]:
+            nonlocal taken
+            for record in unique_records(names, columns):
+                if record.id not in before:
+                    taken += 1
+                    yield record
+
+        left = unread()
         progress = _Progress(None if STDIN in names else known, results, show, self.verbosity)
         try:
             if (first := next(left, None)) is not None:
@@ -152,7 +150,7 @@ class FilesRun:
                 self._say(f"{progress.state(self.files.out)}; to go on: {_resume_command()}")
             raise
         self._say(progress.summary(self.files.out))
-        return results, left.count - progress.counted, len(checked.faults)
+        return results, taken - progress.counted, len(checked.faults)
 
     def _check_engine(self) -> None:
         from constrained.extraction.cluster.dataset import check_engine
@@ -269,22 +267,6 @@ class FilesRun:
             print(message, file=sys.stderr, flush=True)
 
 
-class _Counted:
-    """An iterator that counts what was taken."""
-
-    def __init__(self, records: Iterator[Record]) -> None:
-        self.count = 0
-        self._records = records
-
-    def __iter__(self) -> Iterator[Record]:
-        return self
-
-    def __next__(self) -> Record:
-        record = next(self._records)
-        self.count += 1
-        return record
-
-
 class _Progress:
     """How far a run is, how fast, and how long it still takes.
 
@@ -293,7 +275,7 @@ class _Progress:
     """
 
     def __init__(
-        self, total: int | None, results: _Results, show: StatusCallback, verbosity: Verbosity
+        self, total: int | None, results: ResultFile | _NoFile, show: StatusCallback, verbosity: Verbosity
     ) -> None:
         self.counted = 0
         self._total = total

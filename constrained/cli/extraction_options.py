@@ -217,22 +217,15 @@ class ExtractionOptions:
         """
         if self.chunk_tokens is not None and not self.split:
             raise BadInput("--chunk-tokens needs --split")
-        values = {
-            "instructions": self.instructions,
-            "context": self.context,
-            "system": self.system,
-            "prompt": self.prompt,
-            "examples": None if self.examples is None else read_examples(self.examples),
-            "retries": self.retries,
-            "thinking": self.thinking,
-            "draft_first": self.draft_first or None,
-            "decisions": False if self.no_decisions else None,
-            "lists": None if self.lists == "auto" else self.lists,
-            "require_grounding": self.require_grounding or None,
-            "long": "split" if self.split else None,
-            "chunk_tokens": self.chunk_tokens,
-        }
-        return {name: value for name, value in values.items() if value is not None}
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        values = {one.name: given[one.name] for one in fields(self) if given[one.name] != one.default}
+        if self.examples is not None:
+            values["examples"] = read_examples(self.examples)
+        if values.pop("no_decisions", False):
+            values["decisions"] = False
+        if values.pop("split", False):
+            values["long"] = "split"
+        return values
 
 
 def _is_file(text: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 import sys
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 import typer
 from typer.core import TyperCommand
 
-from constrained.options import Option, option
+from constrained.options import Option, option, options_of
 
 if TYPE_CHECKING:
     from constrained.decoding.speculation import Speculation
@@ -27,30 +26,22 @@ FIRST = "Options"
 File = Annotated[
     Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read the text from a UTF-8 file.")
 ]
-Device = Annotated[str | None, typer.Option("--device", metavar="DEVICE", help="cpu, cuda, cuda:1, ...")]
-
-
-def _check_speculation(value: str) -> str:
-    if value not in ("auto", "off") and not (value.isascii() and value.isdecimal() and int(value)):
-        raise typer.BadParameter(f"{value!r} is neither auto, off nor a number of draft tokens >= 1")
-    return value
-
-
-SpeculationOption = Annotated[
-    str,
-    typer.Option(
-        "--speculation",
-        metavar="auto|off|N",
-        help="Draft tokens: where they pay, never, or at most N a forward pass; same results.",
-        callback=_check_speculation,
-    ),
-]
+SPECULATION = "Draft tokens: where they pay, never, or at most N a forward pass; same results."
 
 
 def resolve_speculation_option(value: str) -> str | Speculation | None:
-    """What a value of `--speculation` is in Python: ``"auto"``, None, or at most N draft tokens a forward pass."""
-    if not value.isdecimal():
+    """What a value of `--speculation` is in Python: ``"auto"``, None, or at most N draft tokens a forward pass.
+
+    Raises:
+        BadParameter: it is something else.
+    """
+    if value in ("auto", "off"):
         return None if value == "off" else value
+    if not (value.isascii() and value.isdecimal() and int(value)):
+        raise typer.BadParameter(
+            f"{value!r} is neither auto, off nor a number of draft tokens >= 1",
+            param_hint="'--speculation'",
+        )
     from constrained.decoding.speculation import Speculation
 
     return Speculation(nodes=int(value))
@@ -145,7 +136,7 @@ class ModelOptions:
         metavar="NAME_OR_FOLDER",
         panel=FIRST,
     )
-    device: Device = None
+    device: str | None = option(None, "cpu, cuda, cuda:1, ...", metavar="DEVICE")
 
 
 @dataclass(frozen=True)
@@ -178,7 +169,10 @@ class DecodingOptions(ModelOptions):
     sampler: str | None = option(
         None, "local (the default), awrs, rejection, asap, cars, mcmc or smc.", metavar="NAME"
     )
-    speculation: SpeculationOption = "auto"
+    speculation: str = option("auto", SPECULATION, metavar="auto|off|N")
+
+    def __post_init__(self) -> None:
+        resolve_speculation_option(self.speculation)
 
     def extractor_arguments(self) -> dict[str, Any]:
         """The keyword arguments of `constrained.Extractor`."""
@@ -237,28 +231,30 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     # Not typing.get_type_hints: before Python 3.11 it wraps the type of a default None in Optional, where typer misses the option.
     signature = inspect.signature(command, eval_str=True)
     parameters: list[inspect.Parameter] = []
-    groups: dict[str, tuple[type[Any], list[Field[Any]]]] = {}
+    groups: dict[str, tuple[type[Any], list[tuple[Field[Any], Option]]]] = {}
     for name, parameter in signature.parameters.items():
         group = parameter.annotation
         if not is_dataclass(group):
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
             continue
         assert isinstance(group, type)
-        there = [one for one in fields(group) if _about(one).flag is not None]
+        there = [pair for pair in options_of(group) if pair[1].flag is not None]
         panel = getattr(group, "panel", None)
         groups[name] = group, there
         # Types of fields that are no options may be unknown here.
-        typed = types.SimpleNamespace(__annotations__={one.name: one.type for one in there})
+        typed = types.SimpleNamespace(__annotations__={one.name: one.type for one, _ in there})
         known: dict[str, Any] = {}
         for base in reversed(group.__mro__):  # options are inherited across modules
             known |= vars(sys.modules[base.__module__])
         hints = typing.get_type_hints(typed, known, include_extras=True)
-        parameters += [_parameter(one, hints[one.name], panel) for one in there]
+        parameters += [_parameter(one, about, hints[one.name], panel) for one, about in there]
 
     @functools.wraps(command)
     def call(**values: Any) -> None:
         for name, (group, there) in groups.items():
-            values[name] = group(**{one.name: _value(one, values.pop(one.name)) for one in there})
+            values[name] = group(
+                **{one.name: _value(one, about, values.pop(one.name)) for one, about in there}
+            )
         command(**values)
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -267,52 +263,36 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def _about(one: Field[Any]) -> Option:
-    """What a field says; nothing, where its type says all of it."""
-    about: Option = one.metadata.get("option", _SAYS_NOTHING)
-    return about
-
-
-def _parameter(one: Field[Any], hint: Any, panel: str | None) -> inspect.Parameter:
+def _parameter(one: Field[Any], about: Option, hint: Any, panel: str | None) -> inspect.Parameter:
     """The parameter of which Typer makes the option of a field, in a section of the help."""
-    about, default = _about(one), cast("Any", one.default)
-    if about is not _SAYS_NOTHING:
-        if about.unit is not None:
-            hint, default = float if default else float | None, default and default / about.unit
-        elif isinstance(about.none, str):
-            choices = [choice for part in typing.get_args(hint) for choice in typing.get_args(part)]
-            hint = Literal.__getitem__((*choices, about.none))
-        elif hint == tuple[str, ...]:
-            hint, default = list[str] | None, None
-        counted = int in (hint, *typing.get_args(hint))
-        flags = (about.flag or f"--{one.name.replace('_', '-')}").split()
-        said = typer.Option(
-            *flags,
-            help=about.help,
-            metavar=about.metavar or ("N" if counted else None),
-            min=about.least if about.unit is None and about.none is None else None,
-            max=about.most,
-            envvar=about.variable,
-            show_envvar=False,
-            rich_help_panel=about.panel or panel,
-        )
-        hint = Annotated[hint, said]
-    else:
-        kind, said = typing.get_args(hint)
-        said = copy.copy(said)  # other commands have it in other sections
-        said.rich_help_panel = panel
-        hint = Annotated[kind, said]
-    return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+    default = cast("Any", one.default)
+    if about.unit is not None:
+        hint, default = float if default else float | None, default and default / about.unit
+    elif isinstance(about.none, str):
+        choices = [choice for part in typing.get_args(hint) for choice in typing.get_args(part)]
+        hint = Literal.__getitem__((*choices, about.none))
+    elif hint == tuple[str, ...]:
+        hint, default = list[str] | None, None
+    counted = int in (hint, *typing.get_args(hint))
+    flags = (about.flag or f"--{one.name.replace('_', '-')}").split()
+    said = typer.Option(
+        *flags,
+        help=about.help,
+        metavar=about.metavar or ("N" if counted else None),
+        min=about.least if about.unit is None and about.none is None else None,
+        max=about.most,
+        envvar=about.variable,
+        show_envvar=False,
+        rich_help_panel=about.panel or panel,
+    )
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(one.name, keyword, default=default, annotation=Annotated[hint, said])
 
 
-def _value(one: Field[Any], value: Any) -> Any:
+def _value(one: Field[Any], about: Option, value: Any) -> Any:
     """The value of a field, by that of the command line."""
-    about = _about(one)
     if about.none is not None and value == about.none:
         return None
     if isinstance(one.default, tuple):
         return tuple(value or ())
     return value if about.unit is None or value is None else round(value * about.unit)
-
-
-_SAYS_NOTHING = Option(help="")

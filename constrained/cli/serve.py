@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from constrained.cli.exit_status import BadInput
-from constrained.cli.options import Device, SpeculationOption, resolve_speculation_option, with_option_groups
+from constrained.cli.options import SPECULATION, resolve_speculation_option, with_option_groups
 from constrained.options import option
 from constrained.server.settings import ServerSettings
 
@@ -38,7 +38,7 @@ class ServeOptions:
         "several times for several.",
         metavar="NAME=ADAPTER",
     )
-    device: Device = None
+    device: str | None = option(None, "cpu, cuda, cuda:1, ...", metavar="DEVICE")
     assistant: str | None = option(
         None,
         "A smaller model, best of the same tokens, which drafts for them, with --speculation.",
@@ -53,7 +53,10 @@ class ServeOptions:
         "function-gemma, lfm2, olmo3 or pythonic [default: by its template].",
         metavar="NAME",
     )
-    speculation: SpeculationOption = "off"
+    speculation: str = option("off", SPECULATION, metavar="auto|off|N")
+
+    def __post_init__(self) -> None:
+        resolve_speculation_option(self.speculation)
 
     @property
     def keys(self) -> tuple[str, ...] | None:
