@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import json as json_module
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
@@ -40,8 +39,6 @@ Examples:
   constrained decide -f ticket.txt -t models.py:Ticket --instructions "Read the ticket of a customer."
   constrained decide tickets.jsonl --choice billing --choice "technical support" --out - --prior none
 """
-
-_COLUMNS = ("probabilities", "mass")
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,6 @@ def decide(
             DecodingOptions(model=decision.model, device=decision.device),
             verbosity,
             quiet=quiet,
-            more={name: partial(_column, name) for name in _COLUMNS},
             decision=decision,
         ).start()
         return
@@ -130,6 +126,11 @@ class DecisionsRun(FilesRun):
     """
 
     decision: DecisionOptions = field(default_factory=DecisionOptions)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """See `FilesRun.columns`."""
+        return ("probabilities", "mass")
 
     def settings(self) -> dict[str, Any]:
         """See `FilesRun.settings`."""
@@ -160,8 +161,3 @@ def _columns(found: Decided[Any]) -> dict[str, Any]:
     """The probabilities and masses of a decision, or of those of members, by pointer."""
     masses: Any = {pointer: one.mass for pointer, one in found.fields.items()}
     return {"probabilities": found.probabilities, "mass": masses.get("", masses)}
-
-
-def _column(name: str, row: ResultRow) -> Any:
-    more: Mapping[str, Any] = row.more or {}
-    return more.get(name)

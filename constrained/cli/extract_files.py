@@ -76,6 +76,11 @@ class FilesRun:
     quiet: bool
     more: Mapping[str, Callable[[ResultRow], Any]] = field(default_factory=dict)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the further columns of results."""
+        return (*self.files.detail_names(), *self.more)
+
     def start(self) -> None:
         """Extracts a value from each document; a file that cannot be read is reported, and the others are read.
 
@@ -198,7 +203,7 @@ class FilesRun:
             errors=None if files.errors is None else str(files.errors),
             resume=files.resume,
             retry_errors=files.retry_errors,
-            details=(*files.detail_names(), *self.more),
+            details=self.columns,
         )
 
     def _extractor_arguments(self) -> dict[str, Any]:

@@ -10,16 +10,17 @@ import contextlib
 import json
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from constrained.errors import InvalidArgument, VocabularyError
+from constrained.lru_cache import LRUCache
 from constrained.spec import _core
 from constrained.spec.budget import DraftBudget
 from constrained.spec.drafts import DrafterFactory, LazyDrafter
-from constrained.spec.memory import DraftMemory
+from constrained.spec.memory import MAX_CONSTRAINTS, DraftMemory
 from constrained.spec.prior import new_memory
 from constrained.spec.schema_warmup import SchemaWarmup, value_openings
 from constrained.spec.sources import DRAFT_SOURCES
@@ -208,3 +209,32 @@ def _opening_tokens(vocabulary: Vocabulary, opening: str, value: str) -> list[in
             break
         found.append(token)
     return found
+
+
+class DraftSchedulers:
+    """The draft schedulers of the constraints used last, with one memory. Safe to share between threads.
+
+    Attributes:
+        speculation: the configuration, with the memory.
+    """
+
+    def __init__(self, speculation: Speculation, vocabulary: Vocabulary, *, chains: bool) -> None:
+        """None so far.
+
+        Args:
+            speculation: the configuration; its memory is used if it has one.
+            vocabulary: of the model.
+            chains: as of `DraftScheduler`.
+        """
+        self._chains = chains
+        self.speculation = replace(speculation, memory=speculation.memory or new_memory(vocabulary))
+        self._schedulers: LRUCache[str, tuple[Automaton, DraftScheduler]] = LRUCache(MAX_CONSTRAINTS)
+
+    def for_constraint(self, constraint: Constraint, automaton: Automaton) -> DraftScheduler:
+        """The draft scheduler of a constraint, from the cache if it is there."""
+        cached = self._schedulers.get(constraint.key)
+        if cached is not None and cached[0] is automaton:
+            return cached[1]
+        scheduler = DraftScheduler(self.speculation, automaton, constraint, chains=self._chains)
+        self._schedulers.put(constraint.key, (automaton, scheduler))
+        return scheduler

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from constrained.automaton.captures import Capture, piece_captures
@@ -22,14 +22,23 @@ Piece = tuple[bytes, bytes]
 
 
 def emitted_pieces(automaton: Automaton, tokens: Sequence[int], length: int) -> list[Piece]:
-    """The tokens of a finished completion, as far as they are in the answer.
+    """The tokens of a finished completion, as far as they are in the answer: special tokens are whole or not there.
 
     Args:
         automaton: of its constraint.
         tokens: of the completion.
         length: bytes of the answer: fewer than the tokens have where a stop string ends the completion.
     """
-    return list(_emitted(automaton, tokens, length))
+    pieces: list[Piece] = []
+    vocabulary = automaton.vocabulary
+    for token in tokens:
+        read, shown = vocabulary.tokens[token], vocabulary.decode((token,))
+        if length >= len(shown):
+            pieces.append((read, shown))
+        elif length and len(read) == len(shown):
+            pieces.append((read[:length], shown[:length]))
+        length = max(length - len(shown), 0)
+    return pieces
 
 
 def answer_captures(constraint: Constraint, pieces: Sequence[Piece], few: bool = False) -> dict[str, Any]:
@@ -47,18 +56,6 @@ def answer_captures(constraint: Constraint, pieces: Sequence[Piece], few: bool =
     assert grammar is not None
     found = piece_captures(grammar, pieces, FEW_STEPS if few else MAX_STEPS)
     return {name: [_part(one) for one in parts] for name, parts in found.items()}
-
-
-def _emitted(automaton: Automaton, tokens: Sequence[int], left: int) -> Iterator[Piece]:
-    """Special tokens are whole or not there."""
-    vocabulary = automaton.vocabulary
-    for token in tokens:
-        read, shown = vocabulary.tokens[token], vocabulary.decode((token,))
-        if left >= len(shown):
-            yield read, shown
-        elif left and len(read) == len(shown):
-            yield read[:left], shown[:left]
-        left = max(left - len(shown), 0)
 
 
 def _part(capture: Capture) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from concurrent.futures import Future
 from constrained.chat.detect import ReplyFormats
 from constrained.chat.reply import ReplyConstraint
 from constrained.chat.tools import ToolFormat
+from constrained.decoding.speculation import DraftSchedulers
 from constrained.lru_cache import LRUCache
 from constrained.models import LanguageModel
 from constrained.sandbox import WALL
 from constrained.server import prepare
-from constrained.server.draft_schedulers import DraftSchedulers
 from constrained.server.errors import ApiError
 from constrained.server.extractions import Extractors, has_tools
 from constrained.server.jobs import PreparedRequest

@@ -6,7 +6,6 @@ import uuid
 from typing import Any
 
 from constrained.chat.reply_parser import ReplyDelta as Part
-from constrained.chat.reply_parser import ReplyParser
 from constrained.server.errors import ApiError
 from constrained.server.messages_api import in_messages
 from constrained.server.responses import Json, ResponseBuilder
@@ -30,10 +29,6 @@ class MessagesBuilder(ResponseBuilder):
         self._closed()
         return self._message(self._blocks, **self._ending)
 
-    def add_delta(self, piece: SequenceDelta) -> None:
-        """Takes a delta of a message that is sent in one piece."""
-        self.chunks(piece)
-
     def opening_chunks(self) -> list[Json]:
         """The first event."""
         return [{"type": "message_start", "message": self._message([], stop_reason=None, stop_sequence=None)}]
@@ -46,8 +41,7 @@ class MessagesBuilder(ResponseBuilder):
             if part.text:
                 events.append(self._grown(part))
         if piece.finish is not None:
-            reader = self.choices[0].reader
-            self._stop = piece.stop or (reader.reply.stop if isinstance(reader, ReplyParser) else None)
+            self._stop = piece.stop or self.choices[0].reader.reply.stop
         return events
 
     def closing_chunks(self) -> list[Json]:

@@ -29,42 +29,23 @@ class Metrics:
 
     def __init__(self, schedulers: Mapping[str, Scheduler], memory: MemoryWatch) -> None:
         registry = self._registry = CollectorRegistry()
-        self.requests = Counter(
-            "constrained_requests",
-            "Requests, by endpoint and status.",
-            ["endpoint", "status"],
-            registry=registry,
-        )
-        self.disconnects = Counter(
-            "constrained_disconnects", "Requests whose client disconnected.", registry=registry
-        )
-        self.prompt_tokens = Counter(
-            "constrained_prompt_tokens", "Prompt tokens.", ["model"], registry=registry
-        )
-        self.tokens = Counter(
-            "constrained_generated_tokens", "Completion tokens.", ["model"], registry=registry
-        )
-        self.compile = Histogram(
-            "constrained_compile_seconds",
-            "Seconds from the body of a request to its first mask.",
-            ["model"],
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self.first_token = Histogram(
-            "constrained_first_token_seconds",
-            "Seconds from the body of a request to its first token.",
-            ["model"],
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self.seconds = Histogram(
-            "constrained_request_seconds",
-            "Seconds from the body of a request to the end of its response.",
-            ["model"],
-            buckets=_SECONDS,
-            registry=registry,
-        )
+
+        def counter(name: str, what: str, *labels: str) -> Counter:
+            return Counter(f"constrained_{name}", what, labels, registry=registry)
+
+        def seconds(name: str, what: str) -> Histogram:
+            what = f"Seconds from the body of a request to {what}."
+            return Histogram(
+                f"constrained_{name}_seconds", what, ["model"], buckets=_SECONDS, registry=registry
+            )
+
+        self.requests = counter("requests", "Requests, by endpoint and status.", "endpoint", "status")
+        self.disconnects = counter("disconnects", "Requests whose client disconnected.")
+        self.prompt_tokens = counter("prompt_tokens", "Prompt tokens.", "model")
+        self.tokens = counter("generated_tokens", "Completion tokens.", "model")
+        self.compile = seconds("compile", "its first mask")
+        self.first_token = seconds("first_token", "its first token")
+        self.seconds = seconds("request", "the end of its response")
         sizes = Gauge("constrained_memory_bytes", "Memory, by kind.", ["kind"], registry=registry)
         for kind in ("resident", "free", "automata"):
             sizes.labels(kind).set_function(partial(_size, memory, kind))

@@ -16,11 +16,11 @@ from constrained.decoding import limits
 from constrained.decoding.repetition import repetition_guard
 from constrained.decoding.request import DecodingRequest
 from constrained.decoding.sequence import DecodingParams
+from constrained.decoding.speculation import DraftSchedulers
 from constrained.errors import InvalidArgument
 from constrained.models import LanguageModel
 from constrained.sampling import Local, LogitsWarper
 from constrained.sampling.warpers import fit_settings
-from constrained.server.draft_schedulers import DraftSchedulers
 from constrained.server.errors import ApiError, invalid_field_error, to_api_error, unsupported_field_error
 from constrained.server.extractions import check_extraction
 from constrained.server.jobs import PreparedRequest
@@ -70,7 +70,10 @@ def check_request(request: ApiRequest, settings: ServerSettings) -> None:
         if request.top_logprobs is not None and not request.logprobs:
             raise invalid_field_error("top_logprobs", "needs logprobs")
         if not request.tools:
-            _check_tool_choice(request.tool_choice)
+            try:  # a choice without tools that asks for a call
+                parse_tool_choice(request.tool_choice, ())
+            except InvalidArgument as error:
+                raise to_api_error(error, "tool_choice") from error
         if request.extraction:
             check_extraction(request)
     elif isinstance(request, CompletionRequest):
@@ -80,14 +83,6 @@ def check_request(request: ApiRequest, settings: ServerSettings) -> None:
         if request.best_of not in (None, 1, request.n or 1):
             raise unsupported_field_error("best_of", "is not supported")
     _check_sizes(request, settings)
-
-
-def _check_tool_choice(choice: Any) -> None:
-    """A choice without tools that asks for a call is an error."""
-    try:
-        parse_tool_choice(choice, ())
-    except InvalidArgument as error:
-        raise to_api_error(error, "tool_choice") from error
 
 
 def _check_sizes(request: ApiRequest, settings: ServerSettings) -> None:
@@ -161,7 +156,7 @@ def prepare_request(
             canonical=sampler.canonical,
             slots=sampler.slots and model.no_trees is None,
             weights=sampler.weights,
-            jumps=model.reads_prompts_in_parts and _top(request) is None,
+            jumps=model.reads_prompts_in_parts and top_logprobs(request) is None,
         )
         seed = None if request.seed is None else request.seed % 2**64
         seed = limits.make_noise(seed, 0, greedy=rules.warp.greedy).seed
@@ -189,7 +184,7 @@ def prepare_request(
                         base + i,
                         one.new_sequence(),
                         sampler,
-                        _top(request),
+                        top_logprobs(request),
                         stops=stops,
                         draw_seconds=settings.draw_seconds,
                     )
@@ -311,7 +306,7 @@ def max_tokens(request: ApiRequest, settings: ServerSettings) -> int | None:
     return min(requested, settings.max_tokens)
 
 
-def _top(request: ApiRequest) -> int | None:
+def top_logprobs(request: ApiRequest) -> int | None:
     """Number of top log-probabilities per token; None: no log-probabilities."""
     if isinstance(request, ChatRequest):
         return (request.top_logprobs or 0) if request.logprobs else None

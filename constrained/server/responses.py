@@ -10,8 +10,10 @@ from typing import Any
 
 from constrained.chat.custom_input import InputReader
 from constrained.chat.reply import ReplyConstraint
+from constrained.chat.reply_form import ReplyForm
 from constrained.chat.reply_parser import ReplyDelta as Part
 from constrained.chat.reply_parser import ReplyParser, ToolCall
+from constrained.chat.tool_format import HERMES
 from constrained.constraint import Constraint
 from constrained.server.errors import ApiError
 from constrained.server.sequence_stream import SequenceDelta, TokenLogprob
@@ -19,16 +21,8 @@ from constrained.server.sequence_stream import SequenceDelta, TokenLogprob
 Json = dict[str, Any]
 
 
-class _PlainTextParser:
-    """Parser of a completion without tool calls: all of it is content."""
-
-    in_reasoning = False
-
-    def feed(self, delta: str) -> list[Part]:
-        return [Part(delta)] if delta else []
-
-    def finish(self) -> list[Part]:
-        return []
+_FREE_TEXT = ReplyForm((), "none", False, (), None, HERMES)
+"""A completion that is no reply of a chat: all of it is content."""
 
 
 @dataclass
@@ -51,7 +45,7 @@ class ResponseChoice:
     """
 
     index: int
-    reader: ReplyParser | _PlainTextParser
+    reader: ReplyParser
     content: str = ""
     reasoning: str | None = None
     reasoning_tokens: int = 0
@@ -149,7 +143,7 @@ class ResponseBuilder:
         self.choices = [
             ResponseChoice(
                 i,
-                constraint.parser() if isinstance(constraint, ReplyConstraint) else _PlainTextParser(),
+                ReplyParser(constraint if isinstance(constraint, ReplyConstraint) else _FREE_TEXT),
                 names=tool_names or {},
                 custom=custom,
             )
@@ -169,10 +163,6 @@ class ResponseBuilder:
             thought = sum(choice.reasoning_tokens for choice in self.choices)
             counts["completion_tokens_details"] = {"reasoning_tokens": thought}
         return counts
-
-    def add_delta(self, piece: SequenceDelta) -> None:
-        """Takes a delta of a response that is sent in one piece."""
-        self.choices[piece.index].add_delta(piece)
 
     def error_chunk(self, error: ApiError) -> Json:
         """The chunk of an error within a stream."""
@@ -195,7 +185,7 @@ class ResponseBuilder:
         return [self._chunk(one.index, {"role": "assistant", "content": ""}) for one in self.choices]
 
     def chunks(self, piece: SequenceDelta) -> list[Json]:
-        """The chunks for a delta of a sequence."""
+        """Takes a delta of a sequence; its chunks, for a stream."""
         choice = self.choices[piece.index]
         offset = len(choice.content)
         parts = choice.add_delta(piece)

@@ -266,10 +266,6 @@ class ResponsesBuilder(ResponseBuilder):
         self.closing_chunks()
         return self._response()
 
-    def add_delta(self, piece: SequenceDelta) -> None:
-        """Takes a delta of a response that is sent in one piece."""
-        self.chunks(piece)
-
     def opening_chunks(self) -> list[Json]:
         """The first events."""
         return [

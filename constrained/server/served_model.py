@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from constrained.automaton.cache import compile_cached
 from constrained.chat.tools import ToolFormat
 from constrained.decoding.generator import Generator
-from constrained.decoding.speculation import resolve_speculation, speculation_obstacle
+from constrained.decoding.speculation import DraftSchedulers, resolve_speculation, speculation_obstacle
 from constrained.errors import InvalidArgument
 from constrained.models import LanguageModel
 from constrained.sampling import Local
 from constrained.server.compiler import Compiler
-from constrained.server.draft_schedulers import DraftSchedulers
 from constrained.server.read_request import named
 from constrained.server.request_constraint import first_constraints
 from constrained.server.scheduler import Scheduler
@@ -143,12 +142,14 @@ def _served(
 ) -> ServedModel:
     """A model with its scheduler and its compiler."""
     speculation = resolve_speculation(settings.speculation)
-    enabled = speculation is not None and speculation_obstacle(model) is None
-    drafts = DraftSchedulers(speculation, model) if enabled and speculation else None
+    drafts = shared = None
+    if speculation is not None and speculation_obstacle(model) is None:
+        drafts = DraftSchedulers(speculation, model.vocabulary, chains=model.no_trees is not None)
+        shared = drafts.for_constraint(*compile_cached({"type": "object"}, model.vocabulary))
     scheduler = Scheduler(
         model,
         settings.max_batch,
-        None if drafts is None else drafts.shared,
+        shared,
         speculation_max_batch=settings.speculation_max_batch,
     )
     return ServedModel(name, model, scheduler, Compiler(name, model, settings, workers, format, drafts))

@@ -25,6 +25,7 @@ from constrained.server.memory import MemoryWatch
 from constrained.server.messages_api import CountTokensRequest, MessagesRequest, in_messages
 from constrained.server.messages_builder import MessagesBuilder
 from constrained.server.metrics import Metrics
+from constrained.server.prepare import top_logprobs
 from constrained.server.read_request import (
     LARGE,
     SMALL,
@@ -35,7 +36,7 @@ from constrained.server.read_request import (
     receive_body,
 )
 from constrained.server.request_lifecycle import CLIENT_GONE, RequestLifecycle, within
-from constrained.server.requests import ApiRequest, ChatRequest, CompletionRequest
+from constrained.server.requests import ChatRequest, CompletionRequest
 from constrained.server.responses import ResponseBuilder
 from constrained.server.responses_api import ResponsesBuilder, ResponsesRequest, in_responses
 from constrained.server.round_robin import Turns
@@ -57,12 +58,6 @@ from constrained.server.workers import CAPTURES, READ, TOKENS, Task
 _log = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
-
-
-def _wants_logprobs(request: ApiRequest) -> bool:
-    if isinstance(request, ChatRequest):
-        return bool(request.logprobs)
-    return isinstance(request, CompletionRequest) and request.logprobs is not None
 
 
 def _log_failure(what: str, error: Exception, refusal: ApiError) -> None:
@@ -309,7 +304,7 @@ class Service:
             ready.count,
             ready.prompt_tokens,
             chat=isinstance(wanted, ChatRequest),
-            logprobs=_wants_logprobs(wanted),
+            logprobs=top_logprobs(wanted) is not None,
             usage=options is not None and options.include_usage,
             reasoning=not isinstance(wanted, ChatRequest) or wanted.include_reasoning is not False,
             tool_names=read.tool_names,
@@ -380,7 +375,7 @@ class Service:
 
     async def _whole(self, lifecycle: RequestLifecycle, builder: ResponseBuilder) -> dict[str, Any]:
         async for piece in self._pieces(lifecycle, builder):
-            builder.add_delta(piece)
+            builder.chunks(piece)
         return builder.build_response()
 
     async def _chunks(

@@ -22,39 +22,8 @@ from langchain_core.utils.function_calling import convert_to_json_schema
 from constrained.constraint import json_schema
 from constrained.constraint.json import MAX_DIGITS, ONE_LINE
 from constrained.errors import InvalidArgument, Truncated
+from constrained.grammars.json_schema.source.dialects import constrains
 from constrained.integrations.langchain.typed import TypedSchema, tool_definition
-
-_KEYWORDS = frozenset(
-    [
-        "type",
-        "properties",
-        "required",
-        "additionalProperties",
-        "patternProperties",
-        "items",
-        "prefixItems",
-        "enum",
-        "const",
-        "$ref",
-        "$defs",
-        "definitions",
-        "anyOf",
-        "oneOf",
-        "allOf",
-        "not",
-        "if",
-        "format",
-        "pattern",
-        "minimum",
-        "maximum",
-        "minLength",
-        "maxLength",
-        "minItems",
-        "maxItems",
-        "input_schema",
-    ]
-)
-"""Keywords of which a schema has at least one."""
 
 StructuredOutputMethod = Literal["json_schema", "function_calling", "json_mode", "extraction"]
 
@@ -162,9 +131,10 @@ def unwrapped(schema: Mapping[str, Any], strict: bool | None) -> tuple[Mapping[s
     """
     inner = schema.get("json_schema") if schema.get("type") == "json_schema" else schema
     if isinstance(inner, Mapping) and "name" in inner and isinstance(inner.get("schema"), Mapping):
-        named = {"title": str(inner["name"]), **inner["schema"]}
-        return named, inner.get("strict") if strict is None else strict
-    if schema and not _KEYWORDS & set(schema) and not ("name" in schema and "parameters" in schema):
+        titled = {"title": str(inner["name"]), **inner["schema"]}
+        return titled, inner.get("strict") if strict is None else strict
+    named = "name" in schema and {"parameters", "input_schema"} & set(schema)
+    if schema and not named and not any(map(constrains, schema)):
         raise InvalidArgument(
             f"a schema with {', '.join(map(repr, list(schema)[:5]))} says nothing about its values",
             action="pass a JSON Schema, or {'name': ..., 'schema': ...}",

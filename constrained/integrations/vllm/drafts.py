@@ -9,20 +9,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from constrained.decoding.speculation import DraftScheduler, Speculation
+from constrained.decoding.speculation import DraftSchedulers, Speculation
 from constrained.errors import InvalidArgument
 from constrained.integrations.engines.settings import VllmSettings
-from constrained.lru_cache import LRUCache
 from constrained.spec.budget import DraftBudget
-from constrained.spec.memory import MAX_CONSTRAINTS
-from constrained.spec.prior import new_memory
 from constrained.spec.sources import DRAFT_SOURCES
 
 if TYPE_CHECKING:
-    from constrained.automaton import Automaton
     from constrained.integrations.engines.request_grammar import RequestGrammar
     from constrained.spec.drafts import LazyDrafter
 
@@ -87,7 +82,7 @@ class EngineDrafts:
         self._most = most
         self._adapts = adapts
         self._speculation = Speculation(nodes=most, sources=_SOURCES)
-        self._schedulers: LRUCache[str, tuple[Automaton, DraftScheduler]] = LRUCache(MAX_CONSTRAINTS)
+        self._schedulers: DraftSchedulers | None = None
         self._budgets: dict[int, DraftBudget] = {}
         self._requests: frozenset[str] = frozenset()
         self._steady = (
@@ -104,13 +99,10 @@ class EngineDrafts:
         automaton, constraint = grammar.automaton, grammar.automaton.constraint
         if constraint is None or automaton.relaxed_automaton.automaton_table is None:
             return None
-        if self._speculation.memory is None:
-            self._speculation = replace(self._speculation, memory=new_memory(automaton.vocabulary))
-        known = self._schedulers.get(constraint.key)
-        if known is None or known[0] is not automaton:
-            known = (automaton, DraftScheduler(self._speculation, automaton, constraint, chains=True))
-            self._schedulers.put(constraint.key, known)
-        return RequestDrafts(known[1].lazy_drafter(list(prompt), drawn=False))
+        if self._schedulers is None:
+            self._schedulers = DraftSchedulers(self._speculation, automaton.vocabulary, chains=True)
+        scheduler = self._schedulers.for_constraint(constraint, automaton)
+        return RequestDrafts(scheduler.lazy_drafter(list(prompt), drawn=False))
 
     def begin_pass(self, requests: Collection[str], drafts: dict[str, list[int]]) -> None:
         """Tells which requests a pass reads, and their draft tokens."""

@@ -281,6 +281,11 @@ def is_keyword(name: str) -> bool:
     return all(name in dialect.handlers for dialect in SCHEMA_DIALECTS.values())
 
 
+def constrains(name: str) -> bool:
+    """Whether a keyword of this name constrains values, in one dialect at least."""
+    return _all_keywords().get(name, annotation) is not annotation
+
+
 @lru_cache(4096)
 def misspelt_keyword(name: str) -> str | None:
     """The keyword that is meant by a name one edit away from it, if it constrains values; None for other names.
