@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from constrained.chat.reply import ReplyConstraint
+from constrained.chat.reply import ReplyConstraint, ReplyParser
 from constrained.decoding.cut import locate_cut
 from constrained.decoding.sequence import TokenSequence
 from constrained.sampling import Distribution, Position, TokenSampler
 from constrained.server.errors import ApiError
-from constrained.server.stop_strings import GrammarStops, StopStrings
+from constrained.server.stop_strings import StopStrings
 
 SLOW_DRAW = 0.2
 """Processor seconds beyond which a draw counts as slow: no sampler takes as long, so a mask did."""
@@ -119,10 +119,11 @@ class SequenceStream:
         self._emitted = EmittedTokens()
         self._slow_seconds, self._draw_seconds = 0.0, draw_seconds
         constraint = sequence.params.automaton.constraint
+        # Stop strings that the grammar has are no part of the answer, and neither are their tokens.
         free = isinstance(constraint, ReplyConstraint) and constraint.content is None and top is not None
-        self._grammar_stops = (
-            GrammarStops(constraint.stop) if free and constraint.stop else None  # type: ignore[union-attr]
-        )
+        self._reply = constraint.parser() if free and constraint.stop else None  # type: ignore[union-attr]
+        self._reply_decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._held = b""
         self._decoder = codecs.getincrementaldecoder("utf-8")(
             "replace"
         )  # tokens by number may be halves of characters
@@ -207,24 +208,30 @@ class SequenceStream:
         """Where the tokens begin that are not emitted, or not yet, in bytes of the completion."""
         if not self.sequence.finish or (self._stops is not None and self._stops.found is not None):
             return self.emitted_bytes
-        constraint = self.sequence.params.automaton.constraint
-        if self._grammar_stops is not None and isinstance(constraint, ReplyConstraint):
-            stop = constraint.parse(self.sequence.content.decode("utf-8", "replace")).stop
-            if stop is not None:
-                return self.emitted_bytes - len(stop.encode())
+        if self._reply is not None and (stop := self._reply.reply.stop) is not None:
+            return self.emitted_bytes - len(stop.encode())
         return float("inf")
 
     def _certain(self, new: bytes) -> bytes:
         """What of the completion is certain now; ends the sequence at a stop string."""
         stops, sequence = self._stops, self.sequence
-        if self._grammar_stops is not None:
-            return self._grammar_stops.feed(new, bool(sequence.finish))
+        if self._reply is not None:
+            return self._read(self._reply, new)
         if stops is None:
             return new
         certain = stops.feed(new, sequence.state)
         if stops.found is not None:
             sequence.finish = "complete"
         return certain + stops.finish() if sequence.finish else certain
+
+    def _read(self, reply: ReplyParser, new: bytes) -> bytes:
+        """What the parser of a free text does not hold back, as a stop string may begin there; all of it at the end."""
+        self._held += new
+        reply.feed(self._reply_decoder.decode(new))
+        held = len(reply.held.encode()) + len(self._reply_decoder.getstate()[0])
+        end = len(self._held) if self.sequence.finish else max(0, len(self._held) - held)
+        certain, self._held = self._held[:end], self._held[end:]
+        return certain
 
     def _finish_reason(self) -> str:
         """``length`` where the token limit changed or ended the completion; calls that it has not touched are whole."""

@@ -90,39 +90,10 @@ class StopStrings:
     def _held(self) -> int:
         """Length of the longest suffix with which a stop string may begin."""
         longest = min(len(self._stops[0]) - 1, len(self._text) - self._released)
-        return _begun(self._text, longest, self._stops)
+        suffixes = (bytes(self._text[-n:]) for n in range(longest, 0, -1))
+        return next((len(one) for one in suffixes if any(stop.startswith(one) for stop in self._stops)), 0)
 
     def _release(self, end: int) -> bytes:
         new = bytes(self._text[self._released : end])
         self._released = max(self._released, end)
         return new
-
-
-class GrammarStops:
-    """Holds the text back with which a stop string may begin that the grammar has: the parser of the reply takes it off.
-
-    Only where tokens are in the answer beside the text: those of a stop string are not.
-    """
-
-    def __init__(self, stops: Sequence[str]) -> None:
-        """Nothing is read yet; `stops`: at least one."""
-        self._stops = [stop.encode() for stop in stops]
-        self._text = bytearray()
-        self._released = 0
-
-    def feed(self, data: bytes, finished: bool) -> bytes:
-        """Reads a token; returns the bytes that end with no part of a stop string, all of them if the completion has ended."""
-        self._text += data
-        end = len(self._text)
-        if not finished:
-            longest = min(max(map(len, self._stops)), end - self._released)
-            end -= _begun(self._text, longest, self._stops)
-        new = bytes(self._text[self._released : end])
-        self._released = end
-        return new
-
-
-def _begun(text: bytearray, longest: int, stops: Sequence[bytes]) -> int:
-    """Length of the longest suffix of a text, of at most `longest` bytes, with which a stop string begins."""
-    suffixes = (bytes(text[len(text) - n :]) for n in range(longest, 0, -1))
-    return next((len(one) for one in suffixes if any(stop.startswith(one) for stop in stops)), 0)
