@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from constrained.chat.literals import LiteralReader
@@ -87,7 +87,8 @@ def read_markup(body_of: Callable[..., str | None]) -> CallParts | None:
         return None
     around = shown.around
     close = before_tag(common_prefix(shown.separator, around.after))
-    named = next((style for style in _nested() if close.startswith(style.close.format(name=_KEY))), None)
+    nested = [style for style in PARAMETER_STYLES.values() if style.nested and "{name}" in style.close]
+    named = next((style for style in nested if close.startswith(style.close.format(name=_KEY))), None)
     if named is not None:
         close = named.close.format(name=_KEY)
     before = shown.separator[len(close) :]
@@ -178,10 +179,6 @@ def _style(before: str, opening: str, close: str) -> dict[str, Any]:
         "close": close,
         "excluded": first_tag[: first_tag.find(">") + 1] if known == "qwen_xml" else first_tag,
     }
-
-
-def _nested() -> Iterator[Any]:
-    return (style for style in PARAMETER_STYLES.values() if style.nested and "{name}" in style.close)
 
 
 def _opening_of(body: str, sample: Any) -> str | None:

@@ -73,11 +73,6 @@ class ParameterReader:
         self._item_openings = texts
         self._names = {char: plain for plain, char in self.style.escapes.items()}
 
-    def begins(self, text: str) -> bool:
-        """Whether a text begins like a parameter, as far as it goes."""
-        before = self.style.before
-        return text.startswith(before) or before.startswith(text)
-
     def read(self, text: str) -> Parameter | None:
         """The parameter at the beginning of a text; None: it is not whole."""
         if not text.startswith(self.style.before):

@@ -127,7 +127,8 @@ def parse_tools(
                     action="rename one of them",
                 )
             parsed[tool.name] = tool
-            _check_schema(tool)
+            with tool_errors(tool):
+                shared_grammar(tool.arguments)  # lowers its schema
         except (ConstraintError, ConstraintTooLarge) as error:
             wrong[index] = error
     if wrong:
@@ -238,12 +239,6 @@ def _parameters(schema: Any, place: str) -> Mapping[str, Any]:
 def _wrong(place: str, reason: str, wanted: str, value: Any = None) -> InvalidConstraint:
     problem = Problem(place, reason) if value is None else Problem(place, reason, value)
     return InvalidConstraint("a tool cannot be used", problem, action=f"give {wanted}")
-
-
-def _check_schema(tool: Tool) -> None:
-    """Lowers the schema of a tool."""
-    with tool_errors(tool):
-        shared_grammar(tool.arguments)
 
 
 @contextmanager

@@ -196,14 +196,6 @@ def prepare_request(
     return PreparedRequest(groups, sum(map(len, prompts)), constraint, captured)
 
 
-def uses_tool_format(request: ApiRequest) -> bool:
-    """Whether the request has tools, tool calls or tool results, so the tool-call format is needed."""
-    return isinstance(request, ChatRequest) and (
-        bool(request.tools)
-        or any(message.tool_calls or message.role == "tool" for message in request.messages)
-    )
-
-
 def without_prompt(request: ApiRequest) -> ApiRequest:
     """The request with an empty prompt, as compilation does not need it."""
     emptied: dict[str, Any] = {"messages": []} if isinstance(request, ChatRequest) else {"prompt": ""}
@@ -219,8 +211,11 @@ def formats_for(request: ApiRequest, model: LanguageModel, format: ToolFormat | 
     if not isinstance(request, ChatRequest):
         return _NO_FORMATS
     thinking = is_thinking(request)
+    has_calls = any(message.tool_calls or message.role == "tool" for message in request.messages)
     try:
-        formats = detect_formats(model, tools=uses_tool_format(request), thinking=thinking, format=format)
+        formats = detect_formats(
+            model, tools=bool(request.tools) or has_calls, thinking=thinking, format=format
+        )
         custom = any(tool.get("type") == "custom" for tool in request.tools or ())
         # The text of a grammar stands in JSON; markup has no way to keep its own end out of it.
         return formats._replace(tools=HERMES) if custom and formats.tools.parameters is not None else formats

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lm_eval import utils
@@ -135,17 +135,12 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
             seed=seed,
         )
         self.tally = writer.tally
-        # The long ones first: what does not fit into memory is known at once.
-        order = sorted(range(len(todo)), key=lambda place: (-len(todo[place].prompt), place))
         completions = [""] * len(todo)
-        with tqdm(total=len(todo), desc="Writing texts", disable=disable_tqdm) as bar:
-            for at in range(0, len(order), self.batch_size):
-                places = order[at : at + self.batch_size]
-                texts = writer.completions([todo[place] for place in places])
-                for place, text in zip(places, texts, strict=True):
-                    completions[place] = text
-                    self.cache_hook.add_partial("generate_until", todo[place].arguments, text)
-                bar.update(len(places))
+        for places in self._batches([len(one.prompt) for one in todo], "Writing texts", disable_tqdm):
+            texts = writer.completions([todo[place] for place in places])
+            for place, text in zip(places, texts, strict=True):
+                completions[place] = text
+                self.cache_hook.add_partial("generate_until", todo[place].arguments, text)
         _log.log(logging.WARNING if self.tally.refused else logging.INFO, "%s", self.tally)
         return completions
 
@@ -154,19 +149,15 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
     def _loglikelihood_tokens(
         self, requests: list[tuple[Any, list[int], list[int]]], disable_tqdm: bool = False, **_: Any
     ) -> list[tuple[float, bool]]:
-        order = sorted(range(len(requests)), key=lambda place: -sum(map(len, requests[place][1:])))
         scores: list[tuple[float, bool]] = [(0.0, False)] * len(requests)
-        with tqdm(total=len(requests), desc="Scoring texts", disable=disable_tqdm) as bar:
-            for at in range(0, len(order), self.batch_size):
-                places = order[at : at + self.batch_size]
-                pairs = [requests[place][1:] for place in places]
-                for place, score in zip(
-                    places, score_continuations(self.model, pairs, self.max_length), strict=True
-                ):
-                    scores[place] = score
-                    if requests[place][0] is not None:
-                        self.cache_hook.add_partial("loglikelihood", requests[place][0], score)
-                bar.update(len(places))
+        sizes = [sum(map(len, one[1:])) for one in requests]
+        for places in self._batches(sizes, "Scoring texts", disable_tqdm):
+            pairs = [requests[place][1:] for place in places]
+            found = score_continuations(self.model, pairs, self.max_length)
+            for place, score in zip(places, found, strict=True):
+                scores[place] = score
+                if requests[place][0] is not None:
+                    self.cache_hook.add_partial("loglikelihood", requests[place][0], score)
         return scores
 
     def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:
@@ -188,6 +179,14 @@ class ConstrainedLM(TemplateLM):  # type: ignore[misc]
         for request, total in zip(requests, totals, strict=True):
             self.cache_hook.add_partial("loglikelihood_rolling", request.args, total)
         return totals
+
+    def _batches(self, sizes: Sequence[int], what: str, hidden: bool) -> Iterator[list[int]]:
+        """The places of requests of these sizes, the long ones first: what does not fit into memory is known at once."""
+        order = sorted(range(len(sizes)), key=lambda place: -sizes[place])
+        with tqdm(total=len(sizes), desc=what, disable=hidden) as bar:
+            for at in range(0, len(order), self.batch_size):
+                yield order[at : at + self.batch_size]
+                bar.update(len(order[at : at + self.batch_size]))
 
     # ------------------------------------------------------------ prompts
 
