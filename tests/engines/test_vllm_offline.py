@@ -253,13 +253,10 @@ def test_drafts_need_fewer_passes_than_ngrams_at_the_same_texts() -> None:
     ("job", "message"),
     [
         ({"environment": {"CONSTRAINED_VLLM": "maybe"}}, "CONSTRAINED_VLLM is None"),
-        (
-            {"environment": {"CONSTRAINED_VLLM": ""}, "additional_config": {"constrained": {"second": 1}}},
-            "'second' is unknown",
-        ),
+        ({"environment": {"CONSTRAINED_VLLM": '{"second": 1}'}}, "'second' is unknown"),
         ({"environment": {"CONSTRAINED_VLLM": ""}, "speculative": DRAFTS}, "drafts nothing by itself"),
     ],
-    ids=["variable", "config", "proposer"],
+    ids=["variable", "setting", "proposer"],
 )
 def test_a_contradiction_ends_the_start_with_its_reason(
     job: dict[str, Any], message: str, tmp_path: Path
@@ -267,8 +264,8 @@ def test_a_contradiction_ends_the_start_with_its_reason(
     assert message in run_engine([], tmp_path, **job)["failed"]
 
 
-def test_additional_config_switches_it_on_and_nothing_else_does(tmp_path: Path) -> None:
-    on = {"environment": {"CONSTRAINED_VLLM": ""}, "additional_config": {"constrained": True}}
+def test_the_variable_switches_it_on_and_nothing_else_does(tmp_path: Path) -> None:
+    on = {"environment": {"CONSTRAINED_VLLM": "1"}}
     request = [
         {"prompt": EMPTY, "structured": {"json": {"type": "string", "minLength": 300}}, "max_tokens": 9}
     ]

@@ -30,11 +30,9 @@ TOOL: Any = {"type": "function", "function": {"name": "save", "parameters": PERS
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
-    tools = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
-    settings = json.dumps({"constrained": {"compile_seconds": 3}})
-    options = [*tools, "--additional-config", settings]
-    folder = tmp_path_factory.mktemp("vllm")
-    with vllm_server(WEIGHTS, folder, options, {"CONSTRAINED_VLLM": ""}) as running:
+    options = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
+    settings = {"CONSTRAINED_VLLM": json.dumps({"compile_seconds": 3})}
+    with vllm_server(WEIGHTS, tmp_path_factory.mktemp("vllm"), options, settings) as running:
         yield running
 
 

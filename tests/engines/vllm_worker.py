@@ -38,7 +38,7 @@ def run_engine(batches: list[list[dict[str, Any]]], folder: Path, **job: Any) ->
     Args:
         batches: requests: `prompt` (token ids), `structured` (fields of `StructuredOutputsParams`), other sampling parameters.
         folder: for the results.
-        job: `speculative`, `right_expand`, `additional_config`, `structured_outputs_config`; `environment`.
+        job: `speculative`, `right_expand`, `structured_outputs_config`; `environment`.
 
     Returns:
         `results`: for each batch, its completions or errors in order; `passes`: for each batch.
@@ -74,7 +74,6 @@ def main() -> None:
         max_model_len=1024,
         max_num_seqs=64,
         speculative_config=job.get("speculative"),
-        additional_config=job.get("additional_config") or {},
         structured_outputs_config=job.get("structured_outputs_config") or {},
         seed=0,
     )

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from constrained.errors import InvalidArgument
 
@@ -61,49 +61,25 @@ class EngineSettings:
         text = os.environ.get(cls.VARIABLE, "").strip()
         if text in ("", "0"):
             return None
-        if text == "1":
+        if text in ("1", "true"):
             return cls()
         try:
             value = json.loads(text)
         except ValueError:
             value = None
-        return cls.from_mapping(value, cls.VARIABLE)
-
-    @classmethod
-    def from_mapping(cls, value: Any, place: str) -> Self:
-        """The settings of an object; ``True`` means the defaults.
-
-        Args:
-            value: names and values.
-            place: where it stands, for errors.
-
-        Raises:
-            InvalidArgument: the value is no object, or a setting is unknown or out of range.
-        """
-        if value is True:
-            return cls()
         names = [field.name for field in fields(cls)]
         if not isinstance(value, Mapping):
             raise InvalidArgument(
-                f"{place} is {value!r}",
+                f"{cls.VARIABLE} is {value!r}",
                 action=f"set it to 1, or to a JSON object with some of: {', '.join(names)}",
             )
         unknown = [name for name in value if name not in names]
         if unknown:
             raise InvalidArgument(
-                f"{place}: the setting {unknown[0]!r} is unknown", action=f"use some of: {', '.join(names)}"
+                f"{cls.VARIABLE}: the setting {unknown[0]!r} is unknown",
+                action=f"use some of: {', '.join(names)}",
             )
         return cls(**value)
-
-    def to_environment(self) -> None:
-        """Sets `VARIABLE`, for the processes that this one starts."""
-        os.environ[self.VARIABLE] = json.dumps(
-            {field.name: getattr(self, field.name) for field in fields(self)}
-        )
-
-
-CONFIG_KEY = "constrained"
-"""Key of the settings in vLLM's ``--additional-config``."""
 
 
 @dataclass(frozen=True, slots=True)

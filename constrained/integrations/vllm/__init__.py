@@ -23,10 +23,9 @@ def register() -> None:
         IncompatibleEngine: this version of vLLM lacks a name that is needed.
     """
     from constrained.integrations.engines.settings import VllmSettings
-    from constrained.integrations.vllm import patch
 
     settings = VllmSettings.from_environment()
-    if settings is None:
-        patch.watch_additional_config()
-    else:
+    if settings is not None:
+        from constrained.integrations.vllm import patch
+
         patch.install(settings)

@@ -7,17 +7,12 @@ functions that read beam search out of a request over HTTP: vLLM drops the const
 
 from __future__ import annotations
 
-import logging
-import sys
 import threading
-from collections.abc import Mapping
 from typing import Any
 
 from constrained.integrations.engines.compatibility import ApiCheck
 from constrained.integrations.engines.request_constraint import FLAGS, KINDS
-from constrained.integrations.engines.settings import CONFIG_KEY, VllmSettings
-
-logger = logging.getLogger("vllm.constrained")
+from constrained.integrations.engines.settings import VllmSettings
 
 _MANAGER = "vllm.v1.structured_output:StructuredOutputManager"
 _PARAMS = "vllm.sampling_params:SamplingParams"
@@ -141,33 +136,6 @@ def _refuse_constrained_beams(request: Any) -> None:
         return original(self, *args, **kwargs)
 
     request.to_beam_search_params = read
-
-
-def watch_additional_config() -> None:
-    """Lets ``--additional-config '{"constrained": {...}}'`` switch the plug-in on, where vLLM reads its arguments."""
-    engine_args = sys.modules.get("vllm.engine.arg_utils")
-    arguments = getattr(engine_args, "EngineArgs", None)
-    create = getattr(arguments, "create_engine_config", None)
-    if engine_args is None or getattr(create, "reads_constrained", False):
-        return
-    if create is None:
-        logger.warning(
-            "vLLM has no EngineArgs.create_engine_config: switch constrained on with %s=1",
-            VllmSettings.VARIABLE,
-        )
-        return
-
-    def create_engine_config(self: Any, *args: Any, **kwargs: Any) -> Any:
-        config = getattr(self, "additional_config", None)
-        wanted = config.get(CONFIG_KEY) if isinstance(config, Mapping) else None
-        if wanted is not None and wanted is not False:
-            settings = VllmSettings.from_mapping(wanted, f"additional_config[{CONFIG_KEY!r}]")
-            settings.to_environment()
-            install(settings)
-        return create(self, *args, **kwargs)
-
-    create_engine_config.reads_constrained = True  # type: ignore[attr-defined]
-    setattr(arguments, "create_engine_config", create_engine_config)  # noqa: B010 - the class has no type here
 
 
 def check() -> None:
