@@ -42,10 +42,31 @@ def extraction_output(
         ConstraintError: the schema cannot be enforced.
         InvalidArgument: there is no such option.
     """
-    reader = _MessageReader(schema, model, messages, options)
+    _ = generated_constraint(schema, closed=options.get("closed", True)).grammar
+    names = ExtractorOptions.__annotations__
+    check_call_names({name: value for name, value in options.items() if name not in names})
+    extractors: LRUCache[str, Extractor[Any]] = LRUCache(_MOST_EXTRACTORS)
+    lock = Lock()
+
+    def read(given: Any) -> tuple[Extractor[Any], str]:
+        """The extractor for some messages, and the text of the user's."""
+        *before, last = messages(given)
+        if not isinstance(last, HumanMessage) or not all(isinstance(one, SystemMessage) for one in before):
+            raise InvalidArgument(
+                'method="extraction" reads one message of the user, behind those of the system',
+                action='pass examples=[(text, value), ...] to with_structured_output, or use method="json_schema" for a chat',
+            )
+        said = "\n\n".join(str(one.text) for one in before)
+        with lock:
+            extractor = extractors.get(said)
+            if extractor is None:
+                instructions = "\n\n".join(filter(None, (said, options.get("instructions"))))
+                extractor = Extractor(model(), schema, **{**options, "instructions": instructions or None})
+                extractors.put(said, extractor)
+        return extractor, str(last.text)
 
     def invoke(given: Any) -> Any:
-        extractor, text = reader.read(given)
+        extractor, text = read(given)
         try:
             found = extractor(text)
         except (Truncated, RejectedValue) as error:
@@ -53,7 +74,7 @@ def extraction_output(
         return _answer(found, include_raw)
 
     async def ainvoke(given: Any) -> Any:
-        extractor, text = reader.read(given)
+        extractor, text = read(given)
         try:
             found = await extractor.aextract(text)
         except (Truncated, RejectedValue) as error:
@@ -61,46 +82,6 @@ def extraction_output(
         return _answer(found, include_raw)
 
     return RunnableLambda(invoke, ainvoke, name="extraction")
-
-
-class _MessageReader:
-    """Makes an extractor of a chat model, when the first message comes."""
-
-    def __init__(
-        self,
-        schema: Any,
-        model: Callable[[], LanguageModel],
-        messages: Callable[[Any], Sequence[BaseMessage]],
-        options: dict[str, Any],
-    ) -> None:
-        self._schema, self._model, self._messages, self._options = schema, model, messages, options
-        self._extractors: LRUCache[str, Extractor[Any]] = LRUCache(_MOST_EXTRACTORS)
-        self._lock = Lock()
-        _ = generated_constraint(schema, closed=options.get("closed", True)).grammar
-        names = ExtractorOptions.__annotations__
-        check_call_names({name: value for name, value in options.items() if name not in names})
-
-    def read(self, given: Any) -> tuple[Extractor[Any], str]:
-        """The extractor for some messages, and the text of the user's.
-
-        Raises:
-            InvalidArgument: there are messages of others than the system and, once and last, the user.
-        """
-        *before, last = self._messages(given)
-        if not isinstance(last, HumanMessage) or not all(isinstance(one, SystemMessage) for one in before):
-            raise InvalidArgument(
-                'method="extraction" reads one message of the user, behind those of the system',
-                action='pass examples=[(text, value), ...] to with_structured_output, or use method="json_schema" for a chat',
-            )
-        said = "\n\n".join(str(one.text) for one in before)
-        with self._lock:
-            extractor = self._extractors.get(said)
-            if extractor is None:
-                instructions = "\n\n".join(filter(None, (said, self._options.get("instructions"))))
-                options = {**self._options, "instructions": instructions or None}
-                extractor = Extractor(self._model(), self._schema, **options)
-                self._extractors.put(said, extractor)
-        return extractor, str(last.text)
 
 
 def _answer(found: Extraction[Any], include_raw: bool) -> Any:
