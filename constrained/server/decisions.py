@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
@@ -174,33 +173,13 @@ class SystemOneRequest(StrictModel):
 Decisions = TypeVar("Decisions", DecisionsRequest, SystemOneRequest)
 
 
-@dataclass(frozen=True)
-class PreparedDecision:
-    """A request whose questions can be read off the model.
-
-    Attributes:
-        questions: in words.
-        decider: that asks them.
-        text: what they are about.
-        ids: of the prompt.
-    """
-
-    questions: Sequence[TypedQuestion]
-    decider: Decider[dict[str, Any]]
-    text: str
-    ids: Sequence[int]
-
-    def steps(self) -> RequestSteps:
-        """Reads the answers, a list of `TypedAnswer`, in the thread that owns the model."""
-        yield []
-        found: Decided[dict[str, Any]] = self.decider.read(self.text, self.ids)
-        return typed_answers(self.questions, found.fields)
-
-
 def prepare_decision(
     request: DecisionsRequest | SystemOneRequest, model: LanguageModel, settings: ServerSettings
-) -> PreparedDecision:
+) -> tuple[RequestSteps, int]:
     """Finds the options of the questions, and encodes the prompt.
+
+    Returns:
+        What reads the answers, a list of `TypedAnswer`, in the thread that owns the model; and the number of the prompt's tokens.
 
     Raises:
         ApiError: a field is invalid.
@@ -215,9 +194,16 @@ def prepare_decision(
         decider: Decider[Any] = Decider(model, schema, prior=request.prior)
         field = "input" if isinstance(request, DecisionsRequest) else "state"
         text = request.text()
-        return PreparedDecision(questions, decider, text, decider.ids(text))
+        ids = decider.ids(text)
     except Exception as error:
         raise to_api_error(error, field) from error
+
+    def steps() -> RequestSteps:
+        yield []
+        found: Decided[dict[str, Any]] = decider.read(text, ids)
+        return typed_answers(questions, found.fields)
+
+    return steps(), len(ids)
 
 
 def _typed(question: DecisionQuestion, place: int) -> TypedQuestion:

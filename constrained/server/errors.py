@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
@@ -49,11 +50,13 @@ _CODES: tuple[tuple[type[ConstrainedError], int, str], ...] = (
 """Exception classes with status and code; the first match is used."""
 
 
+@dataclass(eq=False)
 class ApiError(Exception):
     """An error response.
 
     Attributes:
         status: HTTP status code.
+        message: what is wrong, and what to do.
         code: short name of the error.
         param: field of the request, such as ``tools[0].function.parameters``.
         problems: for constraints, each place with its reason.
@@ -61,25 +64,17 @@ class ApiError(Exception):
         frames: for the log, where an unexpected error was raised.
     """
 
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        *,
-        code: str,
-        param: str | None = None,
-        problems: list[dict[str, Any]] | None = None,
-        headers: Mapping[str, str] | None = None,
-        frames: Sequence[str] = (),
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-        self.code = code
-        self.param = param
-        self.problems = problems or []
-        self.headers = dict(headers or {})
-        self.frames = tuple(frames)
+    status: int
+    message: str
+    _: KW_ONLY
+    code: str
+    param: str | None = None
+    problems: list[dict[str, Any]] = field(default_factory=list)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    frames: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        return self.message
 
     @property
     def body(self) -> dict[str, Any]:

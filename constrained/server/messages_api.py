@@ -89,12 +89,7 @@ def in_messages(error: ApiError) -> ApiError:
     """An error of a chat request in the form of this API."""
     if isinstance(error, MessagesError):
         return error
-    shown = with_field_names(error, _PARAMS)
-    found = MessagesError(
-        shown.status, shown.message, code=shown.code, param=shown.param, headers=shown.headers
-    )
-    found.frames = shown.frames
-    return found
+    return MessagesError(**vars(with_field_names(error, _PARAMS)))
 
 
 def as_chat(request: CountTokensRequest) -> ChatRequest:

@@ -234,10 +234,9 @@ class Service:
         preparing = self._workers.prepare_threads.run(
             client, prepare_decision, body, model.language_model, self.settings
         )
-        ready = await cancel_on_disconnect(request.receive, preparing)
-        tokens = len(ready.ids)
+        steps, tokens = await cancel_on_disconnect(request.receive, preparing)
         self.metrics.prompt_tokens.labels(model.name).inc(tokens)
-        reading = QueuedSteps(ready.steps(), model.scheduler.beside, tokens, client)
+        reading = QueuedSteps(steps, model.scheduler.beside, tokens, client)
         model.scheduler.submit(reading)
         answers = await cancel_on_disconnect(request.receive, asyncio.wrap_future(reading.answer))
         return JSONResponse(body.body(model.name, answers, tokens))

@@ -85,7 +85,9 @@ class EventStream(Response):
         except (ClientDisconnected, OSError, TimeoutError, asyncio.TimeoutError):
             pass
         except asyncio.CancelledError:
-            await self._end(send, self._stopped())
+            last = self._stopped()
+            body = _event(last) + _done(last)
+            await send({"type": "http.response.body", "body": body, "more_body": False})
         finally:
             self._close(gone)
 
@@ -95,10 +97,6 @@ class EventStream(Response):
             await send({"type": "http.response.body", "body": _event(chunk), "more_body": True})
             last = chunk
         await send({"type": "http.response.body", "body": _done(last), "more_body": False})
-
-    async def _end(self, send: Send, chunk: dict[str, Any]) -> None:
-        body = _event(chunk) + _done(chunk)
-        await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 def _event(chunk: dict[str, Any]) -> bytes:

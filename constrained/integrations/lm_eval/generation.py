@@ -67,10 +67,11 @@ class _Member(BatchedRequest):
                 self.sequence.finish = "end"
 
 
+@dataclass
 class BatchWriter:
     """Generates completions.
 
-    Args:
+    Attributes:
         model: the language model.
         sampler: for completions under a schema; others are drawn by `Local`.
         speculation: as for `Generator`.
@@ -79,29 +80,18 @@ class BatchWriter:
         context: context length in tokens.
         strict: raise if a schema is refused.
         seed: of all completions.
+        tally: what became of them.
     """
 
-    def __init__(
-        self,
-        model: LanguageModel,
-        sampler: Sampler,
-        speculation: Any,
-        options: Mapping[str, Any],
-        encode: Callable[[str], list[int]],
-        *,
-        context: int,
-        strict: bool,
-        seed: int,
-    ) -> None:
-        self.tally = RequestTally()
-        self._model = model
-        self._sampler = sampler
-        self._speculation = speculation
-        self._options = options
-        self._encode = encode
-        self._context = context
-        self._strict = strict
-        self._seed = seed
+    model: LanguageModel
+    sampler: Sampler
+    speculation: Any
+    options: Mapping[str, Any]
+    encode: Callable[[str], list[int]]
+    context: int
+    strict: bool
+    seed: int
+    tally: RequestTally = field(default_factory=RequestTally)
 
     def completions(self, batch: Sequence[EvalRequest]) -> list[str]:
         """The completion of each request, decoded as one batch.
@@ -137,7 +127,7 @@ class BatchWriter:
         return completions
 
     def _refuse(self, error: Exception) -> None:
-        if self._strict or not isinstance(error, _REFUSALS):
+        if self.strict or not isinstance(error, _REFUSALS):
             raise error
         self.tally.refused.append(str(error))
         _log.info("a completion is empty: %s", error)
@@ -146,7 +136,7 @@ class BatchWriter:
     def _free(self) -> Generator[Any]:
         """Generates UTF-8 strings."""
         sampler = Local(weights=False)
-        return Generator(self._model, reply_constraint(), sampler=sampler, speculation=self._speculation)
+        return Generator(self.model, reply_constraint(), sampler=sampler, speculation=self.speculation)
 
     def _member(self, request: EvalRequest) -> _Member:
         """A request; its prompt is truncated from the left so that the completion fits into the context.
@@ -156,19 +146,19 @@ class BatchWriter:
             DoesNotFit: the shortest completion exceeds the token limit.
             InvalidArgument: a setting is out of range, or the sampler does not support it.
         """
-        room = self._context - request.limit
+        room = self.context - request.limit
         if room < 1:
             raise InvalidArgument(
-                f"{request.limit} completion tokens leave no room for a prompt in a context of {self._context} tokens",
+                f"{request.limit} completion tokens leave no room for a prompt in a context of {self.context} tokens",
                 action="pass a lower max_gen_toks",
             )
         generator = self._free
         if request.schema is not None:
             # The completion alone is wanted: the probability of an end that must come needs no forward pass.
-            constraint = json_schema(request.schema, **self._options)
-            generator = value_generator(self._model, constraint, self._sampler, self._speculation, None)
-        settings: dict[str, Any] = {"max_tokens": request.limit, "seed": self._seed, **request.settings}
-        ids = self._encode(request.prompt)[-room:]
+            constraint = json_schema(request.schema, **self.options)
+            generator = value_generator(self.model, constraint, self.sampler, self.speculation, None)
+        settings: dict[str, Any] = {"max_tokens": request.limit, "seed": self.seed, **request.settings}
+        ids = self.encode(request.prompt)[-room:]
         member = _Member(generator, generator._request(ids, sequence=request.sequence, **settings))
         member.stops = [] if request.schema is not None else [stop.encode() for stop in request.stops]
         return member
