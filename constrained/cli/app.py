@@ -133,10 +133,9 @@ def generate(
 
         return source if raw else generation_prompt(source, constraint)
 
-    from constrained.cli.generation import Verbosity, format_text, run_generation
+    from constrained.cli.generation import format_text, run_generation
 
-    verbosity = Verbosity.of(stats=output.stats, quiet=output.quiet, stream=output.stream)
-    result = run_generation(constraint, make_prompt, decoding, verbosity)
+    result = run_generation(constraint, make_prompt, decoding, output.verbosity)
     emit(format_text(constraint.standard_text(result.text), constraint, output.indent))
 
 

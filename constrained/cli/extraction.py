@@ -83,14 +83,13 @@ def extract(
         return
     text = files.read_one_text(texts or [], file, beside_images=bool(image))
     images = inputs.read_images(image or ())
-    from constrained.cli.generation import Verbosity, format_text, run_extraction
+    from constrained.cli.generation import format_text, run_extraction
 
-    verbosity = Verbosity.of(stats=output.stats, quiet=output.quiet, stream=output.stream)
     arguments = extraction.arguments()
     for name, option in (("retries", "--retries"), ("long", "--split")) if output.stream else ():
         if name in arguments:
             raise BadInput(f"--stream does not go with {option}")
-    found = run_extraction(constraint, text, arguments, decoding, verbosity, images)
+    found = run_extraction(constraint, text, arguments, decoding, output.verbosity, images)
     emit(format_text(found.text, constraint, output.indent))
 
 
@@ -107,7 +106,5 @@ def _extract_files(
     if output.indent is not None or output.stream:
         raise BadInput("--indent and --stream are for one text", action="leave them out with --out")
     from constrained.cli.extract_files import FilesRun
-    from constrained.cli.generation import Verbosity
 
-    verbosity = Verbosity.of(stats=output.stats, quiet=output.quiet)
-    FilesRun(names, constraint, files, extraction, decoding, verbosity, quiet=output.quiet).start()
+    FilesRun(names, constraint, files, extraction, decoding, output.verbosity, quiet=output.quiet).start()

@@ -9,11 +9,10 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from constrained.cli.exit_status import BadInput
-from constrained.cli.options import DecodingOptions, resolve_speculation_option
+from constrained.cli.options import DecodingOptions, Verbosity, resolve_speculation_option
 
 if TYPE_CHECKING:
     from constrained.constraint import Constraint
@@ -26,29 +25,6 @@ StatusCallback = Callable[[str], None]
 
 _TAIL = 48
 """Characters of the output that the status line shows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verbosity:
-    """What a command prints on standard error.
-
-    Attributes:
-        progress: a line with the present step, on a terminal.
-        statistics: a line of statistics at the end.
-        stream: the completion while it is generated.
-    """
-
-    progress: bool
-    statistics: bool
-    stream: bool = False
-
-    @classmethod
-    def of(cls, *, stats: bool, quiet: bool, stream: bool = False) -> Verbosity:
-        """Progress and statistics where standard error is a terminal, unless options say otherwise."""
-        terminal = sys.stderr is not None and sys.stderr.isatty()
-        return cls(
-            progress=terminal and not quiet, statistics=stats or (terminal and not quiet), stream=stream
-        )
 
 
 def load_model(name: str | None, device: str | None, *, watched: bool) -> LanguageModel:
@@ -96,10 +72,7 @@ def run_generation(
         Truncated: the token limit changed or ended the completion, unless the options say ``close``.
         ConstrainedError: as `constrained.load`, `Generator` and its call.
     """
-    with (
-        contextlib.redirect_stdout(sys.stderr),
-        status_line(shown=verbosity.progress and not verbosity.stream) as show_status,
-    ):
+    with status_line(shown=verbosity.progress and not verbosity.stream) as show_status:
         show_status("reading the constraint")
         from constrained.sampling import resolve_sampler
 
@@ -161,10 +134,7 @@ def run_extraction(
         BadInput: there are images, and the model reads none.
         ConstrainedError: as `constrained.load`, `Extractor` and its call.
     """
-    with (
-        contextlib.redirect_stdout(sys.stderr),
-        status_line(shown=verbosity.progress and not verbosity.stream) as show_status,
-    ):
+    with status_line(shown=verbosity.progress and not verbosity.stream) as show_status:
         show_status("loading the model")
         _ = constraint.grammar
         from constrained.cli.stream_display import live_display
@@ -198,16 +168,16 @@ def run_extraction(
 
 @contextlib.contextmanager
 def status_line(*, shown: bool) -> Iterator[StatusCallback]:
-    """A line on standard error that shows the present step and disappears at the end."""
-    if not shown:
-        yield lambda text: None
-        return
-    from rich.console import Console
-    from rich.text import Text
+    """A line on standard error that shows the present step and disappears at the end; what is printed meanwhile goes there, too."""
+    with contextlib.redirect_stdout(sys.stderr):
+        if not shown:
+            yield lambda text: None
+            return
+        from rich.console import Console
+        from rich.text import Text
 
-    console = Console(stderr=True)
-    with console.status("") as status:
-        yield lambda text: status.update(Text(text, overflow="ellipsis", no_wrap=True))
+        with Console(stderr=True).status("") as status:
+            yield lambda text: status.update(Text(text, overflow="ellipsis", no_wrap=True))
 
 
 def _tail(text: str) -> str:

@@ -191,6 +191,29 @@ class DecodingOptions(ModelOptions):
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Verbosity:
+    """What a command prints on standard error.
+
+    Attributes:
+        progress: a line with the present step, on a terminal.
+        statistics: a line of statistics at the end.
+        stream: the completion while it is generated.
+    """
+
+    progress: bool
+    statistics: bool
+    stream: bool = False
+
+    @classmethod
+    def of(cls, *, stats: bool, quiet: bool, stream: bool = False) -> Verbosity:
+        """Progress and statistics where standard error is a terminal, unless options say otherwise."""
+        terminal = sys.stderr is not None and sys.stderr.isatty()
+        return cls(
+            progress=terminal and not quiet, statistics=stats or (terminal and not quiet), stream=stream
+        )
+
+
 @dataclass(frozen=True)
 class OutputOptions:
     """What is printed, and where."""
@@ -200,6 +223,11 @@ class OutputOptions:
     stream: bool = option(False, "Show the output on standard error while it is generated.")
     stats: bool = option(False, "Statistics on standard error, also when it is not a terminal.")
     quiet: bool = option(False, "Neither progress nor statistics.", flag="--quiet -q")
+
+    @property
+    def verbosity(self) -> Verbosity:
+        """What is shown on standard error."""
+        return Verbosity.of(stats=self.stats, quiet=self.quiet, stream=self.stream)
 
 
 class PanelCommand(TyperCommand):
