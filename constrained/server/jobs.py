@@ -44,14 +44,10 @@ class PreparedRequest:
 class QueuedRequest:
     """The sequences for one prompt of a request.
 
-    Attributes:
-        sequences: in the order of their indices.
-        client: whose turn they take.
-
     Args:
-        sequences: see above.
+        sequences: in the order of their indices.
         send: receives their deltas.
-        client: see above.
+        client: whose turn they take.
         streams: send each new delta; False: of each sequence the first one, and when it ends the rest, which is
             less work for the event loop.
     """
@@ -114,15 +110,13 @@ class QueuedSteps:
 
     Attributes:
         sequences: none in the batch.
-        unread: tokens of the prompt.
-        client: whose turn it takes.
         answer: what the steps return. Cancelling it cancels the job.
 
     Args:
-        steps: see above.
+        steps: read it.
         shared: runs them with those of other jobs.
-        unread: see above.
-        client: see above.
+        unread: tokens of the prompt.
+        client: whose turn it takes.
     """
 
     sequences: Sequence[SequenceStream] = ()

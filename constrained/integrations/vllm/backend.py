@@ -26,15 +26,6 @@ if TYPE_CHECKING:
 
 logger = init_logger("vllm.constrained")
 
-_FIELDS = {
-    StructuredOutputOptions.JSON: "json",
-    StructuredOutputOptions.JSON_OBJECT: "json_object",
-    StructuredOutputOptions.REGEX: "regex",
-    StructuredOutputOptions.CHOICE: "choice",
-    StructuredOutputOptions.GRAMMAR: "grammar",
-    StructuredOutputOptions.STRUCTURAL_TAG: "structural_tag",
-}
-
 
 class VllmGrammar(RequestGrammar, StructuredOutputGrammar):
     """A `RequestGrammar` as vLLM's class. Its masks are written when a step's masks are, see `StepMasks`."""
@@ -87,7 +78,7 @@ class VllmGrammarBackend(StructuredOutputBackend):
         Raises:
             ConstrainedError: it cannot be enforced.
         """
-        field = _FIELDS[request_type]
+        field = request_type.name.lower()
         given = request_fields(None, self.vllm_config.structured_outputs_config)
         given[field] = True if field == "json_object" else grammar_spec
         return self._grammar(given, stop_token_ids, None)
