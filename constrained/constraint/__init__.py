@@ -32,7 +32,7 @@ from constrained.constraint.structural import structural_tag
 from constrained.constraint.substring import substring_of
 from constrained.constraint.text import choice, regex
 from constrained.grammars.json_schema.text.punctuation import Whitespace
-from constrained.grammars.types.span import Span
+from constrained.grammars.types.contents import Span
 
 __all__ = [
     "Constraint",

@@ -5,19 +5,14 @@ converts a JSON value of that schema to a value of the type. Must not know: auto
 
     kinds.py       dispatch: the reader for each kind of type
     reader.py      the state of reading one type: definitions, recursion, names, unsupported parts
-    containers.py  lists, tuples, sets, dicts
-    keys.py        keys of dicts, which are strings in JSON
-    values.py      Literal and Enum
-    unions.py      selects the member of a union for a JSON value
+    containers.py  lists, tuples, sets, dicts and their keys
+    values.py      Literal and Enum; which member of a union a JSON value belongs to
     scalars.py     str, int, Decimal, datetime, UUID, ...: one table entry each
     records.py     dataclasses, TypedDict, NamedTuple, callables: types with named fields
-    ignored_patterns.py  compiled regular expressions in `Annotated`, which nobody checks
-    metadata.py    metadata of `Annotated`: bounds, lengths, descriptions
-    contents.py    strings of a constraint or of a type: the schema for the grammar and that for a prompt
-    span.py       `Span`: strings that are spans of the document
-    docstrings.py  descriptions from docstrings
+    metadata.py    metadata of `Annotated`, bounds, lengths, descriptions; docstrings
+    contents.py    strings of a constraint, of a type or of the document (`Span`): the schema for the grammar and that for a prompt
     models.py      types that pydantic (version 2) defines, read by pydantic
-    pydantic_contents.py, pydantic_shapes.py  what its core schemas say and its JSON Schemas do not
+    core_schemas.py  what its core schemas say and its JSON Schemas do not
 """
 
 from __future__ import annotations

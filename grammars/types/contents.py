@@ -1,4 +1,4 @@
-"""Strings whose content a constraint or a type gives: how a schema says so, to the grammar and to a prompt.
+"""Strings whose content a constraint, a type or a document (`Span`) gives: how a schema says so, to the grammar and to a prompt.
 
 While a type is read, its schema has `constrained.grammars.content.CONTENT_KEYWORD` beside what a prompt shows. `shown` leaves that
 keyword out, `enforced` puts it in the place of the format.
@@ -9,22 +9,87 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from constrained.grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD, StringConstraint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+
+class UnsupportedMetadata(TypeError):
+    """A piece of metadata of `Annotated` cannot be applied to a type; the message is the reason."""
+
+
+class _SpanType(type):
+    @property
+    def __get_pydantic_json_schema__(cls) -> Callable[[Any, Any], dict[str, Any]]:
+        # Pydantic asks the metadata itself, which is this class in `Annotated[str, Span]`.
+        return lambda core_schema, handler: cls().mark(handler(core_schema))
+
+
+@dataclass(frozen=True, slots=True)
+class Span(metaclass=_SpanType):
+    """The string is a verbatim, non-empty span of the document: ``Annotated[str, Span]``, ``Annotated[str, Span(...)]``.
+
+    Attributes:
+        case: ``"any"``: characters may differ in case (equal by Unicode's simple case folding).
+        space: ``"any"``: a run of white space of the document may also be written as one space.
+        words: the span neither begins nor ends inside a word.
+    """
+
+    case: Literal["exact", "any"] = "exact"
+    space: Literal["exact", "any"] = "exact"
+    words: bool = False
+
+    def __post_init__(self) -> None:
+        for name, choice in (("case", self.case), ("space", self.space)):
+            if choice not in ("exact", "any"):
+                raise ValueError(f'Span({name}={choice!r}): use "exact" or "any"')
+        if not isinstance(self.words, bool):
+            raise ValueError(f"Span(words={self.words!r}): use True or False")
+
+    @property
+    def keyword(self) -> bool | dict[str, Any]:
+        """The value of ``x-span`` in a schema."""
+        options = {"case": self.case, "space": self.space, "words": self.words}
+        return {name: value for name, value in options.items() if value not in ("exact", False)} or True
+
+    def mark(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """The schema with ``x-span`` at its strings, as a new schema.
+
+        Raises:
+            UnsupportedMetadata: the schema describes no strings.
+        """
+        changed = in_alternatives(schema, lambda one: one.get("type") == "string", self.mark)
+        if changed is not None:
+            return changed
+        if schema.get("type") != "string":
+            raise UnsupportedMetadata(f"Span is for strings, not for {schema.get('type', 'this type')}")
+        return {**schema, "x-span": self.keyword}
+
+    def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
+        return self.mark(handler(core_schema))
+
+
+def in_alternatives(
+    schema: dict[str, Any],
+    applies: Callable[[dict[str, Any]], bool],
+    change: Callable[[dict[str, Any]], dict[str, Any]],
+) -> dict[str, Any] | None:
+    """A schema with those members of its ``anyOf`` changed that a change applies to; None if there are none."""
+    members = schema.get("anyOf")
+    if not isinstance(members, list) or not any(map(applies, members)):
+        return None
+    return {**schema, "anyOf": [change(one) if applies(one) else one for one in members]}
+
+
 Contents = dict[str, StringConstraint]
 
 _READING: ContextVar[Contents | None] = ContextVar(
     "constraints in the type that pydantic reads", default=None
 )
-
-
-class UnsupportedContent(Exception):
-    """A constraint cannot be applied to a type; the message is the reason."""
 
 
 def is_string_constraint(meta: Any) -> bool:
@@ -36,24 +101,19 @@ def add_content(schema: dict[str, Any], constraint: StringConstraint, contents: 
     """The schema of strings with this content; of alternatives, those that are strings.
 
     Raises:
-        UnsupportedContent: the schema does not describe strings, or has another such constraint.
+        UnsupportedMetadata: the schema does not describe strings, or has another such constraint.
     """
-    if isinstance(schema.get("anyOf"), list):
-        strings = [_is_string(member) for member in schema["anyOf"]]
-        if any(strings):
-            members = [
-                add_content(member, constraint, contents) if matches else member
-                for member, matches in zip(schema["anyOf"], strings, strict=True)
-            ]
-            return {**schema, "anyOf": members}
+    changed = in_alternatives(schema, _is_string, lambda one: add_content(one, constraint, contents))
+    if changed is not None:
+        return changed
     name = constraint.render()
     if not _is_string(schema):
         what = schema.get("type") or "this type"
-        raise UnsupportedContent(f"the constraint {name} does not apply to {what}: only to str")
+        raise UnsupportedMetadata(f"the constraint {name} does not apply to {what}: only to str")
     if CONTENT_KEYWORD in schema and isinstance(schema[CONTENT_KEYWORD], str):
-        raise UnsupportedContent(f"{name} is a second constraint of one string: give one that says both")
+        raise UnsupportedMetadata(f"{name} is a second constraint of one string: give one that says both")
     if getattr(constraint, "special_tokens", ()):
-        raise UnsupportedContent(f"{name} contains special tokens, which no JSON string can contain")
+        raise UnsupportedMetadata(f"{name} contains special tokens, which no JSON string can contain")
     contents[constraint.key] = constraint
     if CONTENT_KEYWORD in schema:  # the texts of a type, such as datetime: both hold
         return {"allOf": [schema, {"type": "string", CONTENT_KEYWORD: constraint.key}]}
@@ -78,7 +138,7 @@ def pydantic_json_schema(constraint: StringConstraint, schema: dict[str, Any]) -
     """What `__get_pydantic_json_schema__` of a constraint returns.
 
     Raises:
-        UnsupportedContent: as `add_content`, while a type is read for a grammar.
+        UnsupportedMetadata: as `add_content`, while a type is read for a grammar.
     """
     contents = _READING.get()
     if contents is None:  # somebody else's use of the schema: what JSON Schema can say of the constraint

@@ -15,10 +15,10 @@ from typing import Any
 
 from constrained.grammars.errors import InvalidConstraint, Problem
 from constrained.grammars.types import containers, contents, metadata, models, records, values
-from constrained.grammars.types.ignored_patterns import REASON, ignored_pattern
+from constrained.grammars.types.metadata import IGNORED_PATTERN, ignored_pattern
 from constrained.grammars.types.reader import SchemaAndBuilder, TypeNode, TypeReader, name_of
 from constrained.grammars.types.scalars import SCALARS
-from constrained.grammars.types.unions import union_builder
+from constrained.grammars.types.values import union_builder
 
 
 def read_type(reader: TypeReader, hint: Any, path: str) -> TypeNode:
@@ -63,7 +63,7 @@ def _advice(hint: Any) -> str:
 
 def _annotated(reader: TypeReader, hint: Any, path: str) -> TypeNode:
     if ignored_pattern(hint.__metadata__):
-        return reader.refuse(path, REASON)
+        return reader.refuse(path, IGNORED_PATTERN)
     if any(models.is_pydantic(meta) for meta in hint.__metadata__):
         node = _pydantic(reader, hint, path)
     else:
@@ -72,7 +72,7 @@ def _annotated(reader: TypeReader, hint: Any, path: str) -> TypeNode:
             schema = metadata.apply_metadata(node.schema, hint.__metadata__)
             for constraint in filter(contents.is_string_constraint, hint.__metadata__):
                 schema = contents.add_content(schema, constraint, reader.contents)
-        except (metadata.UnsupportedMetadata, contents.UnsupportedContent) as refused:
+        except contents.UnsupportedMetadata as refused:
             return reader.refuse(path, str(refused))
         if schema is not node.schema:
             node = TypeNode(schema, node.build)  # only scalars and containers take bounds: they are finished

@@ -16,33 +16,10 @@ from decimal import Decimal
 from typing import Annotated, Any, get_origin
 
 from constrained.grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
-from constrained.grammars.types.containers import NO_KEYS, SCALARS_ALONE
-from constrained.grammars.types.contents import UnsupportedContent
-from constrained.grammars.types.ignored_patterns import REASON, find_ignored_pattern
-from constrained.grammars.types.keys import key_schema
-from constrained.grammars.types.metadata import LENGTHS
-from constrained.grammars.types.pydantic_contents import (
-    checked_bounds,
-    checked_lengths,
-    content_of_date,
-    content_of_datetime,
-    content_of_function,
-    content_of_time,
-    content_of_url,
-    function_name,
-    merged_checks,
-    without_outer_space,
-)
-from constrained.grammars.types.pydantic_shapes import (
-    combined_flags,
-    is_object,
-    keys_are_read,
-    kinds_of,
-    length_of,
-    only_paths,
-    reads_from_json,
-    unhashable,
-)
+from constrained.grammars.types import core_schemas
+from constrained.grammars.types.containers import NO_KEYS, SCALARS_ALONE, key_schema
+from constrained.grammars.types.contents import UnsupportedMetadata
+from constrained.grammars.types.metadata import IGNORED_PATTERN, LENGTHS, find_ignored_pattern
 
 _PYDANTIC_ATTRIBUTES = ("__get_pydantic_core_schema__", "__pydantic_core_schema__")
 
@@ -90,7 +67,7 @@ def validating_builder(adapter: Any) -> Callable[[Any], Any]:
 def pydantic_schema(adapter: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     """The schema of a type, its own definitions moved to `definitions` under names that are free there."""
     if (place := find_ignored_pattern(adapter._type)) is not None:
-        raise PydanticSchemaError(REASON, place)
+        raise PydanticSchemaError(IGNORED_PATTERN, place)
     for template in _templates():
         try:
             schema = adapter.json_schema(
@@ -110,7 +87,7 @@ def pydantic_schema(adapter: Any, definitions: dict[str, Any]) -> dict[str, Any]
 def _failures() -> tuple[type[Exception], ...]:
     from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
-    return PydanticUserError, PydanticUndefinedAnnotation, UnsupportedContent
+    return PydanticUserError, PydanticUndefinedAnnotation, UnsupportedMetadata
 
 
 def _templates() -> Iterator[str]:
@@ -181,20 +158,20 @@ def _generator() -> Any:
             return _closed(super().typed_dict_schema(schema))
 
         def datetime_schema(self, schema: Any) -> Any:
-            return super().datetime_schema(schema) | content_of_datetime(schema)
+            return super().datetime_schema(schema) | core_schemas.content_of_datetime(schema)
 
         def date_schema(self, schema: Any) -> Any:
-            return super().date_schema(schema) | content_of_date(schema)
+            return super().date_schema(schema) | core_schemas.content_of_date(schema)
 
         def time_schema(self, schema: Any) -> Any:
-            return super().time_schema(schema) | content_of_time(schema)
+            return super().time_schema(schema) | core_schemas.content_of_time(schema)
 
         def timedelta_schema(self, schema: Any) -> Any:
             made = super().timedelta_schema(schema) | {CONTENT_KEYWORD: {"duration": {}}}
             if self._config.ser_json_timedelta == "float":
                 most = int(timedelta(days=timedelta.max.days).total_seconds())
                 made = {"anyOf": [made, {"type": "number", "minimum": -most, "maximum": most}]}
-            return made | checked_bounds(schema)
+            return made | core_schemas.checked_bounds(schema)
 
         def bytes_schema(self, schema: Any) -> Any:
             made = {
@@ -205,11 +182,11 @@ def _generator() -> Any:
                 made[CONTENT_KEYWORD] = {"base64": {"alphabet": "url", "text": False}}
             elif said == "hex":
                 made["pattern"] = "^(?:[0-9a-f]{2})*$"
-            return made | checked_lengths(schema)
+            return made | core_schemas.checked_lengths(schema)
 
         def literal_schema(self, schema: Any) -> Any:
             for value in schema["expected"]:
-                if not reads_from_json(value):
+                if not core_schemas.reads_from_json(value):
                     raise PydanticSchemaError(
                         f"pydantic does not read {value!r} of a Literal from JSON: use its value, or an Enum that is a str or an int, too"
                     )
@@ -223,7 +200,7 @@ def _generator() -> Any:
                     )
             made = super().enum_schema(schema)
             if issubclass(schema["cls"], enum.Flag):
-                made |= {"enum": combined_flags(schema["members"])}
+                made |= {"enum": core_schemas.combined_flags(schema["members"])}
             return made
 
         def dict_schema(self, schema: Any) -> Any:
@@ -235,7 +212,7 @@ def _generator() -> Any:
             names = key_schema(self.generate_inner(keys), self.get_schema_from_definitions)
             if names is None:
                 raise PydanticSchemaError(f"keys of type {keys['type']}{NO_KEYS}")
-            if not keys_are_read(keys):
+            if not core_schemas.keys_are_read(keys):
                 raise PydanticSchemaError(
                     "pydantic reads no key that is a number of a Literal or of a plain Enum: use int, IntEnum or strings"
                 )
@@ -245,7 +222,7 @@ def _generator() -> Any:
             return self.dict_schema(schema)
 
         def fraction_schema(self, schema: Any) -> Any:
-            return super().fraction_schema(schema) | checked_bounds(schema)
+            return super().fraction_schema(schema) | core_schemas.checked_bounds(schema)
 
         def float_schema(self, schema: Any) -> Any:
             step = schema.get("multiple_of")
@@ -261,7 +238,7 @@ def _generator() -> Any:
 
         def _of_hashable(self, made: Any, schema: Any) -> Any:
             items = schema.get("items_schema", {"type": "any"})
-            if unhashable(items):
+            if core_schemas.unhashable(items):
                 raise PydanticSchemaError(
                     "the items of a set have to be hashable: use list, or frozen classes"
                 )
@@ -272,10 +249,10 @@ def _generator() -> Any:
             return dict(SCALARS_ALONE) if hashable else super().custom_error_schema(schema)
 
         def url_schema(self, schema: Any) -> Any:
-            return super().url_schema(schema) | content_of_url(schema)
+            return super().url_schema(schema) | core_schemas.content_of_url(schema)
 
         def multi_host_url_schema(self, schema: Any) -> Any:
-            return super().multi_host_url_schema(schema) | content_of_url(schema, hosts=True)
+            return super().multi_host_url_schema(schema) | core_schemas.content_of_url(schema, hosts=True)
 
         def complex_schema(self, schema: Any) -> Any:
             return super().complex_schema(schema) | {CONTENT_KEYWORD: {"complex": {}}}
@@ -288,7 +265,7 @@ def _generator() -> Any:
                 "strip_whitespace": self._config.str_strip_whitespace,
                 "min_length": self._config.str_min_length or None,
             }
-            return super().str_schema(schema) | without_outer_space(config | schema)
+            return super().str_schema(schema) | core_schemas.without_outer_space(config | schema)
 
         def function_after_schema(self, schema: Any) -> Any:
             return self._checked(super().function_after_schema(schema), schema)
@@ -300,24 +277,28 @@ def _generator() -> Any:
             return self._checked(super().function_wrap_schema(schema), schema)
 
         def generate_inner(self, schema: Any) -> Any:
-            if schema["type"] == "function-plain" and function_name(schema) == "import_string":
+            if schema["type"] == "function-plain" and core_schemas.function_name(schema) == "import_string":
                 raise PydanticSchemaError(
                     "ImportString: which names can be imported is not known; use a Literal of them, or str"
                 )
             by_name = any(
                 getattr(self._config, name, None) for name in ("populate_by_name", "validate_by_name")
             )
-            if not by_name and only_paths(schema.get("validation_alias")):
+            if not by_name and core_schemas.only_paths(schema.get("validation_alias")):
                 raise PydanticSchemaError(
                     "its alias is a path, which no schema says: give it a plain alias, too"
                 )
             made = super().generate_inner(schema)
-            return self._counted(made, schema) if length_of(schema) else made
+            return self._counted(made, schema) if core_schemas.length_of(schema) else made
 
         def _counted(self, made: Any, schema: Any) -> Any:
             """The schema of what pydantic measures by a function, with the bound that its kind of value has."""
             bounds = {name: made.pop(name) for name in ("minLength", "maxLength") if name in made}
-            kinds = set() if is_object(schema) else kinds_of(made, self.get_schema_from_definitions)
+            kinds = (
+                set()
+                if core_schemas.is_object(schema)
+                else core_schemas.kinds_of(made, self.get_schema_from_definitions)
+            )
             for kind in sorted(kinds & LENGTHS.keys()):
                 made |= {name.replace("Length", LENGTHS[kind]): bound for name, bound in bounds.items()}
             return made
@@ -327,21 +308,21 @@ def _generator() -> Any:
 
         def _checked(self, made: Any, schema: Any) -> Any:
             """The schema of a function, with what the function checks."""
-            if function_name(schema) == "ByteSize._validate":
+            if core_schemas.function_name(schema) == "ByteSize._validate":
                 strings: dict[str, Any] = {CONTENT_KEYWORD: {"byte size": {}}}
                 members = [part | strings if part.get("type") == "string" else part for part in made["anyOf"]]
                 return made | {"anyOf": members}
-            found = content_of_function(schema)
-            if not found or (length_of(schema) and not is_object(schema)):
+            found = core_schemas.content_of_function(schema)
+            if not found or (core_schemas.length_of(schema) and not core_schemas.is_object(schema)):
                 return made
             if (
                 found.keys() == {CHECKED_KEYWORD} and "$ref" in made
             ):  # beside the reference it would hide the model
                 body = self.get_schema_from_definitions(made["$ref"])
                 if body is not None:
-                    body.update(merged_checks(body, found))
+                    body.update(core_schemas.merged_checks(body, found))
                 return made
-            return made | merged_checks(made, found)
+            return made | core_schemas.merged_checks(made, found)
 
         def is_subclass_schema(self, schema: Any) -> Any:
             return self.handle_invalid_for_json_schema(schema, "core_schema.IsSubclassSchema")

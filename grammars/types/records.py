@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.grammars.content import CHECKED_KEYWORD
 from constrained.grammars.errors import InvalidConstraint, Problem
-from constrained.grammars.types.docstrings import own_docstring, split_docstring
+from constrained.grammars.types.metadata import own_docstring, split_docstring
 
 if TYPE_CHECKING:
     from constrained.grammars.types.reader import TypeNode, TypeReader

@@ -150,7 +150,7 @@ def test_today_is_neither_a_past_date_nor_a_future_one(monkeypatch: pytest.Monke
         def now(cls, tz: Any = None) -> Noon:
             return cls(2026, 3, 1, 12, tzinfo=tz)
 
-    monkeypatch.setattr("constrained.grammars.types.pydantic_contents.dt.datetime", Noon)
+    monkeypatch.setattr("constrained.grammars.types.core_schemas.dt.datetime", Noon)
     for hint, right, wrong in (
         (pydantic.PastDate, "2026-02-28", "2026-03-01"),
         (pydantic.FutureDate, "2026-03-02", "2026-03-01"),
