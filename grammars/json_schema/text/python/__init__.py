@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from constrained.grammars import ir
-from constrained.grammars.json_schema.text.python import durations, encodings, networks, times, urls
+from constrained.grammars.json_schema.text.python import addresses, encodings, times
 
 __all__ = ["KINDS"]
 
@@ -23,15 +23,15 @@ KINDS: Mapping[str, Callable[[Any], ir.Grammar]] = {
     "datetime": _regular(times.datetimes),
     "date": _regular(times.dates),
     "time": _regular(times.times_of_day),
-    "duration": _regular(durations.durations),
+    "duration": _regular(times.durations),
     "uuid": _regular(encodings.uuid),
-    "ip": _regular(networks.addresses),
-    "url": _regular(urls.url),
+    "ip": _regular(addresses.addresses),
+    "url": _regular(addresses.url),
     "base64": lambda parameters: encodings.base64(**parameters),
     "byte size": _regular(encodings.byte_size),
     "fraction": _regular(encodings.fraction),
     "complex": _regular(encodings.complex_number),
-    "email": _regular(urls.email_address),
+    "email": _regular(addresses.email_address),
     "stripped": _regular(encodings.stripped),
 }
 """Kind -> the function from its parameters to a grammar."""

@@ -5,46 +5,12 @@ from __future__ import annotations
 from functools import cache, lru_cache
 
 from constrained.grammars import ir
-from constrained.grammars.json_schema.text.rfc.notation import fragment_regex
+from constrained.grammars.json_schema.text.rfc.notation import any_case, fragment_regex
 
 _STANDARD = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _URL_SAFE = _STANDARD[:-2] + "-_"
-_UNITS = (
-    "b",
-    "k",
-    "kb",
-    "kib",
-    "m",
-    "mb",
-    "mib",
-    "g",
-    "gb",
-    "gib",
-    "t",
-    "tb",
-    "tib",
-    "p",
-    "pb",
-    "pib",
-    "e",
-    "eb",
-    "eib",
-)
-_BITS = (
-    "bit",
-    "kbit",
-    "mbit",
-    "gbit",
-    "tbit",
-    "pbit",
-    "ebit",
-    "kibit",
-    "mibit",
-    "gibit",
-    "tibit",
-    "pibit",
-    "eibit",
-)
+_UNITS = ("b", "bit", *(prefix + unit for prefix in "kmgtpe" for unit in ("", "b", "ib", "bit", "ibit")))
+"""Units of `pydantic.ByteSize`: bytes and bits, of thousands and of 1024s."""
 
 
 @lru_cache(64)
@@ -63,13 +29,8 @@ def stripped() -> ir.Regex:
 @cache
 def byte_size() -> ir.Regex:
     """Texts of `pydantic.ByteSize`: a number, and a unit in any case."""
-    unit = ir.union(*(_any_case(name) for name in (*_UNITS, *_BITS)))
     number = fragment_regex(r"[0-9]{1,15}(?:\.[0-9]{1,9})?|\.[0-9]{1,9}")
-    return ir.concat(number, ir.optional(ir.concat(fragment_regex(" ?"), unit)))
-
-
-def _any_case(name: str) -> ir.Regex:
-    return fragment_regex("".join(f"[{char}{char.upper()}]" for char in name))
+    return ir.concat(number, ir.optional(ir.concat(fragment_regex(" ?"), any_case(_UNITS))))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Dates and times as `datetime` and pydantic read them: with or without an offset, seconds optional, within bounds.
+"""Dates and times as `datetime` and pydantic read them: with or without an offset, seconds optional, within bounds; durations.
 
 Bounds compare as pydantic does: instants where both sides have an offset, wall clocks otherwise.
 """
@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from decimal import Decimal
 from functools import cache, lru_cache
 
 from constrained.grammars import ir
+from constrained.grammars.json_schema.text.numbers import Bounds, integers
 from constrained.grammars.json_schema.text.rfc.notation import fragment_regex
 from constrained.grammars.json_schema.text.rfc.times import date
 from constrained.grammars.text.quantities import MONTHS
@@ -54,7 +56,7 @@ def dates(low: str | None = None, high: str | None = None, written: bool = False
     parts = [date()]
     for bound, above in ((low, True), (high, False)):
         if bound is not None:
-            parts.append(_lexically(dt.date.fromisoformat(bound).isoformat(), above=above))
+            parts.append(_in_order(dt.date.fromisoformat(bound).isoformat(), above=above))
     return ir.intersection(*parts)
 
 
@@ -104,10 +106,10 @@ def written_datetimes() -> ir.Regex:
     )
 
 
-def _lexically(bound: str, *, above: bool) -> ir.Regex:
-    """Texts of digits and hyphens from a bound on, or up to it, in lexical order."""
-    rest = fragment_regex("[0-9-]*")
-    options: list[ir.Regex] = [ir.literal(bound)]
+def _in_order(bound: str, *, above: bool) -> ir.Regex:
+    """Texts of dates or clocks from a bound on, or up to it, in lexical order."""
+    rest = fragment_regex("[0-9:.-]*")
+    options: list[ir.Regex] = [ir.concat(ir.literal(bound), rest) if above else ir.literal(bound)]
     for i, char in enumerate(bound):
         if char.isdigit():
             low, high = (ord(char) + 1, 0x39) if above else (0x30, ord(char) - 1)
@@ -181,9 +183,11 @@ def _wall_clock(bound: dt.datetime, above: bool) -> ir.Regex:
     """Dates and clocks, without an offset, on one side of a bound."""
     if above and bound.microsecond:
         bound = bound.replace(microsecond=0) + dt.timedelta(seconds=1)
-    same = ir.concat(
-        ir.literal(bound.date().isoformat()), _separator(), _clock_from(bound) if above else _clock_to(bound)
-    )
+    minute = f"{bound:%H:%M}"  # less than the same one with seconds
+    clock = _in_order(f"{bound:%H:%M:%S}" if bound.second or not above else minute, above=above)
+    if not above:
+        clock = ir.union(clock, ir.literal(minute))
+    same = ir.concat(ir.literal(bound.date().isoformat()), _separator(), ir.intersection(clock, _clock()))
     try:
         day = (bound.date() + dt.timedelta(days=1 if above else -1)).isoformat()
     except OverflowError:
@@ -192,28 +196,35 @@ def _wall_clock(bound: dt.datetime, above: bool) -> ir.Regex:
     return ir.union(ir.concat(days, _separator(), _clock()), same)
 
 
-def _two_digits(low: int, high: int) -> ir.Regex:
-    return ir.union(*(ir.literal(f"{number:02d}") for number in range(low, high + 1)))
+_FEW = "[0-9]{1,6}"
+_DAY = (
+    r"(?:T(?:[01]?[0-9]|2[0-3])H(?:[0-5]?[0-9]M)?(?:[0-5]?[0-9](?:\.[0-9]{1,6})?S)?|T[0-5]?[0-9]M(?:[0-5]?[0-9](?:\.[0-9]{1,6})?S)?"
+    r"|T(?:[0-9]{1,4}|[1-7][0-9]{4}|8[0-5][0-9]{3}|86[0-3][0-9]{2})(?:\.[0-9]{1,6})?S)?"
+)
+"""Less than a day."""
 
 
-def _clock_from(bound: dt.datetime) -> ir.Regex:
-    rest = fragment_regex(f":{_MINUTE}(?::{_MINUTE}{_FRACTION})?")
-    seconds = fragment_regex(f"(?::{_MINUTE}{_FRACTION})?")
-    here = ir.concat(ir.literal(":"), _two_digits(bound.second, 59), fragment_regex(_FRACTION))
-    return ir.union(
-        ir.concat(_two_digits(bound.hour + 1, 23), rest),
-        ir.concat(ir.literal(f"{bound.hour:02d}:"), _two_digits(bound.minute + 1, 59), seconds),
-        ir.concat(ir.literal(f"{bound:%H:%M}"), here if bound.second else ir.optional(here)),
+@cache
+def durations() -> ir.Regex:
+    """Texts of `datetime.timedelta`: up to six digits of each unit, and what serializers write of more than 2,700 years.
+
+    Such a length is a number of days, or of years of 365 days and days. The longest that Python has are 999,999,999 days.
+    """
+    few = fragment_regex(
+        f"[+-]?P(?:{_FEW}Y)?(?:{_FEW}M)?(?:{_FEW}W)?(?:{_FEW}D)?(?:T(?:{_FEW}H)?(?:{_FEW}M)?(?:{_FEW}{_FRACTION}S)?)?"
     )
-
-
-def _clock_to(bound: dt.datetime) -> ir.Regex:
-    rest = fragment_regex(f":{_MINUTE}(?::{_MINUTE}{_FRACTION})?")
-    seconds = fragment_regex(f"(?::{_MINUTE}{_FRACTION})?")
-    before = ir.concat(ir.literal(":"), _two_digits(0, bound.second - 1), fragment_regex(_FRACTION))
-    here = ir.optional(ir.union(before, ir.literal(f":{bound.second:02d}")))
-    return ir.union(
-        ir.concat(_two_digits(0, bound.hour - 1), rest),
-        ir.concat(ir.literal(f"{bound.hour:02d}:"), _two_digits(0, bound.minute - 1), seconds),
-        ir.concat(ir.literal(f"{bound:%H:%M}"), here),
+    some = ir.difference(few, fragment_regex(".*[PT]"))
+    sign, clock = fragment_regex("[+-]?P"), fragment_regex(_DAY)
+    days = ir.concat(_between(1_000_000, 999_999_990), fragment_regex("D"))
+    years = ir.concat(
+        _between(1_000_000, 2_739_725),
+        fragment_regex("Y(?:(?:[0-9]{1,2}|[12][0-9]{2}|3[0-5][0-9]|36[0-5])D)?"),
     )
+    last = fragment_regex(
+        f"[+]?P(?:99999999[1-9]D|2739726Y(?:[0-9]D)?){_DAY}|-P(?:99999999[1-8]D|2739726Y(?:[0-8]D)?){_DAY}|-P(?:999999999D|2739726Y9D)"
+    )
+    return ir.union(some, ir.concat(sign, ir.union(days, years), clock), last)
+
+
+def _between(low: int, high: int) -> ir.Regex:
+    return integers(Bounds(Decimal(low), high=Decimal(high)))

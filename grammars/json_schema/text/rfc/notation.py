@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 from constrained.grammars import ir
@@ -17,3 +18,12 @@ def fragment_regex(fragment: str) -> ir.Regex:
 def separated(part: ir.Regex, separator: str) -> ir.Regex:
     """One part or more, with a separator between them."""
     return ir.concat(part, ir.repeat(ir.concat(ir.literal(separator), part)))
+
+
+def any_case(names: Iterable[str]) -> ir.Regex:
+    """One of these ASCII names, in any case."""
+
+    def letter(char: str) -> ir.Regex:
+        return ir.chars((ord(form), ord(form)) for form in {char.lower(), char.upper()})
+
+    return ir.union(*(ir.concat(*map(letter, name)) for name in names))
