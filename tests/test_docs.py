@@ -12,7 +12,7 @@ import pytest
 from constrained import UnsupportedConstraint, json_schema
 from constrained.cli.exit_status import EXIT_CODES
 from constrained.grammars.json_schema import SCHEMA_DIALECTS
-from constrained.grammars.json_schema.text.formats import FORMATS
+from constrained.grammars.json_schema.text.patterns import FORMATS
 from tests.tools import support_table
 
 DOCS = Path(__file__).parent.parent / "docs"

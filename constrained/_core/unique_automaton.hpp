@@ -8,7 +8,7 @@
 // length, its mask. One that may still become equal needs a search (`prove`).
 // Invariants
 //  * Every reading of a state has a completion, which is as long as its length says. Where the shortest completion of the inner automaton
-//    begins a further item, it is one that an earlier item cannot equal (`constrained.grammars.json_schema.emit.unique_items`).
+//    begins a further item, it is one that an earlier item cannot equal (`constrained.grammars.json_schema.emit.arrays`).
 //  * A search that runs out of fuel counts as a proof that there is no completion, so an allowed text can always be completed.
 //  * A state id that `next` gave out is valid for the lifetime of the automaton; contents are collected as those of
 //    `Automaton`. A state whose completion needed a search is kept, with the readings on the way, so that the text it belongs to

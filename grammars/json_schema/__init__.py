@@ -12,7 +12,7 @@ order of the schema: see `lower_schema`. Nothing here depends on tokenizers or m
 
 from constrained.grammars.json_schema.lower import LoweredSchema, lower_schema
 from constrained.grammars.json_schema.options import PropertyOrder, SchemaOptions
-from constrained.grammars.json_schema.parameters.literals import ESCAPES as LITERAL_ESCAPES
+from constrained.grammars.json_schema.parameters.punctuation import ESCAPES as LITERAL_ESCAPES
 from constrained.grammars.json_schema.parameters.styles import (
     LITERAL_NAME,
     PARAMETER_STYLES,

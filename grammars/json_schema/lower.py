@@ -25,8 +25,7 @@ from constrained.grammars.json_schema.source.grounded import grounded_schema
 from constrained.grammars.json_schema.source.metaschema import require_valid_schema
 from constrained.grammars.json_schema.source.registry import SchemaRegistry
 from constrained.grammars.json_schema.source.report import KeywordReport, noting_bounds
-from constrained.grammars.json_schema.text.ensure_ascii import restrict_escapes
-from constrained.grammars.json_schema.text.excluded_substrings import ExcludedSubstrings
+from constrained.grammars.json_schema.text.excluded_substrings import ExcludedSubstrings, restrict_escapes
 from constrained.grammars.json_schema.text.python import KINDS
 from constrained.grammars.transform.productive import productive_rules
 from constrained.grammars.visit import calls, drop_unreachable, strongly_connected_components

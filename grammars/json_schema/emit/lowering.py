@@ -18,8 +18,7 @@ from typing import Any, Literal
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge, Problem
 from constrained.grammars.json_schema.emit.arrays import ArrayLowering
-from constrained.grammars.json_schema.emit.context import Context
-from constrained.grammars.json_schema.emit.diagnostics import Diagnostics, empty_types_reason, rule_name
+from constrained.grammars.json_schema.emit.context import Context, Diagnostics, empty_types_reason, rule_name
 from constrained.grammars.json_schema.emit.negated_objects.obligations import SchemaOracle
 from constrained.grammars.json_schema.emit.objects import ObjectLowering
 from constrained.grammars.json_schema.emit.scalars import (
@@ -27,7 +26,6 @@ from constrained.grammars.json_schema.emit.scalars import (
     NULL,
     ScalarLowering,
 )
-from constrained.grammars.json_schema.emit.unique_items import UniqueItemsLowering
 from constrained.grammars.json_schema.options import SchemaOptions
 from constrained.grammars.json_schema.resolve.disjoint import EmptinessProver
 from constrained.grammars.json_schema.resolve.expand import DnfExpansion
@@ -86,8 +84,7 @@ class SchemaLowering:
             self.conjunction_expr, context.known_empty, scalars.key_allowed, scalars.allowed_keys
         )
         self.objects = ObjectLowering(self.oracle, context)
-        self.unique_items = UniqueItemsLowering(context, scalars)
-        self.arrays = ArrayLowering(context, self.unique_items)
+        self.arrays = ArrayLowering(context, scalars)
         self.queue: deque[tuple[str, Conjunction, TypeConstraints]] = deque()
         self.conjunction_exprs: dict[SchemaNode | frozenset[SchemaNode], ir.Expr] = {}
         self.disjunct_exprs: dict[SchemaNode | frozenset[SchemaNode], ir.Expr] = {}

@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge, Problem
-from constrained.grammars.json_schema.emit.context import Context
-from constrained.grammars.json_schema.emit.diagnostics import require_few_distinct
+from constrained.grammars.json_schema.emit.context import Context, require_few_distinct
 from constrained.grammars.json_schema.emit.negated_objects.interleaved import object_with_obligations
 from constrained.grammars.json_schema.emit.negated_objects.obligations import (
     SchemaOracle,

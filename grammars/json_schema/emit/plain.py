@@ -21,7 +21,7 @@ from constrained.grammars.json_schema.emit.lowering import SchemaLowering
 from constrained.grammars.json_schema.emit.scalars import BOOLEAN, NULL, STRING, unbounded_numbers
 from constrained.grammars.json_schema.options import SchemaOptions
 from constrained.grammars.json_schema.source.dialects import SchemaDialect
-from constrained.grammars.json_schema.source.key_classes import partition_keys
+from constrained.grammars.json_schema.source.members import partition_keys
 from constrained.grammars.json_schema.text.patterns import ecma_pattern
 from constrained.grammars.json_schema.text.punctuation import JsonPunctuation
 from constrained.grammars.json_schema.text.strings import (

@@ -16,8 +16,7 @@ from typing import Any
 
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge, Problem
-from constrained.grammars.json_schema.emit.context import Context
-from constrained.grammars.json_schema.emit.diagnostics import rule_name
+from constrained.grammars.json_schema.emit.context import Context, rule_name
 from constrained.grammars.json_schema.resolve.expand import DnfExpansion
 from constrained.grammars.json_schema.resolve.negate import parse_schema
 from constrained.grammars.json_schema.resolve.validate import InstanceValidator
@@ -25,7 +24,6 @@ from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
 from constrained.grammars.json_schema.source.document import SchemaNode
 from constrained.grammars.json_schema.text import floats, numbers, strings
-from constrained.grammars.json_schema.text.formats import ENDLESS_DIGITS
 from constrained.grammars.json_schema.text.literals import value_expr, value_regex, values_regex
 from constrained.grammars.json_schema.text.multiple_of import (
     UnsupportedMultiples,
@@ -39,6 +37,7 @@ from constrained.grammars.json_schema.text.numbers import (
     decimal_spellings,
     exclude_numbers,
 )
+from constrained.grammars.json_schema.text.patterns import ENDLESS_DIGITS
 from constrained.grammars.json_schema.text.strings import strings_excluding
 
 SCALAR_TERM_THRESHOLD = 8

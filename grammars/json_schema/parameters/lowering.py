@@ -15,13 +15,15 @@ from typing import Any
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge, Problem, UnsupportedConstraint
 from constrained.grammars.json_schema.emit.arrays import ArrayLowering
-from constrained.grammars.json_schema.emit.context import Context
-from constrained.grammars.json_schema.emit.diagnostics import empty_types_reason, rule_name
+from constrained.grammars.json_schema.emit.context import Context, empty_types_reason, rule_name
 from constrained.grammars.json_schema.emit.lowering import SchemaLowering
 from constrained.grammars.json_schema.emit.objects import ObjectLowering, PropertyMember
 from constrained.grammars.json_schema.options import PropertyOrder
-from constrained.grammars.json_schema.parameters.literals import quoted
-from constrained.grammars.json_schema.parameters.punctuation import ParameterPunctuation, punctuation_of
+from constrained.grammars.json_schema.parameters.punctuation import (
+    ParameterPunctuation,
+    punctuation_of,
+    quoted,
+)
 from constrained.grammars.json_schema.parameters.styles import OTHERS, Kind, ParameterStyle
 from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
@@ -67,7 +69,7 @@ class ParameterLowering:
             punctuation=punctuation_of(style, gap, items=True),
             conjunction_expr=self.item,
         )
-        self.arrays = ArrayLowering(within, lowering.unique_items)
+        self.arrays = ArrayLowering(within, lowering.scalars)
         self.values: dict[tuple[SchemaNode | frozenset[SchemaNode], str | None], ir.Expr] = {}
         self.queue: deque[tuple[str, Conjunction, TypeConstraints]] = deque()
 

@@ -1,13 +1,15 @@
-"""The punctuation of objects and arrays in a parameter style, in the shape that the lowering of objects uses."""
+"""How a parameter style writes objects and arrays, in the shape that the lowering of objects uses, and strings as Python has them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from constrained.grammars import ir
 from constrained.grammars.json_schema.parameters.styles import PARAMETER_STYLES, ParameterStyle
 from constrained.grammars.json_schema.text.punctuation import JsonPunctuation
-from constrained.grammars.json_schema.text.strings import QUOTE
+from constrained.grammars.json_schema.text.strings import QUOTE, EscapeStyle
+from constrained.grammars.regex.charset import CodePointRanges, contains, intersection
 
 _QUOTE = QUOTE.data
 
@@ -120,3 +122,47 @@ def _between_quotes(node: ir.Regex) -> ir.Regex:
         if first.data[:1] == _QUOTE and last.data[-1:] == _QUOTE:
             return ir.concat(ir.Literal(first.data[1:]), *parts[1:-1], ir.Literal(last.data[:-1]))
     raise ValueError(f"not a language of JSON strings: {type(node).__name__}")
+
+
+ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
+"""Characters by the letter of their escape."""
+
+
+class _QuotedStyle(EscapeStyle):
+    """The escapes between two quotes of one kind."""
+
+    def __init__(self, quote: str) -> None:
+        super().__init__(optional=(), slash=False)
+        plain = [(0x09, 0x0A), (0x0D, 0x0D), (0x20, ir.MAX_CODE_POINT)]
+        for code in sorted((ord(quote), ord("\\"))):
+            low, high = plain.pop()
+            plain += [(low, code - 1), (code + 1, high)]
+        object.__setattr__(self, "plain", tuple(plain))
+
+    plain: CodePointRanges
+
+    def _unit(self, ranges: CodePointRanges) -> ir.Regex:
+        letters = [letter for letter, char in ESCAPES.items() if contains(ranges, ord(char))]
+        escaped = ir.concat(ir.Literal(b"\\"), ir.chars((ord(one), ord(one)) for one in letters))
+        raw = ir.chars(intersection(ranges, self.plain))
+        return ir.union(raw, escaped) if letters else raw
+
+    def spellings(self, char: str) -> list[bytes]:
+        """Every spelling of one character."""
+        found = [char.encode()] if contains(self.plain, ord(char)) else []
+        return found + [b"\\" + letter.encode() for letter, one in ESCAPES.items() if one == char]
+
+
+@cache
+def _quoted_style(quote: str) -> _QuotedStyle:
+    return _QuotedStyle(quote)
+
+
+def quoted(texts: ir.Regex, quotes: str) -> ir.Regex:
+    """The strings whose value is in a language, between two of one of these quotes."""
+    return ir.union(
+        *(
+            ir.concat(ir.literal(quote), _quoted_style(quote).encode(texts), ir.literal(quote))
+            for quote in quotes
+        )
+    )

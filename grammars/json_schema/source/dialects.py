@@ -12,15 +12,49 @@ from constrained.grammars._core import Keywords
 from constrained.grammars.content import CHECKED_KEYWORD, CONTENT_KEYWORD
 from constrained.grammars.errors import InvalidConstraint, Problem
 from constrained.grammars.json_schema.source import keywords as k
-from constrained.grammars.json_schema.source.checks import keyword_value_kinds
 from constrained.grammars.json_schema.source.contents import checked, content
+from constrained.grammars.json_schema.source.document import (
+    SCHEMA_KEYWORDS,
+    SCHEMA_LIST_KEYWORDS,
+    SCHEMA_MAP_KEYWORDS,
+)
 from constrained.grammars.json_schema.source.keywords import KeywordHandler, annotation
-from constrained.grammars.json_schema.text.formats import FORMATS, FORMATS_BEFORE_7, Format
+from constrained.grammars.json_schema.text.patterns import FORMATS, FORMATS_BEFORE_7, Format
 
 if TYPE_CHECKING:
     from referencing import Specification
 
     from constrained.grammars.json_schema.source.registry import SchemaRegistry
+
+_KINDS: dict[str, str] = {
+    **dict.fromkeys(
+        ("$id", "$ref", "$schema", "$comment", "$anchor", "title", "description", "pattern", "format"), "text"
+    ),
+    **dict.fromkeys(("$dynamicRef", "$dynamicAnchor", "$recursiveRef"), "text"),
+    **dict.fromkeys(("contentMediaType", "contentEncoding"), "text"),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), "number"),
+    **dict.fromkeys(
+        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), "count"
+    ),
+    **dict.fromkeys(("minContains", "maxContains"), "count"),
+    **dict.fromkeys(("uniqueItems", "readOnly", "writeOnly", "deprecated", "$recursiveAnchor"), "flag"),
+    "multipleOf": "positive",
+    "type": "types",
+    "enum": "list",
+    "examples": "list",
+    "required": "names",
+    "dependentRequired": "name lists",
+    "dependencies": "dependencies",
+    **dict.fromkeys(SCHEMA_KEYWORDS, "schema"),
+    **dict.fromkeys(SCHEMA_LIST_KEYWORDS, "schema list"),
+    **dict.fromkeys(SCHEMA_MAP_KEYWORDS, "schemas by name"),
+}
+"""The kind of value that the meta-schemas require of each keyword, by the names of `constrained.grammars._core.Keywords`."""
+_KINDS_OF_DRAFT_4 = {
+    **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), "flag"),
+    "required": "filled names",
+    "enum": "filled list",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +146,10 @@ class SchemaDialect:
 
     @cached_property
     def _kinds(self) -> dict[str, str]:
-        return keyword_value_kinds(self.name, self.handlers)
+        kinds = {**_KINDS, **_KINDS_OF_DRAFT_4} if self.name == "4" else dict(_KINDS)
+        if "prefixItems" not in self.handlers:
+            kinds["items"] = "schema or list"
+        return {keyword: kinds.get(keyword, "any") for keyword in self.handlers}
 
     @cached_property
     def native_keywords(self) -> Keywords:

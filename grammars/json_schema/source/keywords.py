@@ -21,11 +21,16 @@ from constrained.grammars.json_schema.source.dynamic_refs import (
     resolve_dynamic_ref,
 )
 from constrained.grammars.json_schema.source.synthetic import conjunction_of, constraint_schema, negation_of
-from constrained.grammars.json_schema.text.formats import FORMATS
 from constrained.grammars.json_schema.text.literals import is_json_value
 from constrained.grammars.json_schema.text.numbers import Bounds, decimal
-from constrained.grammars.json_schema.text.patterns import StringPattern, ecma_pattern, format_pattern
-from constrained.grammars.json_schema.text.spans import read_span_options, span_pattern
+from constrained.grammars.json_schema.text.patterns import (
+    FORMATS,
+    StringPattern,
+    ecma_pattern,
+    format_pattern,
+    read_span_options,
+    span_pattern,
+)
 
 KeywordHandler = Callable[[ParsedSchema, Any, SchemaNode], "str | None"]
 

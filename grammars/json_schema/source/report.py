@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from constrained.grammars.errors import Problem
 from constrained.grammars.json_schema.source.document import SchemaNode, child_pointer
-from constrained.grammars.json_schema.text.formats import ENDLESS_DIGITS
+from constrained.grammars.json_schema.text.patterns import ENDLESS_DIGITS
 
 UNKNOWN_PREFIX = "unknown "
 """Prefix of the note of a keyword or format that the dialect does not define."""

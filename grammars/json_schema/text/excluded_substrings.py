@@ -1,16 +1,21 @@
-"""Substrings that no string of a JSON text may contain, matched as the text is written: before escapes are read.
+"""What the strings of a JSON text may not contain as it is written, before escapes are read: substrings, and escapes.
 
-Servers name the special tokens of a model this way: none of them may stand inside an argument.
+Servers name the special tokens of a model as substrings: none of them may stand inside an argument. With ``ensure_ascii`` the
+grammar, in which every string has all the spellings that are allowed, is narrowed to the texts without characters beyond ASCII,
+or to those without escapes that nothing asks for. Every value keeps a text: a character beyond ASCII may be escaped, and one that
+may be escaped without need may stand for itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from json.encoder import encode_basestring
 from typing import Any
 
-from constrained.grammars import ir
-from constrained.grammars.json_schema.text.strings import QUOTE
+from constrained.grammars import ir, visit
+from constrained.grammars.json_schema.text.strings import QUOTE, EscapeStyle
+from constrained.grammars.regex import parse
 
 
 class ExcludedSubstrings:
@@ -51,3 +56,38 @@ class ExcludedSubstrings:
             elif isinstance(item, (list, tuple)):
                 stack += item
         return True
+
+
+_MUST_ESCAPE = ((0x00, 0x1F), (0x22, 0x22), (0x5C, 0x5C))
+
+
+def restrict_escapes(grammar: ir.Grammar, ensure_ascii: bool) -> ir.Grammar:
+    """A JSON grammar restricted to ASCII (True), or to required escapes (False)."""
+    texts = _texts(ensure_ascii)
+    cache: dict[ir.Expr, ir.Expr] = {}
+    narrowed: dict[ir.Regex, ir.Regex] = {}
+
+    def value(expr: ir.Expr, known: dict[ir.Expr, ir.Expr]) -> ir.Expr:
+        if isinstance(expr, ir.Mark):
+            return expr
+        if isinstance(expr, ir.Terminal):
+            if expr.regex not in narrowed:
+                narrowed[expr.regex] = ir.intersection(expr.regex, texts)
+            return ir.Terminal(narrowed[expr.regex])
+        return visit.with_children(expr, tuple(known[part] for part in visit.children(expr)))
+
+    rules = {name: visit.fold(body, visit.children, value, cache) for name, body in grammar.rules.items()}
+    return ir.Grammar(rules, grammar.start)
+
+
+@cache
+def _texts(ensure_ascii: bool) -> ir.Regex:
+    """The texts that a terminal may consist of."""
+    if ensure_ascii:
+        return ir.repeat(ir.chars([(0x00, 0x7F)]))
+    plain = ir.chars([(0x00, 0x5B), (0x5D, ir.MAX_CODE_POINT)])
+    unit = ir.union(plain, EscapeStyle((), slash=False).unit(_MUST_ESCAPE))
+    high, low = (parse(rf"\\u[dD][{digits}][0-9A-Fa-f]{{2}}") for digits in ("89abAB", "c-fC-F"))
+    # A half of a pair of surrogates is escaped; a pair stands for a character, which needs no escape.
+    halves = ir.repeat(high)
+    return ir.concat(ir.repeat(ir.union(unit, low, ir.concat(high, halves, unit))), halves)

@@ -16,8 +16,7 @@ import pytest
 from constrained import json_schema
 from constrained.automaton import compile
 from constrained.grammars.json_schema.source.dialects import SCHEMA_DIALECTS
-from constrained.grammars.json_schema.text.formats import FORMATS
-from constrained.grammars.json_schema.text.patterns import format_pattern
+from constrained.grammars.json_schema.text.patterns import FORMATS, format_pattern
 from tests.support.finite import byte_vocabulary
 
 _DATA = os.environ.get("CONSTRAINED_DATA")

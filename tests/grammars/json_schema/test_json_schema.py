@@ -28,7 +28,6 @@ from constrained.grammars.json_schema.resolve.expand import DnfExpansion
 from constrained.grammars.json_schema.resolve.validate import InstanceValidator
 from constrained.grammars.json_schema.source.dialects import select_dialect
 from constrained.grammars.json_schema.source.document import SchemaDocument
-from constrained.grammars.json_schema.text.formats import FORMATS
 from constrained.grammars.json_schema.text.numbers import (
     ANY_NUMBER,
     Bounds,
@@ -38,6 +37,7 @@ from constrained.grammars.json_schema.text.numbers import (
     integers,
     numbers_between,
 )
+from constrained.grammars.json_schema.text.patterns import FORMATS
 from constrained.grammars.json_schema.text.strings import strings_excluding
 from constrained.vocabulary import Vocabulary
 from tests.support import paths

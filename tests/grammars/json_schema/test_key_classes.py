@@ -15,7 +15,7 @@ from constrained.automaton import compile_grammar
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge, UnsatisfiableConstraint
 from constrained.grammars.json_schema import lower_schema
-from constrained.grammars.json_schema.source.key_classes import partition_keys
+from constrained.grammars.json_schema.source.members import partition_keys
 from constrained.grammars.json_schema.text.patterns import ecma_pattern
 from constrained.grammars.regex.languages import RegularLanguages
 from tests.grammars.json_schema.official_suite import VOCABULARY, accepts

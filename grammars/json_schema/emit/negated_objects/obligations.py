@@ -21,11 +21,11 @@ from constrained.grammars.json_schema.source.constraints import (
     schemas_on,
 )
 from constrained.grammars.json_schema.source.document import SchemaNode
-from constrained.grammars.json_schema.source.key_classes import partition_keys
 from constrained.grammars.json_schema.source.members import (
     declared_names,
     forbidden_patterns,
     key_class_schemas,
+    partition_keys,
 )
 from constrained.grammars.json_schema.source.synthetic import conjunction_of, is_true_schema, negation_of
 from constrained.grammars.json_schema.text.patterns import StringPattern
