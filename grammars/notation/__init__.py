@@ -23,7 +23,7 @@ from constrained.grammars.errors import (
     UnsatisfiableConstraint,
     UnsupportedConstraint,
 )
-from constrained.grammars.notation.reader import SOME_TEXT, Reader, named_tokens, read
+from constrained.grammars.notation.reader import SOME_TEXT, Reader, named_tokens
 from constrained.grammars.notation.source import GrammarSource
 from constrained.grammars.transform.inline_regular import inline_regular_rules
 from constrained.grammars.transform.left_recursion import remove_left_recursion
@@ -113,7 +113,8 @@ def _rules(
     one_token: ir.Regex = SOME_TEXT,
     marks: Mapping[str, bytes] | None = None,
 ) -> tuple[ir.Grammar, Reader]:
-    definitions, reader = read(text, notation, one_token, marks)
+    reader = Reader(text, notation, one_token, marks)
+    definitions = reader.run()
     missing = sorted(definitions.called.keys() - definitions.rules.keys(), key=definitions.called.__getitem__)
     if missing:
         raise InvalidConstraint(

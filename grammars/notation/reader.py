@@ -58,20 +58,16 @@ class Definitions:
     other_tokens: int | None = None
 
 
-class _UnsupportedTokenError(Exception):
+class _RefusedToken(Exception):
+    """A token that ends the parse: of what is not supported, or a parenthesis inside of too many others."""
+
     def __init__(self, token: Token) -> None:
         super().__init__(token)
         self.token = token
 
 
 def _unsupported(token: Token) -> NoReturn:
-    raise _UnsupportedTokenError(token)
-
-
-class _TooDeepError(Exception):
-    def __init__(self, token: Token) -> None:
-        super().__init__(token)
-        self.token = token
+    raise _RefusedToken(token)
 
 
 class _Parentheses:
@@ -90,7 +86,7 @@ class _Parentheses:
             if token.type == "LPAR":
                 depth += 1
                 if depth > MAX_NESTING:
-                    raise _TooDeepError(token)
+                    raise _RefusedToken(token)
             elif token.type == "RPAR":
                 depth -= 1
             elif token.type == "_NL" and depth > 0:
@@ -126,7 +122,7 @@ def named_tokens(source: GrammarSource) -> dict[str, tuple[str, ...]]:
 
 
 class Reader(GrammarSource):
-    """The rules of one text; for `one_token` and `marks` see `read`."""
+    """The rules of one text, as they are written."""
 
     def __init__(
         self,
@@ -135,6 +131,14 @@ class Reader(GrammarSource):
         one_token: ir.Regex = SOME_TEXT,
         marks: Mapping[str, bytes] | None = None,
     ) -> None:
+        """Reads no rule yet.
+
+        Args:
+            text: the grammar.
+            notation: ``"gbnf"`` or ``"ebnf"``.
+            one_token: what stands for a token that ``!<...>`` allows and the grammar does not name.
+            marks: what stands for each token that it names: bytes of no other text; None: one byte stands for all.
+        """
         super().__init__(text, notation.upper())
         self.one_token = ir.Terminal(one_token)
         self.parts = {} if notation == "ebnf" else named_tokens(self)
@@ -148,16 +152,23 @@ class Reader(GrammarSource):
         self.words: dict[str, int] = {}  # classes that could be names of rules, with their offsets
 
     def run(self) -> Definitions:
-        """Parses the text and builds its rules."""
+        """Parses the text and builds its rules.
+
+        Raises:
+            InvalidConstraint: malformed; line, column and a caret are in the message.
+            UnsupportedConstraint: it uses what is not a language: options, look-ahead, macros.
+            ConstraintTooLarge: there are more tokens than `marks`.
+        """
         from lark.exceptions import UnexpectedInput
 
         try:
             tree = _parser(self.notation.lower()).parse(self.text)
-        except _UnsupportedTokenError as error:
+        except _RefusedToken as error:
+            at = _offset(error.token)
+            if error.token.type not in _UNSUPPORTED:
+                self.too_deep(at)
             reason, action = _UNSUPPORTED[error.token.type]
-            self.refuse(reason, _offset(error.token), action=action)
-        except _TooDeepError as error:
-            self.too_deep(_offset(error.token))
+            self.refuse(reason, at, action=action)
         except UnexpectedInput as error:
             self._syntax_error(error)
         for rule in tree.children:
@@ -379,23 +390,3 @@ class Reader(GrammarSource):
         if parentheses and kind == "$END":
             self.fail("the parenthesis is never closed", _offset(parentheses[-1]))
         self.fail("unexpected character", at)
-
-
-def read(
-    text: str, notation: str, one_token: ir.Regex = SOME_TEXT, marks: Mapping[str, bytes] | None = None
-) -> tuple[Definitions, Reader]:
-    """The rules of a text, as they are written, and its reader, for errors that point into the text.
-
-    Args:
-        text: the grammar.
-        notation: ``"gbnf"`` or ``"ebnf"``.
-        one_token: what stands for a token that ``!<...>`` allows and the grammar does not name.
-        marks: what stands for each token that it names: bytes of no other text; None: one byte stands for all.
-
-    Raises:
-        InvalidConstraint: malformed; line, column and a caret are in the message.
-        UnsupportedConstraint: it uses what is not a language: options, look-ahead, macros.
-        ConstraintTooLarge: there are more tokens than `marks`.
-    """
-    reader = Reader(text, notation, one_token, marks)
-    return reader.run(), reader

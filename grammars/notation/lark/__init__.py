@@ -10,9 +10,8 @@
     definitions   what the loader leaves, with places
     patterns      from the tree of a terminal to its regular expression
     terminals     from regular expressions to languages
-    preference    which terminal wins
     rules         rules with their templates filled in
-    cutter        from rules and terminals to a grammar, behind a lexer or without one
+    cutter        from rules and terminals to a grammar, behind a lexer, and which terminal wins there, or without one
     limits        name[max_tokens=10]: rules whose texts have a limit of tokens
     captures      name[capture]: a grammar in which the texts of rules can be found
     instance      a parser that was compiled already
@@ -46,9 +45,8 @@ from constrained.grammars.notation.lark.instance import (
 from constrained.grammars.notation.lark.limits import LimitedRule, LimitedTexts, UncountedTexts, nested
 from constrained.grammars.notation.lark.loader import imported_files, load
 from constrained.grammars.notation.lark.overlaps import OverlapReport, TerminalOverlap, find_overlaps
-from constrained.grammars.notation.lark.preference import TerminalPreference
 from constrained.grammars.notation.lark.rules import LarkRules
-from constrained.grammars.notation.lark.settings import LarkSettings, Lexer
+from constrained.grammars.notation.lark.settings import LarkSettings, Lexer, TerminalPreference
 from constrained.grammars.notation.lark.terminals import LarkTerminals
 from constrained.grammars.notation.tokens import TokenReference, token_parts
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from constrained.grammars import ir
 from constrained.grammars.errors import Problem, UnsatisfiableConstraint
 from constrained.grammars.lexer import LexerGrammar, LexerToken
 from constrained.grammars.notation.lark.overlaps import ComparedTerminal
-from constrained.grammars.notation.lark.preference import TerminalPreference, lexer_tokens
-from constrained.grammars.notation.lark.settings import Lexer
+from constrained.grammars.notation.lark.settings import Lexer, TerminalPreference
 from constrained.grammars.notation.lark.terminals import LarkTerminal, LarkTerminals
+from constrained.grammars.regex.languages import matches
 from constrained.grammars.transform.inline_regular import inline_regular_rules
 from constrained.grammars.transform.interleave import reject_distinct_entries
 from constrained.grammars.transform.left_recursion import remove_left_recursion
@@ -135,10 +135,34 @@ class Cutter:
         competing = [*self.used, *(name for name in self.ignored if name not in self.used)]
         for one in competing:
             self.terminals.check_not_empty(one)
-        return lexer_tokens(dict.fromkeys(map(self.terminals.terminal, competing)), prefer)
+        return _lexer_tokens(dict.fromkeys(map(self.terminals.terminal, competing)), prefer)
 
 
 def _rewritten(grammar: ir.Grammar) -> ir.Grammar:
     """The grammar without a lexer, as the core takes it."""
     regular = inline_regular_rules(drop_unreachable(grammar))
     return remove_left_recursion(remove_nullable_loops(drop_unreachable(regular)))
+
+
+def _lexer_tokens(terminals: Iterable[LarkTerminal], prefer: TerminalPreference) -> tuple[LexerToken, ...]:
+    """Terminals as tokens of a lexer, the preferred first."""
+    ordered = sorted(terminals, key=lambda one: (one.literal is None, *one.order))
+    if prefer == "longest":
+        return tuple(LexerToken(one.name, one.regex, one.priority, shortest=one.shortest) for one in ordered)
+    # Lark joins all candidates into one regular expression, in this order, and takes the alternative that matches first.
+    # A string that a regular expression of its priority matches as a whole stands where that one stands.
+    tried = sorted(ordered, key=lambda one: (-one.priority, *one.order))
+    rank = {one: -place for place, one in enumerate(tried)}
+    number = {one: index for index, one in enumerate(ordered)}
+    tokens = []
+    for one in ordered:
+        hosts = [
+            number[other] if set(one.flags) <= set(other.flags) else ~number[other]
+            for other in tried
+            if one.literal is not None
+            and other.literal is None
+            and other.priority == one.priority
+            and matches(other.regex, one.literal)
+        ]
+        tokens.append(LexerToken(one.name, one.regex, rank[one], tuple(hosts), shortest=one.shortest))
+    return tuple(tokens)

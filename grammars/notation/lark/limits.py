@@ -14,8 +14,8 @@ from constrained.grammars.counted import CountedText
 from constrained.grammars.errors import ConstraintTooLarge
 from constrained.grammars.notation.lark.cutter import Cutter
 from constrained.grammars.notation.lark.definitions import LarkDefinitions
-from constrained.grammars.notation.lark.preference import TerminalPreference
 from constrained.grammars.notation.lark.rules import LarkRules
+from constrained.grammars.notation.lark.settings import TerminalPreference
 
 LimitedRule = Callable[[str, int], ir.Expr]
 """Gives what stands for a rule with a limit of tokens, by its name and its number."""

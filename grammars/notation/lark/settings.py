@@ -8,10 +8,11 @@ from typing import Any, Literal, get_args
 
 from constrained.grammars import ir
 from constrained.grammars.errors import InvalidConstraint
-from constrained.grammars.notation.lark.preference import TerminalPreference
 
 Lexer = Literal["contextual", "basic", "dynamic"]
 """Which terminals compete where: those that the parser can take, all of them everywhere, or none at all."""
+TerminalPreference = Literal["longest", "lark"]
+"""The longest match of the highest priority; or what python-lark takes, which tries terminals one after the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
