@@ -1,13 +1,12 @@
 """Token automata: which tokens may follow, under a constraint and over a vocabulary.
 
     protocol.py       the protocol of all automata: `Automaton`
-    predicate.py      the automaton of a grammar and predicates
+    predicate.py      the automaton of a grammar and predicates, whose states are whole prefixes
     counted.py        the automaton of a grammar with texts of a limited number of tokens
-    text_states.py    states of the automaton of predicates
     bitmask.py        masks of token ids
     trial.py          the trial of a new automaton
     device_masks.py   masks on a device
-    cache.py          compiled automata by constraint
+    cache.py          compiled automata by constraint, and by name
 
 `TokenAutomaton`, `UniqueAutomaton` and `LexerAutomaton` are native (`constrained/_core`). Must not know: torch, models, samplers.
 """
@@ -15,6 +14,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -105,6 +105,21 @@ class _AutomatonMixin:
         @property
         def outgrown(self) -> bool: ...
 
+    def __init__(
+        self,
+        grammar: Grammar,
+        vocabulary: Vocabulary,
+        *,
+        constraint: Constraint | None = None,
+        memory_limit: int = _MEMORY_LIMIT,
+    ) -> None:
+        self.grammar, self.vocabulary, self.constraint = grammar, vocabulary, constraint
+        self._construct(memory_limit)
+
+    def _construct(self, memory_limit: int) -> None:
+        """Calls the constructor of the native class, and checks what it made of the grammar."""
+        raise NotImplementedError
+
     def __repr__(self) -> str:
         size = self.memory
         return f"{type(self).__name__}({size['states']} states so far, {size['bytes'] // 1024} KiB)"
@@ -126,17 +141,10 @@ class TokenAutomaton(_AutomatonMixin, _core.Automaton):
         ConstraintTooLarge: an intersection or complement takes too long to decide.
     """
 
-    def __init__(
-        self,
-        grammar: Grammar,
-        vocabulary: Vocabulary,
-        *,
-        constraint: Constraint | None = None,
-        memory_limit: int = _MEMORY_LIMIT,
-    ) -> None:
-        reject_lexer_grammar(grammar, "here: it needs a LexerAutomaton")
-        self.grammar, self.vocabulary, self.constraint = grammar, vocabulary, constraint
-        _construct(self, super().__init__, vocabulary.shard_pool, memory_limit)
+    def _construct(self, memory_limit: int) -> None:
+        reject_lexer_grammar(self.grammar, "here: it needs a LexerAutomaton")
+        construct = partial(_core.Automaton.__init__, self)
+        _construct(self, construct, self.vocabulary.shard_pool, memory_limit)
 
 
 class UniqueAutomaton(_AutomatonMixin, _core.UniqueAutomaton):
@@ -145,16 +153,9 @@ class UniqueAutomaton(_AutomatonMixin, _core.UniqueAutomaton):
     Attributes and errors as for `TokenAutomaton`.
     """
 
-    def __init__(
-        self,
-        grammar: Grammar,
-        vocabulary: Vocabulary,
-        *,
-        constraint: Constraint | None = None,
-        memory_limit: int = _MEMORY_LIMIT,
-    ) -> None:
-        self.grammar, self.vocabulary, self.constraint = grammar, vocabulary, constraint
-        _construct(self, super().__init__, vocabulary.mark_shard_pool, memory_limit)
+    def _construct(self, memory_limit: int) -> None:
+        construct = partial(_core.UniqueAutomaton.__init__, self)
+        _construct(self, construct, self.vocabulary.mark_shard_pool, memory_limit)
 
 
 class LexerAutomaton(_AutomatonMixin, _core.LexerAutomaton):
@@ -172,25 +173,17 @@ class LexerAutomaton(_AutomatonMixin, _core.LexerAutomaton):
             exceeds its limit.
     """
 
-    def __init__(
-        self,
-        grammar: LexerGrammar,
-        vocabulary: Vocabulary,
-        *,
-        constraint: Constraint | None = None,
-        memory_limit: int = _MEMORY_LIMIT,
-    ) -> None:
-        self.grammar = grammar
-        self.vocabulary = vocabulary
-        self.constraint = constraint
-        shard = vocabulary.shard_pool.next_shard()
-        known = shard.regexes
+    grammar: LexerGrammar
+
+    def _construct(self, memory_limit: int) -> None:
+        grammar, shard = self.grammar, self.vocabulary.shard_pool.next_shard()
         try:
-            super().__init__(
+            _core.LexerAutomaton.__init__(
+                self,
                 shard.core,
                 dict(grammar.rules),
                 grammar.start,
-                known,
+                shard.regexes,
                 [token.regex for token in grammar.tokens],
                 [token.rank for token in grammar.tokens],
                 [list(token.inherits_rank_from) for token in grammar.tokens],

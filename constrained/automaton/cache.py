@@ -1,10 +1,11 @@
-"""Cache of compiled automata, by vocabulary and constraint."""
+"""Compiled automata: a cache by vocabulary and constraint; and by name, for engines in this process, whose requests hold a constraint as text."""
 
 from __future__ import annotations
 
 import atexit
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from constrained.automaton.protocol import Automaton, is_automaton
 from constrained.errors import InvalidArgument, ModelMismatch
@@ -103,3 +104,22 @@ def _checked_constraint(automaton: Automaton, vocabulary: Vocabulary) -> Constra
             action="compile it from a constraint: compile(json_schema(...), vocabulary)",
         )
     return automaton.constraint
+
+
+_PREFIX = "%constrained "
+"""No grammar begins like this."""
+
+_registered: WeakValueDictionary[str, Automaton] = WeakValueDictionary()
+
+
+def register(automaton: Automaton) -> str:
+    """Registers an automaton for as long as it lives; its name goes into the field ``grammar`` of a request."""
+    name = f"{_PREFIX}{id(automaton)}"
+    _registered[name] = automaton
+    return name
+
+
+def lookup(given: Mapping[str, Any]) -> Automaton | None:
+    """The registered automaton that the fields of a request name; None if they hold a constraint."""
+    grammar = given.get("grammar")
+    return _registered.get(grammar) if isinstance(grammar, str) and grammar.startswith(_PREFIX) else None

@@ -6,9 +6,8 @@ models or samplers. The constructors check their arguments; whether a schema or 
 
     base.py              the base class
     json.py              JSON Schemas and Python types
-    text.py              a regular expression, or one of several strings
-    grammar.py           Lark, GBNF and EBNF grammars
-    substring.py         a substring of a document
+    text.py              a regular expression, one of several strings, a substring of a document, GBNF and EBNF grammars
+    lark_grammar.py      Lark grammars
     free_text.py         free text around structured parts
     structural/          structural tags, as XGrammar, vLLM and SGLang pass them
     predicate.py         a Python function that accepts or rejects, alone or with one of the others
@@ -24,13 +23,11 @@ from constrained.constraint.base import Constraint
 from constrained.constraint.coerce import as_constraint
 from constrained.constraint.free_text import Section, ThinkingResult, after, tag, tags
 from constrained.constraint.generated import fields
-from constrained.constraint.grammar import ebnf, gbnf
 from constrained.constraint.json import json_schema, python_type
 from constrained.constraint.lark_grammar import lark
 from constrained.constraint.predicate import PredicateConstraint, predicate
 from constrained.constraint.structural import structural_tag
-from constrained.constraint.substring import substring_of
-from constrained.constraint.text import choice, regex
+from constrained.constraint.text import choice, ebnf, gbnf, regex, substring_of
 from constrained.grammars.json_schema.text.punctuation import Whitespace
 from constrained.grammars.types.contents import Span
 

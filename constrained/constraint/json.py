@@ -19,7 +19,7 @@ from constrained.constraint.json_text import (
     write_exact,
     write_schema,
 )
-from constrained.constraint.optional_members import optional_members
+from constrained.constraint.narrowing import optional_members
 from constrained.errors import InvalidConstraint, Problem, RejectedValue
 from constrained.grammars.json_schema.options import PropertyOrder, SchemaOptions, UnsupportedKeywordPolicy
 from constrained.grammars.json_schema.text.punctuation import Whitespace

@@ -1,12 +1,12 @@
-"""Constraints whose texts are not JSON: a pattern, or a list of values."""
+"""Constraints whose texts are not JSON: a pattern, a list of values, a span of a document, a grammar in GBNF or EBNF."""
 
 from __future__ import annotations
 
 import enum
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +16,7 @@ from constrained.errors import InvalidConstraint, Problem, RejectedValue, Unsati
 
 if TYPE_CHECKING:
     from constrained.grammars.ir import Grammar
+    from constrained.grammars.notation import Notation
 
 _FLAGS = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s", re.VERBOSE: "x", re.ASCII: "a"}
 
@@ -175,3 +176,138 @@ def _text_of(value: Any, index: int) -> str:
             action="use str, int, float, bool, None, or lists and dicts of them",
         ) from None
     return str(text)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _SubstringConstraint(Constraint):
+    """Text that stands in a document."""
+
+    document: str
+    min_length: int
+
+    @cached_property
+    def key(self) -> str:
+        return digest("spans", self.document, str(self.min_length))
+
+    @cached_property
+    def grammar(self) -> Grammar:
+        from constrained.grammars.text.substring import substring_grammar
+
+        return substring_grammar(self.document, min_length=self.min_length)
+
+    def parse(self, text: str) -> str:
+        return text
+
+    def render(self) -> str:
+        return f"a span of {shorten(self.document)}"
+
+    def __repr__(self) -> str:
+        return f"substring_of({shorten(repr(self.document))}, min_length={self.min_length})"
+
+
+def substring_of(text: str, *, min_length: int = 1) -> Constraint:
+    """A verbatim span of a document; the value is the text.
+
+    A span begins and ends between any two characters, so it may begin inside a word. For where it stands use
+    ``document.find(value)``.
+
+    Args:
+        text: the document; `constrained.grammars.text.substring.MAX_DOCUMENT_LENGTH` says how long it may be.
+        min_length: characters of the shortest span; 0 allows the empty text.
+
+    Raises:
+        InvalidConstraint: not a text, or a negative length. A document that is too short or too long is found
+            when the constraint is compiled.
+    """
+    if not isinstance(text, str):
+        raise InvalidConstraint(f"a document is a str, not {type(text).__name__}")
+    if not isinstance(min_length, int) or min_length < 0:
+        raise InvalidConstraint(
+            f"min_length={min_length!r} is not a whole number >= 0", action="pass a number of characters"
+        )
+    return _SubstringConstraint(text, min_length)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _GrammarConstraint(Constraint):
+    """Text that the rules of a grammar derive."""
+
+    source: str
+    notation: Notation
+    start: str | None
+    around: tuple[str, ...] = ()
+    """Special tokens of the text that this one is a part of."""
+    _ambiguous = True
+
+    @cached_property
+    def key(self) -> str:
+        around = ("around", *self.around) if self.around else ()
+        return digest("grammar", self.source, self.notation, self.start or "", *around)
+
+    @cached_property
+    def special_tokens(self) -> tuple[str, ...]:
+        from constrained.grammars.notation import special_tokens
+
+        return tuple(dict.fromkeys((*self.around, *special_tokens(self.source, self.notation))))
+
+    def among_special_tokens(self, names: Sequence[str]) -> Constraint:
+        return replace(self, around=tuple(names)) if self.special_tokens else self
+
+    @cached_property
+    def grammar(self) -> Grammar:
+        from constrained.grammars.notation import parse
+        from constrained.vocabulary.special_tokens import free_letters, letters  # loads numpy
+
+        names = self.special_tokens
+        letter = next(iter(free_letters(names)), None)
+        return parse(self.source, self.notation, start=self.start, marks=letters(names), letter=letter)
+
+    def parse(self, text: str) -> str:
+        return text
+
+    def render(self) -> str:
+        return f"text of the {self.notation.upper()} grammar {shorten(self.source)}"
+
+    def __repr__(self) -> str:
+        start = "" if self.start is None else f", start={self.start!r}"
+        return f"{self.notation}({shorten(repr(self.source))}{start})"
+
+
+def gbnf(text: str, *, start: str | None = None) -> Constraint:
+    """Text that a grammar in llama.cpp's GBNF derives; the value is the text.
+
+    Every derivation counts, character by character: no lexer cuts greedily. Ambiguous, empty,
+    left- and right-recursive rules are all fine.
+
+    Args:
+        text: the grammar (not the name of a file).
+        start: the rule that a whole text follows, ``root`` by default.
+
+    Raises:
+        InvalidConstraint: not a text. Mistakes inside are found when the grammar is compiled, with line and column.
+    """
+    return _GrammarConstraint(_checked(text), "gbnf", start)
+
+
+def ebnf(text: str, *, start: str | None = None) -> Constraint:
+    """Text that a grammar in EBNF derives, XGrammar's with the W3C's additions; the value is the text.
+
+    As `gbnf`, with literals in single quotes, code points ``#x41``, comments ``/* */``, and ``A - B`` for what A
+    says unless B says it too; lines may be broken anywhere.
+
+    Args:
+        text: the grammar (not the name of a file).
+        start: the rule that a whole text follows; by default ``root``, or the first rule where there is none.
+
+    Raises:
+        InvalidConstraint: not a text. Mistakes inside are found when the grammar is compiled, with line and column.
+    """
+    return _GrammarConstraint(_checked(text), "ebnf", start)
+
+
+def _checked(text: str) -> str:
+    if not isinstance(text, str):
+        raise InvalidConstraint(
+            f"a grammar is a str, not {type(text).__name__}", action="read the file: path.read_text()"
+        )
+    return text

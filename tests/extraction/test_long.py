@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import constrained
 from constrained import Extractor, Span, extract, extract_many
 from constrained.constraint.json_text import read_exact, write_exact
-from constrained.constraint.optional_members import optional_members
+from constrained.constraint.narrowing import optional_members
 from constrained.extraction.chunks import sentences, split_text
 from constrained.extraction.values.exact_json import in_schema_order
 from constrained.extraction.values.merge import merge_values

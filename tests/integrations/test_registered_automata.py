@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from constrained.automaton import compile
-from constrained.automaton.registry import register
+from constrained.automaton.cache import register
 from constrained.constraint import regex
 from constrained.errors import ConstraintError
 from constrained.integrations.engines.automata import Automata

@@ -2,7 +2,6 @@
 
     scanner    where terminals match, and which one the lexer takes
     chart      all readings of a text (Earley 1970)
-    cycles     expressions that may consist of each other alone
     reading    the reading that is taken, and its captures
 
 Must not know: models, samplers.
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from constrained.automaton.captures.chart import Chart
-from constrained.automaton.captures.reading import captured_parts
+from constrained.automaton.captures.reading import ChartReading
 from constrained.automaton.captures.scanner import MAX_STEPS
 from constrained.automaton.protocol import Automaton
 from constrained.constraint import as_constraint
@@ -118,7 +117,7 @@ def piece_captures(
     for byte in text:
         characters.append(characters[-1] + (byte & 0xC0 != 0x80))
     named: dict[str, list[Capture]] = {}
-    for name, start, end in captured_parts(chart, goal):
+    for name, start, end in ChartReading(chart).captured(chart.start, goal):
         part = bytes(text[shown[start] : shown[end]])
         bounds = characters[shown[start]], characters[shown[end]]
         named.setdefault(name, []).append(Capture(part.decode(errors="replace"), *bounds, part))

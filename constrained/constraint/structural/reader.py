@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from constrained.constraint.grammar import ebnf
 from constrained.constraint.json import MAX_DIGITS, _JsonConstraint, json_schema
 from constrained.constraint.structural import formats as f
 from constrained.constraint.structural.fields import Fields, checked_text, wrong
 from constrained.constraint.structural.parameters import ParametersConstraint
-from constrained.constraint.text import regex
+from constrained.constraint.text import ebnf, regex
 from constrained.errors import (
     ConstraintError,
     ConstraintTooLarge,

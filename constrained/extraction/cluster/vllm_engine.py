@@ -14,7 +14,7 @@ import math
 import os
 from typing import Any
 
-from constrained.automaton.registry import register
+from constrained.automaton.cache import register
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.decoding.cut import locate_cut, truncated_error
 from constrained.decoding.request_runner import BatchedRequest, RequestEngine, RequestRunner

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from constrained.automaton import compile
-from constrained.automaton.registry import lookup
+from constrained.automaton.cache import lookup
 from constrained.errors import VocabularyError
 from constrained.integrations.engines.request_constraint import request_constraint
 from constrained.lru_cache import LRUCache

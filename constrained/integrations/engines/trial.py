@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from constrained.automaton import compile
-from constrained.automaton.registry import lookup
+from constrained.automaton.cache import lookup
 from constrained.constraint import ebnf, json_schema, lark
 from constrained.errors import ConstrainedError, ConstraintTooLarge, InvalidConstraint, WorkerError
 from constrained.integrations.engines.request_constraint import request_constraint
