@@ -13,7 +13,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from constrained.grammars.content import CHECKED_KEYWORD
@@ -103,7 +103,7 @@ def dataclass_record(hint: Any, reader: TypeReader, path: str) -> RecordType:
         text = text or getattr(field, "doc", None)  # `field(doc=...)` of Python 3.14
         return text if isinstance(text, str) else ""
 
-    return _of_init(hint, reader, path, said)
+    return _of_signature(hint, reader, path, said)
 
 
 def attrs_record(hint: Any, reader: TypeReader, path: str) -> RecordType:
@@ -114,16 +114,25 @@ def attrs_record(hint: Any, reader: TypeReader, path: str) -> RecordType:
         text = declared[name].metadata.get("description") if name in declared else None
         return text if isinstance(text, str) else ""
 
-    return _of_init(hint, reader, path, said, {alias: field.name for alias, field in declared.items()})
+    return _of_signature(hint, reader, path, said, {alias: field.name for alias, field in declared.items()})
 
 
-def _of_init(
+def _of_signature(
     hint: Any,
     reader: TypeReader,
     path: str,
-    said: Callable[[str], str],
+    said: Callable[[str], str] = lambda name: "",
     attributes: Mapping[str, str] | None = None,
 ) -> RecordType:
+    """The parameters by which a class or function is called.
+
+    Args:
+        hint: the class or function.
+        reader: of its types.
+        path: its place.
+        said: descriptions by name, where there are others than those of the docstring.
+        attributes: names of annotations by parameter, where they differ.
+    """
     cls = origin_class(hint)
     hints = resolved_hints(hint, reader, path)
     description, documented = split_docstring(own_docstring(cls))
@@ -152,31 +161,12 @@ def typed_dict_record(hint: Any, reader: TypeReader, path: str) -> RecordType:
 
 def named_tuple_record(hint: Any, reader: TypeReader, path: str) -> RecordType:
     """Fields as members of an object: names help a model more than positions in an array."""
-    cls = origin_class(hint)
-    hints = resolved_hints(hint, reader, path)
-    description, documented = split_docstring(own_docstring(cls))
-    fields = [
-        RecordField(
-            name,
-            hints.get(name, Any),
-            name not in cls._field_defaults,
-            cls._field_defaults.get(name),
-            documented.get(name, ""),
-        )
-        for name in cls._fields
-    ]
-    return RecordType(fields, cls, description)
+    return _of_signature(hint, reader, path)
 
 
 def callable_record(function: Any, reader: TypeReader, path: str) -> RecordType:
     """Parameters by name; the value is the dict of keyword arguments to call the function with."""
-    hints = resolved_hints(function, reader, path)
-    description, documented = split_docstring(own_docstring(function))
-    fields = [
-        _field(parameter, hints.get(name, Any), documented.get(name, ""), reader, path)
-        for name, parameter in inspect.signature(function).parameters.items()
-    ]
-    return RecordType(fields, dict, description)
+    return replace(_of_signature(function, reader, path), make=dict)
 
 
 def _field(
