@@ -14,7 +14,7 @@ from math import gcd, lcm
 from typing import Literal
 
 from constrained.grammars import ir
-from constrained.grammars.json_schema.text.numbers import Bounds
+from constrained.grammars.json_schema.text.numbers import Bounds, digit_ranges
 
 MAX_PLACES = 400
 """Most decimal places of a step; the least positive 64-bit float has 324."""
@@ -290,24 +290,5 @@ class _Multiples:
 
 def _ranges(low: str, high: str) -> Iterator[tuple[str, int]]:
     """Digit strings of equal length between two others, as prefixes with the number of free digits after each."""
-    size = len(low)
-    if low == high:
-        yield low, 0
-        return
-    shared = 0
-    while low[shared] == high[shared]:
-        shared += 1
-    # Where only zeros (or nines) are left in the bound, all following digits are free.
-    floor, ceiling = len(low.rstrip("0")), len(high.rstrip("9"))
-    down = max(floor, shared + 1)
-    up = max(ceiling, shared + 1)
-    yield low[:down], size - down
-    for at in range(shared + 1, down):
-        for digit in range(int(low[at]) + 1, 10):
-            yield f"{low[:at]}{digit}", size - at - 1
-    for digit in range(int(low[shared]) + 1, int(high[shared])):
-        yield f"{low[:shared]}{digit}", size - shared - 1
-    for at in range(shared + 1, up):
-        for digit in range(int(high[at])):
-            yield f"{high[:at]}{digit}", size - at - 1
-    yield high[:up], size - up
+    for prefix, least, most, free in digit_ranges(low, high):
+        yield from ((f"{prefix}{digit}", free) for digit in range(least, most + 1))

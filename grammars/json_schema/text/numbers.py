@@ -8,7 +8,7 @@ language. Every number within bounds can be written without an exponent. Zero ma
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import cache
@@ -140,37 +140,35 @@ def _whole_between(low: int, high: int | None) -> ir.Regex:
     return ir.union(*options)
 
 
+def digit_ranges(low: str, high: str) -> Iterator[tuple[str, int, int, int]]:
+    """Digit strings of equal length between two others: a prefix, the least and greatest next digit, the number of free digits after it."""
+    size = len(low)
+    if low == high:
+        yield low[:-1], int(low[-1]), int(low[-1]), 0
+        return
+    shared = 0
+    while low[shared] == high[shared]:
+        shared += 1
+    # Where only zeros (or nines) are left in the bound, all following digits are free.
+    down = max(len(low.rstrip("0")), shared + 1)
+    up = max(len(high.rstrip("9")), shared + 1)
+    yield low[: down - 1], int(low[down - 1]), int(low[down - 1]), size - down
+    for at in range(shared + 1, down):
+        yield low[:at], int(low[at]) + 1, 9, size - at - 1
+    yield low[:shared], int(low[shared]) + 1, int(high[shared]) - 1, size - shared - 1
+    for at in range(shared + 1, up):
+        yield high[:at], 0, int(high[at]) - 1, size - at - 1
+    yield high[: up - 1], int(high[up - 1]), int(high[up - 1]), size - up
+
+
 def _same_length(low: str, high: str) -> ir.Regex:
     """Digit strings between two of equal length (``low <= high``)."""
-    shared = 0
-    while shared < len(low) and low[shared] == high[shared]:
-        shared += 1
-    prefix = ir.literal(low[:shared])
-    low, high = low[shared:], high[shared:]
-    if not low:
-        return prefix
-    rest = len(low) - 1
-    options = [
-        ir.concat(ir.literal(low[0]), _beside(low[1:], least=True)),
-        ir.concat(digit(int(low[0]) + 1, int(high[0]) - 1), ir.repeat(_D, rest, rest)),
-        ir.concat(ir.literal(high[0]), _beside(high[1:], least=False)),
-    ]
-    return ir.concat(prefix, ir.union(*options))
-
-
-def _beside(limit: str, *, least: bool) -> ir.Regex:
-    """Digit strings of the length of a limit that are at least it, or at most."""
-    result: ir.Regex = ir.EMPTY_STRING
-    for i, char in reversed(list(enumerate(limit))):
-        rest = len(limit) - i - 1
-        if not limit[i:].strip("0" if least else "9"):
-            result = ir.repeat(_D, rest + 1, rest + 1)
-        else:
-            others = digit(int(char) + 1, 9) if least else digit(0, int(char) - 1)
-            result = ir.union(
-                ir.concat(ir.literal(char), result), ir.concat(others, ir.repeat(_D, rest, rest))
-            )
-    return result
+    return ir.union(
+        *(
+            ir.concat(ir.literal(prefix), digit(least, most), ir.repeat(_D, free, free))
+            for prefix, least, most, free in digit_ranges(low, high)
+        )
+    )
 
 
 def integers(bounds: Bounds) -> ir.Regex:
