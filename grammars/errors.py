@@ -95,9 +95,12 @@ class ConstrainedError(Exception):
         self.action = action
         super().__init__(_message(summary, self.problems, action))
 
-    def reword(self, *, summary: str | None = None, action: str | None = None) -> None:
-        """Replaces the summary or the next step, for a caller who knows more about the place."""
+    def reword(
+        self, *, summary: str | None = None, problems: Iterable[Problem] = (), action: str | None = None
+    ) -> None:
+        """Replaces the summary, the problems or the next step, for a caller who knows more about the place."""
         self.summary = self.summary if summary is None else summary
+        self.problems = tuple(problems) or self.problems
         self.action = self.action if action is None else action
         self.args = (_message(self.summary, self.problems, self.action),)
 

@@ -3,8 +3,7 @@
     gbnf.lark  llama.cpp's notation
     ebnf.lark  XGrammar's and the W3C's
     reader.py  parses a text with either and builds the rules
-    source.py  positions in a text, and errors that point at them
-    tokens.py  <|call|>, <[128-140]>
+    source.py  positions in a text, errors that point at them, and tokens: <|call|>, <[128-140]>
 
 Without a lexer: a grammar describes all texts that its rules derive, character by character. Must not know:
 tokenizers, models.

@@ -14,8 +14,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from constrained.grammars import ir
 from constrained.grammars.errors import ConstraintTooLarge
-from constrained.grammars.notation.source import MAX_DIGITS, MAX_NESTING, GrammarSource
-from constrained.grammars.notation.tokens import read_token, token_parts
+from constrained.grammars.notation.source import (
+    MAX_DIGITS,
+    MAX_NESTING,
+    GrammarSource,
+    read_token,
+    token_parts,
+)
 
 if TYPE_CHECKING:
     from lark import Lark, Token, Tree

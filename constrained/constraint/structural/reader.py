@@ -334,12 +334,10 @@ def below(place: str, make: Callable[[], T]) -> T:
     try:
         return make()
     except (ConstraintError, ConstraintTooLarge) as error:
-        if not place:
-            raise
-        problems = [replace(problem, place=_moved(problem.place, place)) for problem in error.problems]
-        raise type(error)(
-            error.summary, problems or Problem(place, "see above"), action=error.action
-        ) from None
+        if place:
+            moved = [replace(problem, place=_moved(problem.place, place)) for problem in error.problems]
+            error.reword(problems=moved or [Problem(place, "see above")])
+        raise
 
 
 def _moved(place: str, root: str) -> str:

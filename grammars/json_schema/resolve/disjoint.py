@@ -10,7 +10,6 @@ from constrained.grammars.json_schema.resolve.validate import InstanceValidator
 from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import Conjunction, TypeConstraints
 from constrained.grammars.json_schema.source.document import SchemaNode
-from constrained.grammars.json_schema.source.members import member_schemas
 from constrained.grammars.work import spend
 
 MAX_PROOF_DEPTH = 4
@@ -98,5 +97,5 @@ class EmptinessProver:
         if most is not None and max(constraints.min_properties, len(constraints.required)) > most:
             return True
         return depth > 0 and any(
-            self.is_empty(member_schemas(constraints, name), depth - 1) for name in constraints.required
+            self.is_empty(f.schemas_on(constraints.members, name), depth - 1) for name in constraints.required
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -111,15 +112,9 @@ def content(parsed: ParsedSchema, value: Any, node: SchemaNode) -> str | None:
             _ = text_content.rules
     except ConstrainedError as error:
         place = child_pointer(node.pointer, CONTENT_KEYWORD)
-        problems = [
-            Problem(
-                f"{place}, {problem.place}", problem.reason, problem.value, problem.keyword, problem.excerpt
-            )
-            for problem in error.problems
-        ]
-        raise type(error)(
-            error.summary, problems or Problem(place, error.summary), action=error.action
-        ) from None
+        moved = [replace(problem, place=f"{place}, {problem.place}") for problem in error.problems]
+        error.reword(problems=moved or [Problem(place, error.summary)])
+        raise
     constraints = parsed.constraints
     if pattern is None:
         if text_content not in constraints.contents:

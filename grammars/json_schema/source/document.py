@@ -56,7 +56,7 @@ class SchemaNode:
         negates: the schema of which this is the negation.
         negation: its negation, once that exists.
         parent_resource: of a resource, the enclosing resource.
-        dynamic_scope: of a resource, the result of `dynamic_refs.dynamic_scope_of`.
+        dynamic_scope: of a resource, the result of `synthetic.dynamic_scope_of`.
         text: its value as text, cached by `value_text`.
     """
 
@@ -340,8 +340,10 @@ class SchemaDocument:
         try:
             self._check(node.value, node.dialect)
         except InvalidConstraint as error:
-            problems = [replace(one, place=node.pointer + one.place[1:]) for one in error.problems]
-            raise InvalidConstraint(error.summary, problems, action=error.action) from None
+            error.reword(
+                problems=[replace(one, place=node.pointer + one.place[1:]) for one in error.problems]
+            )
+            raise
 
     def dynamic_anchors(self) -> Mapping[str, Mapping[str, SchemaNode]]:
         """The schemas that declare dynamic anchors, by URI of their resource and name of the anchor."""

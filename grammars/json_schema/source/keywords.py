@@ -15,12 +15,14 @@ from constrained.grammars.errors import ConstraintError, InvalidConstraint, Prob
 from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import ParsedSchema
 from constrained.grammars.json_schema.source.document import SchemaNode, child_pointer
-from constrained.grammars.json_schema.source.dynamic_refs import (
+from constrained.grammars.json_schema.source.synthetic import (
     RECURSIVE_ANCHOR,
+    conjunction_of,
+    constraint_schema,
     enter_resource,
+    negation_of,
     resolve_dynamic_ref,
 )
-from constrained.grammars.json_schema.source.synthetic import conjunction_of, constraint_schema, negation_of
 from constrained.grammars.json_schema.text.literals import is_json_value
 from constrained.grammars.json_schema.text.numbers import Bounds, decimal
 from constrained.grammars.json_schema.text.patterns import (

@@ -11,7 +11,6 @@ from constrained.grammars.json_schema.source.constraints import (
     Conjunction,
     MemberSchemas,
     TypeConstraints,
-    schemas_on,
 )
 from constrained.grammars.json_schema.source.document import SchemaNode, child_pointer
 from constrained.grammars.json_schema.text.patterns import StringPattern
@@ -95,21 +94,8 @@ def partition_keys(
     return classes
 
 
-def member_schemas(constraints: TypeConstraints, name: str) -> Conjunction:
-    """The schemas for the value of a key."""
-    if len(constraints.members) == 1:  # the common case: one schema object constrains members
-        members = constraints.members[0]
-        if members.patterns:
-            return tuple(members.schemas_at(name))
-        node = members.properties.get(name, members.additional)
-        return () if node is None else (node,)
-    return schemas_on(constraints.members, name)
-
-
 def schemas_of_members(constraints: TypeConstraints, names: Sequence[str]) -> list[Conjunction]:
-    """`member_schemas` of each of the declared names, going through each schema object once."""
-    if len(constraints.members) == 1:
-        return [member_schemas(constraints, name) for name in names]
+    """`schemas_on` each of the declared names, going through each schema object once."""
     found: dict[str, dict[SchemaNode, None]] = {name: {} for name in names}
     for members in constraints.members:
         if members.patterns or members.additional is not None:

@@ -48,7 +48,7 @@ from constrained.grammars.notation.lark.overlaps import OverlapReport, TerminalO
 from constrained.grammars.notation.lark.rules import LarkRules
 from constrained.grammars.notation.lark.settings import LarkSettings, Lexer, TerminalPreference
 from constrained.grammars.notation.lark.terminals import LarkTerminals
-from constrained.grammars.notation.tokens import TokenReference, token_parts
+from constrained.grammars.notation.source import TokenReference, token_parts
 
 __all__ = [
     "LarkSettings",
@@ -160,7 +160,12 @@ def _of_parser(parser: Lark, settings: LarkSettings) -> tuple[Cutter, Mapping[st
     """The terminals, the rules and the start rule of a parser."""
     own_lexer = lexer_of(parser)
     start = start_rule(parser, settings.start)
-    cutter = Cutter(_parser_terminals(parser), list(parser.lexer_conf.ignore), settings.lexer or own_lexer)
+    terminals = LarkTerminals(
+        parser.terminals,
+        lambda name, reason: Problem(f"terminal {name}", reason),
+        flags=global_flags(parser),
+    )
+    cutter = Cutter(terminals, list(parser.lexer_conf.ignore), settings.lexer or own_lexer)
     return cutter, compiled_rules(parser, cutter.leaf), start
 
 
@@ -192,7 +197,6 @@ class _SourceReading:
         )
         self.cutter = Cutter(terminals, definitions.ignored, settings.lexer or "contextual")
         self._parts = token_parts(definitions.plain.source, definitions.plain.tokens.values())
-        self._embed = _embedder(definitions, settings.embedded)
         self._change = change
 
     def rules(self, limited: LimitedRule) -> Mapping[str, ir.Expr]:
@@ -228,9 +232,22 @@ class _SourceReading:
             return ir.sequence(ir.Terminal(ir.union(*marks)), cutter.between)
 
         def embed(node: EmbeddedGrammar) -> tuple[ir.Grammar, ir.Expr]:
-            return self._change(self._embed(node)), cutter.between
+            return self._change(self._embedded(node)), cutter.between
 
         return LarkRules(self.definitions, cutter.leaf, embed, token, limited, prefix)
+
+    def _embedded(self, node: EmbeddedGrammar) -> ir.Grammar:
+        """The grammar of ``%json`` or ``@name``."""
+        if node.name is None:
+            from constrained.grammars.json_schema import lower_schema
+
+            return lower_schema(node.schema).grammar
+        embedded = self.settings.embedded
+        if node.name not in embedded:
+            names = ", ".join(embedded) or "none"
+            self.definitions.fail(f"no constraint is passed for @{node.name}; passed: {names}", node.at)
+        reject_lexer_grammar(embedded[node.name], f"at @{node.name}")
+        return embedded[node.name]
 
 
 def embedded_names(text: str) -> list[str]:
@@ -281,28 +298,3 @@ def _check_start(definitions: LarkDefinitions, start: str) -> None:
             Problem("rules", f"defined: {', '.join(usable) or 'none'}"),
             action="name the start rule start, or in Python pass start=",
         )
-
-
-def _embedder(
-    definitions: LarkDefinitions, embedded: Mapping[str, ir.Grammar]
-) -> Callable[[EmbeddedGrammar], ir.Grammar]:
-    def embed(node: EmbeddedGrammar) -> ir.Grammar:
-        if node.name is None:
-            from constrained.grammars.json_schema import lower_schema
-
-            return lower_schema(node.schema).grammar
-        if node.name not in embedded:
-            names = ", ".join(embedded) or "none"
-            definitions.fail(f"no constraint is passed for @{node.name}; passed: {names}", node.at)
-        reject_lexer_grammar(embedded[node.name], f"at @{node.name}")
-        return embedded[node.name]
-
-    return embed
-
-
-def _parser_terminals(parser: Lark) -> LarkTerminals:
-    return LarkTerminals(
-        parser.terminals,
-        lambda name, reason: Problem(f"terminal {name}", reason),
-        flags=global_flags(parser),
-    )

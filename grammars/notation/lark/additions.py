@@ -25,8 +25,7 @@ from constrained.grammars.errors import ConstraintTooLarge, Problem
 from constrained.grammars.notation.lark.attributes import TokenLimit, read_attributes
 from constrained.grammars.notation.lark.parameters import Condition, RuleNumberReader, Value
 from constrained.grammars.notation.lark.structured_regex import StructuredRegex, read_structured_regex
-from constrained.grammars.notation.source import GrammarSource
-from constrained.grammars.notation.tokens import TokenReference, read_token
+from constrained.grammars.notation.source import GrammarSource, TokenReference, read_token
 
 MAX_CHARACTERS = 1_000_000
 """Greatest length of a grammar."""

@@ -180,7 +180,7 @@ class _Builder(GrammarBuilder):
                 self._extend(*self._unpack_definition(changed, None))
         elif kind == "ignore":
             self._ignore(*statement.children)
-            self.result.places.setdefault(str(self._ignore_names[-1]), self._start(statement))
+            self.result.places.setdefault(str(self._ignore_names[-1]), _start(self.result, statement))
         elif kind == "declare":
             for symbol in statement.children:
                 self._define(symbol.name, isinstance(symbol, Terminal), None)
@@ -204,9 +204,6 @@ class _Builder(GrammarBuilder):
     def _place(self, token: Token) -> int:
         return self.result.plain.original(token.start_pos or 0)
 
-    def _start(self, statement: Node) -> int:
-        return _start(self.result, statement)
-
     # ------------------------------------------------------------ imports
 
     def _import(self, statements: list[Node]) -> None:
@@ -223,7 +220,7 @@ class _Builder(GrammarBuilder):
                 # Relative paths are searched in import_paths as well: a text has no folder.
                 self.do_import(path, None, names)
             for name in self._definitions:
-                self.result.places.setdefault(str(name), self._start(places[0]))
+                self.result.places.setdefault(str(name), _start(self.result, places[0]))
             for name, target in names.items():
                 if target not in self._definitions:
                     tokens = (token for statement in places for token in _tokens(statement))

@@ -13,7 +13,7 @@ from constrained.grammars.errors import ConstraintTooLarge
 from constrained.grammars.notation.lark.additions import EmbeddedGrammar, ParametricCall
 from constrained.grammars.notation.lark.definitions import LarkDefinitions, Node, subtrees
 from constrained.grammars.notation.lark.patterns import repetition
-from constrained.grammars.notation.tokens import TokenReference
+from constrained.grammars.notation.source import TokenReference
 from constrained.grammars.transform.imports import import_rules, placed_rules
 
 MAX_RULES = 20_000

@@ -11,6 +11,7 @@ from typing import Any
 
 from constrained.grammars import ir
 from constrained.grammars.json_schema.text.python import addresses, encodings, times
+from constrained.grammars.json_schema.text.rfc.identifiers import uuid
 
 __all__ = ["KINDS"]
 
@@ -24,7 +25,7 @@ KINDS: Mapping[str, Callable[[Any], ir.Grammar]] = {
     "date": _regular(times.dates),
     "time": _regular(times.times_of_day),
     "duration": _regular(times.durations),
-    "uuid": _regular(encodings.uuid),
+    "uuid": _regular(uuid),
     "ip": _regular(addresses.addresses),
     "url": _regular(addresses.url),
     "base64": lambda parameters: encodings.base64(**parameters),

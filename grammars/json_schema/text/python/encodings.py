@@ -1,8 +1,8 @@
-"""UUIDs of a version, base64, byte sizes and complex numbers."""
+"""Base64, byte sizes, fractions and complex numbers."""
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache
 
 from constrained.grammars import ir
 from constrained.grammars.json_schema.text.rfc.notation import any_case, fragment_regex
@@ -11,13 +11,6 @@ _STANDARD = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _URL_SAFE = _STANDARD[:-2] + "-_"
 _UNITS = ("b", "bit", *(prefix + unit for prefix in "kmgtpe" for unit in ("", "b", "ib", "bit", "ibit")))
 """Units of `pydantic.ByteSize`: bytes and bits, of thousands and of 1024s."""
-
-
-@lru_cache(64)
-def uuid(version: int) -> ir.Regex:
-    """UUIDs of one version, in the variant of RFC 9562."""
-    some = "[0-9A-Fa-f]"
-    return fragment_regex(f"{some}{{8}}-{some}{{4}}-{version:x}{some}{{3}}-[89ABab]{some}{{3}}-{some}{{12}}")
 
 
 @cache

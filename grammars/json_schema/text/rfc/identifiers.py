@@ -98,7 +98,8 @@ def relative_json_pointer() -> ir.Regex:
     return ir.concat(fragment_regex("0|[1-9][0-9]*"), ir.union(fragment_regex("#"), json_pointer()))
 
 
-@cache
-def uuid() -> ir.Regex:
-    """RFC 4122, section 3."""
-    return fragment_regex("[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}")
+def uuid(version: int | None = None) -> ir.Regex:
+    """RFC 4122, section 3; of one version, in the variant of RFC 9562."""
+    some = "[0-9A-Fa-f]"
+    kind = f"{some}{{4}}-{some}" if version is None else f"{version:x}{some}{{3}}-[89ABab]"
+    return fragment_regex(f"{some}{{8}}-{some}{{4}}-{kind}{some}{{3}}-{some}{{12}}")
