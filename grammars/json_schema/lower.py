@@ -167,7 +167,8 @@ class _Task:
         bounds = {
             name: getattr(self.options, name) for name in ("max_digits", "max_string_length", "max_items")
         }
-        return noting_bounds(lowering.expansion.report_rows(), **bounds)
+        keyword_rows, nodes = lowering.expansion.keyword_rows, tuple(lowering.document.parsed_nodes)
+        return noting_bounds(((node, keyword_rows(node)) for node in nodes), **bounds)
 
 
 def _json_text(schema: Any, draft: str, options: SchemaOptions, inner: Any) -> ir.Grammar:

@@ -7,6 +7,7 @@ import collections.abc
 import dataclasses
 import enum
 import inspect
+import json
 import re
 import types
 import typing
@@ -133,7 +134,8 @@ def _pydantic(reader: TypeReader, hint: Any, path: str) -> TypeNode:
         adapter = models.adapter_of(hint)
         with contents.reading(reader.contents):
             schema = models.pydantic_schema(adapter, reader.definitions)
-        return schema, models.validating_builder(adapter)
+        # Through JSON text, so that strict models take dates and enums.
+        return schema, lambda value: adapter.validate_json(json.dumps(value))
 
     try:
         return reader.define_shared(hint, lower) if isinstance(hint, type) else TypeNode(*lower())

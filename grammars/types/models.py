@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import enum
 import functools
-import json
+import itertools
 import re
-from collections.abc import Callable, Iterator
 from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated, Any, get_origin
@@ -59,16 +58,12 @@ def adapter_of(hint: Any) -> Any:
         raise PydanticSchemaError(_first_line(error)) from None
 
 
-def validating_builder(adapter: Any) -> Callable[[Any], Any]:
-    """JSON value -> validated value. It goes through JSON text, so that strict models take dates and enums."""
-    return lambda value: adapter.validate_json(json.dumps(value))
-
-
 def pydantic_schema(adapter: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     """The schema of a type, its own definitions moved to `definitions` under names that are free there."""
     if (place := find_ignored_pattern(adapter._type)) is not None:
         raise PydanticSchemaError(IGNORED_PATTERN, place)
-    for template in _templates():
+    further = (f"{{model}}_{number}" for number in itertools.count(2))
+    for template in itertools.chain(["{model}"], further):
         try:
             schema = adapter.json_schema(
                 mode="validation", schema_generator=_generator(), ref_template=f"#/$defs/{template}"
@@ -88,14 +83,6 @@ def _failures() -> tuple[type[Exception], ...]:
     from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
     return PydanticUserError, PydanticUndefinedAnnotation, UnsupportedMetadata
-
-
-def _templates() -> Iterator[str]:
-    yield "{model}"
-    number = 2
-    while True:
-        yield f"{{model}}_{number}"
-        number += 1
 
 
 def _first_line(error: Exception) -> str:

@@ -223,12 +223,11 @@ class ArrayLowering:
             language = languages[f.STRING if kind == f.STRING else f.NUMBER] if kind & _SCALAR else []
             if language:  # other values of this type are possible: compared as texts
                 texts = [value_regex(value, self.punctuation) for value in equal]
-                language += texts if kind == f.STRING else map(_without_exponents, texts)
+                if (
+                    kind != f.STRING
+                ):  # numbers with an exponent have too many spellings to be compared as texts
+                    texts = [ir.intersection(text, numbers.DECIMAL_CHARACTERS) for text in texts]
+                language += texts
             else:
                 listed.append(self.scalars.enum_values_expr(equal))
         return listed, [ir.union(*language) for language in languages.values() if language]
-
-
-def _without_exponents(regex: ir.Regex) -> ir.Regex:
-    """Numbers with an exponent have too many spellings to be compared as texts."""
-    return ir.intersection(regex, numbers.DECIMAL_CHARACTERS)

@@ -187,9 +187,17 @@ class ScalarLowering:
         return self.numbers.of(conjunction)
 
     def string_regex(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Regex:
-        """The JSON strings of a disjunct, for `ScalarLanguages`."""
+        """The JSON strings of a disjunct, enumerated or not, for `ScalarLanguages`."""
         self.diagnostics.note_unsupported(constraints, f.STRING)
-        return self.enum_string_regex(disjunct, constraints)
+        if not constraints.types & f.STRING:
+            return ir.EMPTY_SET
+        if constraints.enum_values is not None:
+            values = [v for v in self.validator.listed(constraints) if isinstance(v, str)]
+            return ir.union(*map(strings.encode_json_string, filter(self.excluded.allow, values)))
+        if constraints.contents:
+            self.diagnostics.note_content_unsupported(disjunct, "is not supported for the names of members")
+        expr = self.string(disjunct, constraints)
+        return expr.regex if isinstance(expr, ir.Terminal) else ir.EMPTY_SET
 
     def number_regex(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Regex:
         """The numbers of a disjunct, for `ScalarLanguages`; enumerated ones also in decimal notation, to match ranges."""
@@ -454,18 +462,6 @@ class ScalarLowering:
             self.diagnostics.conflict(disjunct, "no string matches the pattern")
             return ir.EMPTY_LANGUAGE
         return ir.Terminal(regex)
-
-    def enum_string_regex(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Regex:
-        """The JSON strings of a disjunct, enumerated or not."""
-        if not constraints.types & f.STRING:
-            return ir.EMPTY_SET
-        if constraints.enum_values is not None:
-            values = [v for v in self.validator.listed(constraints) if isinstance(v, str)]
-            return ir.union(*map(strings.encode_json_string, filter(self.excluded.allow, values)))
-        if constraints.contents:
-            self.diagnostics.note_content_unsupported(disjunct, "is not supported for the names of members")
-        expr = self.string(disjunct, constraints)
-        return expr.regex if isinstance(expr, ir.Terminal) else ir.EMPTY_SET
 
     def content_string(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
         """The strings whose content is a grammar, which nothing else may limit: its language is not known to be regular."""

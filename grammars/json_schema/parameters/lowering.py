@@ -97,19 +97,14 @@ class ParameterLowering:
         rules = self.json.rules
         name = fresh_name("parameters", rules)
         rules[name] = ir.EMPTY_LANGUAGE
-        self._lower_queued()
-        rules[name] = ir.choice(*bodies)
-        return ir.Grammar(rules, name)
-
-    def _lower_queued(self) -> None:
         while self.queue or self.json.queue:
             self.json.lower_queued()
             if self.queue:
-                name, disjunct, constraints = self.queue.popleft()
-                if constraints.types & f.OBJECT:
-                    self.json.rules[name] = self.inner.object(disjunct, constraints)
-                else:
-                    self.json.rules[name] = self._array(disjunct, constraints)
+                nested, disjunct, constraints = self.queue.popleft()
+                lower = self.inner.object if constraints.types & f.OBJECT else self._array
+                rules[nested] = lower(disjunct, constraints)
+        rules[name] = ir.choice(*bodies)
+        return ir.Grammar(rules, name)
 
     def _array(self, disjunct: Conjunction, constraints: TypeConstraints) -> ir.Expr:
         if constraints.unique_items and (constraints.max_items is None or constraints.max_items > 1):

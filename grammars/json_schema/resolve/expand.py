@@ -11,7 +11,7 @@ these proofs conjunctions are expanded with `relaxed`, where ``oneOf`` counts as
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations, islice
 from typing import NamedTuple, Protocol
 
@@ -108,10 +108,6 @@ class DnfExpansion:
         )  # usually requested twice in a row
 
     # ------------------------------------------------------------ one schema
-
-    def report_rows(self) -> Iterator[tuple[SchemaNode, list[tuple[str, bool, str]]]]:
-        """The `keyword_rows` of every schema parsed so far, in that order."""
-        return ((node, self.keyword_rows(node)) for node in tuple(self.document.parsed_nodes))
 
     def keyword_rows(self, node: SchemaNode) -> list[tuple[str, bool, str]]:
         """(keyword, enforced, note) for each keyword of a schema."""
@@ -236,7 +232,10 @@ class DnfExpansion:
                     continue
                 decided = any(node in cases for node in closure)
                 if not decided and math.prod(map(len, choices)) > MANY_COMBINATIONS:
-                    found = self._cases(closure, choices, types, tags)
+                    summaries = [
+                        [self.value_summary(branch).discriminators for branch in some] for some in choices
+                    ]
+                    found = member_cases(closure, tags, summaries, types)
                     choices = [[*found], *choices] if found else choices
                     cases |= found
             spend(
@@ -258,16 +257,6 @@ class DnfExpansion:
                         continue
                 pending.append((with_branch, more, types & left, combined_tags))
         return list(finished.values())
-
-    def _cases(
-        self,
-        closure: dict[SchemaNode, None],
-        choices: list[Sequence[SchemaNode]],
-        types: int,
-        tags: Discriminators,
-    ) -> dict[SchemaNode, MemberCase | None]:
-        summaries = [[self.value_summary(branch).discriminators for branch in some] for some in choices]
-        return member_cases(closure, tags, summaries, types)
 
     def value_summary(self, node: SchemaNode) -> ValueSummary:
         """A cheap over-approximation of the values of a schema."""

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from constrained.grammars import ir
+from constrained.grammars.content import CONTENT_KEYWORD
+from constrained.grammars.errors import Problem
 from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import (
     ContainsConstraint,
@@ -26,7 +28,6 @@ from constrained.grammars.json_schema.source.constraints import (
     schemas_on,
     type_bit_of,
 )
-from constrained.grammars.json_schema.source.contents import content_problem
 from constrained.grammars.json_schema.source.document import SchemaNode, child_pointer
 from constrained.grammars.json_schema.source.synthetic import (
     conjunction_of,
@@ -192,7 +193,9 @@ def _numbers(node: SchemaNode, constraints: TypeConstraints) -> list[dict[str, A
 def _strings(node: SchemaNode, constraints: TypeConstraints) -> list[dict[str, Any]]:
     low, high = constraints.min_length, constraints.max_length
     if constraints.contents:
-        return [{"unsupported_keywords": (content_problem(node, "is not supported under `not`"),)}]
+        place = child_pointer(node.pointer, CONTENT_KEYWORD)
+        problem = Problem(place, "is not supported under `not`", keyword=CONTENT_KEYWORD)
+        return [{"unsupported_keywords": ((f.STRING, problem),)}]
     if not constraints.patterns:
         shorter = [{"max_length": low - 1}] if low > 0 else []
         longer = [{"min_length": high + 1}] if high is not None else []

@@ -11,7 +11,6 @@ from typing import Any
 from constrained.grammars import ir
 from constrained.grammars.content import CONTENT_KEYWORD
 from constrained.grammars.errors import ConstrainedError, InvalidConstraint, Problem
-from constrained.grammars.json_schema.source import constraints as f
 from constrained.grammars.json_schema.source.constraints import ParsedSchema
 from constrained.grammars.json_schema.source.document import SchemaNode, child_pointer
 from constrained.grammars.json_schema.source.report import CHECKED_PREFIX, UNKNOWN_PREFIX
@@ -129,8 +128,3 @@ def checked(parsed: ParsedSchema, value: Any, node: SchemaNode) -> str | None:
     if node.document.contents is None:
         return f"{UNKNOWN_PREFIX}to draft {node.dialect.name}"
     return f"{CHECKED_PREFIX}{value}"
-
-
-def content_problem(node: SchemaNode, reason: str, types: int = f.STRING) -> tuple[int, Problem]:
-    """An unsupported use of the keyword, as `TypeConstraints.unsupported_keywords` keeps it."""
-    return types, Problem(child_pointer(node.pointer, CONTENT_KEYWORD), reason, keyword=CONTENT_KEYWORD)

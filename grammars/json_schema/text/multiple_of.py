@@ -51,7 +51,9 @@ def multiples_of(
         UnsupportedMultiples: there are too many remainders by the steps and what is excluded, or a step has too many places, or a
             bound too many digits.
     """
-    step = least_common_multiple([*steps, *([Decimal(1)] if integers_only else [])])
+    fractions = [Fraction(number) for number in (*steps, *([Decimal(1)] if integers_only else []))]
+    # The least positive number that is a multiple of all of them.
+    step = Fraction(lcm(*(one.numerator for one in fractions)), gcd(*(one.denominator for one in fractions)))
     if any((step / Fraction(number)).denominator == 1 for number in excluded):
         return ir.EMPTY_SET
     return _Multiples(step, integers_only, places, excluded, short).within(bounds)
@@ -74,15 +76,6 @@ def numbers_beyond(places: int, bounds: Bounds, most: int | None) -> ir.Regex:
         texts.whole_units(max(low or 0, 0), None if high is None else high - 1),
         ir.concat(_MINUS, texts.whole_units(max(-(high or 0), 0), None if low is None else -low - 1)),
     )
-
-
-def least_common_multiple(steps: list[Decimal]) -> Fraction:
-    """The least positive number that is a multiple of all steps."""
-    fractions = [Fraction(step) for step in steps]
-    result = fractions[0]
-    for step in fractions[1:]:
-        result = Fraction(lcm(result.numerator, step.numerator), gcd(result.denominator, step.denominator))
-    return result
 
 
 def decimal_places(number: Decimal) -> int:
