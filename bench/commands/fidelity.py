@@ -85,14 +85,6 @@ def fidelity(
     schemas: Annotated[
         int, typer.Option("--schemas", metavar="N", min=0, help="Schemas to sample from it; 0: all.")
     ] = 30,
-    vocabularies: Annotated[
-        str | None,
-        typer.Option(
-            "--vocabularies",
-            metavar="N,N,N",
-            help="Also count the checks of awrs over the first N tokens of tekken (with mistral-common).",
-        ),
-    ] = None,
     predicate: Annotated[
         float,
         typer.Option(
@@ -105,12 +97,6 @@ def fidelity(
             "--genlm", metavar="PYTHON", help="A Python interpreter with genlm-control: measure that, too."
         ),
     ] = None,
-    resampling: Annotated[
-        int,
-        typer.Option(
-            "--resampling", metavar="N", min=0, help="Sets of smc by each resampling threshold; 0: none."
-        ),
-    ] = 0,
     out: Out = Path("bench-fidelity"),
     quiet: Quiet = False,
 ) -> None:
@@ -133,10 +119,8 @@ def fidelity(
         learning=learning,
         data=data_file(data) if data is not None or os.environ.get(DATA_VARIABLE) else None,
         schemas=schemas,
-        vocabularies=split_counts(vocabularies, "--vocabularies") if vocabularies else (),
         predicate=predicate,
         genlm=genlm,
-        resampling=resampling,
     )
     with ProgressBar(quiet) as bar:
         results = run(settings, out, bar)

@@ -5,7 +5,6 @@ tasks.py      languages and models whose distributions can be enumerated
 samplers.py   what is compared
 measure.py    sets of samples of a task, against its exact distribution
 cost_model.py  checks of AWRS, and the cost of an expensive predicate
-retokenized.py  a model's distribution in the tokens of another vocabulary
 rows.py       the raw results
 report.py     tables, page, plot
 run.py        all of it, into a folder

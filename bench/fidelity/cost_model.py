@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from constrained.bench.fidelity.retokenized import ByteDistribution, RetokenizedModel
 from constrained.bench.masks import workload
 from constrained.constraint import json_schema, predicate, regex
 from constrained.decoding import Generator
@@ -17,7 +15,6 @@ from constrained.errors import ConstrainedError
 from constrained.models import LanguageModel
 from constrained.sampling import AWRS, Local
 from constrained.sampling.awrs import PATIENCE
-from constrained.vocabulary import Vocabulary
 
 _PROMPT = "A record as JSON:"
 _PATTERN = "[ -~]+"
@@ -30,16 +27,14 @@ class CheckCounts:
 
     Attributes:
         vocabulary: tokens: what a mask decides about.
-        is_retokenized: these are not the model's own tokens, see `retokenized`.
         patience: rejected tokens after which the mask was computed; None for never.
         schemas: that texts were to be written for.
-        texts: how many were written with every vocabulary: the figures are of these.
+        texts: how many were written in both ways: the figures are of these.
         tokens: of these texts.
         mean, median, most: checks per token of a completion.
     """
 
     vocabulary: int
-    is_retokenized: bool
     patience: int | None
     schemas: int
     texts: int
@@ -73,10 +68,8 @@ class PredicateCost:
         return self.masked / self.checked
 
 
-def count_checks(
-    model: LanguageModel, data: Path, sample: int, seed: int, vocabularies: Sequence[Vocabulary] = ()
-) -> list[CheckCounts]:
-    """Writes a text for each schema of a sample, at temperature 1 and up to 64 tokens, once per vocabulary.
+def count_checks(model: LanguageModel, data: Path, sample: int, seed: int) -> list[CheckCounts]:
+    """Writes a text for each schema of a sample, at temperature 1 and up to 64 tokens.
 
     Rows that are known are not used. The same texts are written twice: with a row never being asked for, as under
     a predicate, and with the patience that AWRS has by default where a row is one question.
@@ -86,24 +79,18 @@ def count_checks(
         data: MaskBench data.
         sample: how many schemas; 0: all.
         seed: of the sample and the texts.
-        vocabularies: vocabularies besides the model's own, see `retokenized`.
     """
     rows = list(workload.sample(data, sample, seed))
-    models = [model]
-    if vocabularies:
-        distribution = ByteDistribution(model, _PROMPT)
-        models += [RetokenizedModel(distribution, vocabulary) for vocabulary in vocabularies]
-    ways = [(one, patience) for one in models for patience in (None, PATIENCE)]
-    results = [[_count_one(one, row["schema"], patience, seed) for row in rows] for one, patience in ways]
-    common = [i for i in range(len(rows)) if all(found[i] for found in results)]
+    patiences = (None, PATIENCE)
+    results = [[_count_one(model, row["schema"], patience, seed) for row in rows] for patience in patiences]
+    written = [pair for pair in zip(*results, strict=True) if all(pair)]
     counts = []
-    for (one, patience), found in zip(ways, results, strict=True):
-        kept = [pair for i in common if (pair := found[i])]
+    for way, patience in enumerate(patiences):
+        kept = [found for pair in written if (found := pair[way])]
         ratios = [checks / tokens for checks, tokens in kept] or [0.0]
         counts.append(
             CheckCounts(
-                vocabulary=one.vocabulary.size,
-                is_retokenized=one is not model,
+                vocabulary=model.vocabulary.size,
                 patience=patience,
                 schemas=len(rows),
                 texts=len(kept),

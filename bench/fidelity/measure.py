@@ -18,7 +18,6 @@ from constrained.bench.fidelity.exact_distribution import (
     total_variation,
 )
 from constrained.bench.fidelity.goodness_of_fit import g_test
-from constrained.bench.fidelity.learning import sample_blocks
 from constrained.bench.fidelity.rows import BlockCost, FidelityRow, TaskDistribution
 from constrained.bench.fidelity.samplers import SAMPLER_ENTRIES
 from constrained.bench.fidelity.tasks import FidelityTask, RecordingModel
@@ -26,9 +25,12 @@ from constrained.decoding import Generator
 from constrained.decoding.speculation import speculation_obstacle
 from constrained.errors import BudgetExhausted
 from constrained.models import LanguageModel
+from constrained.sampling import CARS, Rejection, Tries
 
 _FLOOR_SETS = 200
 """Sets of exact draws that the floor is the mean of."""
+_ATTEMPTS = 1000
+"""Budget for each text of a block."""
 
 
 class TaskMeasurement:
@@ -145,23 +147,25 @@ class TaskMeasurement:
     ) -> Iterator[BlockCost]:
         """Forwards for one block of texts after the other: of CARS with one memory, or of rejection.
 
-        Stops after the first block that took longer than the limit, in seconds.
+        Attempts are made one at a time: side by side they would hide what learning saves. Stops before the first block that
+        spends its budget, and after the first that took longer than the limit, in seconds.
         """
-        began = time.perf_counter()
-        blocks = sample_blocks(
-            self.model,
-            self.task.constraint,
-            self.prompt,
-            learns=sampler == "cars",
-            blocks=(block,) * (texts // block),
-            seed=seed,
-            temperature=1.0,
-            max_tokens=self.task.limit,
-        )
-        for number, done in enumerate(blocks):
-            if done.complete:
-                first = number * block + 1
-                yield BlockCost(self.task.name, sampler, first, first + block - 1, done.forwards)
+        exact = CARS(_ATTEMPTS, 1, Tries()) if sampler == "cars" else Rejection(_ATTEMPTS, 1)
+        generator = Generator(self.model, self.task.constraint, sampler=exact, speculation=None)
+        for number in range(texts // block):
+            began = time.perf_counter()
+            try:
+                drawn = generator.sample(
+                    self.prompt,
+                    block,
+                    sequence=number,
+                    seed=seed,
+                    temperature=1.0,
+                    max_tokens=self.task.limit,
+                )
+            except BudgetExhausted:
+                return
+            first = number * block + 1
+            yield BlockCost(self.task.name, sampler, first, first + block - 1, drawn.forwards)
             if time.perf_counter() - began > time_limit:
                 return
-            began = time.perf_counter()

@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from constrained.bench.fidelity.cost_model import CheckCounts, PredicateCost
-from constrained.bench.fidelity.molecules import JudgedMolecules, molecules_table
-from constrained.bench.fidelity.prefix_weights import PrefixWeights
 from constrained.bench.fidelity.ranking import ranking_tables
-from constrained.bench.fidelity.resampling import ResamplingRow, resampling_tables
 from constrained.bench.fidelity.rows import COMPLETED, BlockCost, FidelityRow, TaskDistribution
 from constrained.bench.harness.machine import summarise_machine
 from constrained.bench.harness.report import markdown_page, save_plot
@@ -28,9 +25,6 @@ class FidelityData:
     blocks: list[BlockCost] = field(default_factory=list)
     questions: list[CheckCounts] = field(default_factory=list)
     price: PredicateCost | None = None
-    resampling: list[ResamplingRow] = field(default_factory=list)
-    prefixes: list[PrefixWeights] = field(default_factory=list)
-    molecules: JudgedMolecules | None = None
 
 
 def sections(found: FidelityData) -> list[ReportTable]:
@@ -62,13 +56,12 @@ def sections(found: FidelityData) -> list[ReportTable]:
         sections.append(
             ReportTable(f"{sampler}: forwards per text, as texts come", tasks, _blocks(found, sampler, tasks))
         )
-    if found.molecules is not None:
-        sections.append(molecules_table(found.molecules))
-    sections += resampling_tables(found.resampling, found.prefixes)
     if found.questions:
-        counts = [one for one in found.questions if one.patience is None]
-        vocabularies = [f"{one.vocabulary:,}{'' if one.is_retokenized else ' (own)'}" for one in counts]
-        sections.append(ReportTable("checks of awrs per token", vocabularies, _questions(found.questions)))
+        heads = [
+            "as under a predicate" if one.patience is None else f"at most {one.patience}, then the mask"
+            for one in found.questions
+        ]
+        sections.append(ReportTable("checks of awrs per token", heads, _questions(found.questions)))
     if found.price is not None:
         sections.append(
             ReportTable(
@@ -113,22 +106,14 @@ def _blocks(found: FidelityData, sampler: str, tasks: Sequence[str]) -> list[tup
 
 
 def _questions(found: Sequence[CheckCounts]) -> list[tuple[str, Sequence[str]]]:
-    by_patience: dict[int | None, list[CheckCounts]] = {}
-    for one in found:
-        by_patience.setdefault(one.patience, []).append(one)
-    lines: list[tuple[str, Sequence[str]]] = [
-        ("texts (of schemas)", [f"{one.texts} ({one.schemas})" for one in by_patience[None]]),
-        ("tokens per text", [_number(one.tokens / max(1, one.texts)) for one in by_patience[None]]),
-        ("a mask decides about", [f"{one.vocabulary:,}" for one in by_patience[None]]),
+    return [
+        ("texts (of schemas)", [f"{one.texts} ({one.schemas})" for one in found]),
+        ("tokens per text", [_number(one.tokens / max(1, one.texts)) for one in found]),
+        ("a mask decides about", [f"{one.vocabulary:,}" for one in found]),
+        ("mean", [_number(one.mean) for one in found]),
+        ("median", [_number(one.median) for one in found]),
+        ("most", [_number(one.most) for one in found]),
     ]
-    for patience, counts in by_patience.items():
-        until = "" if patience is None else f", at most {patience} and then the mask"
-        lines += [
-            (f"mean{until}", [_number(one.mean) for one in counts]),
-            (f"median{until}", [_number(one.median) for one in counts]),
-            (f"most{until}", [_number(one.most) for one in counts]),
-        ]
-    return lines
 
 
 def _price(found: PredicateCost) -> list[tuple[str, Sequence[str]]]:
@@ -171,15 +156,14 @@ def markdown(tables: Iterable[ReportTable], facts: dict[str, Any]) -> str:
 
 
 def plot(data: FidelityData, path: Path) -> bool:
-    """Plots distance against forwards, a panel for each task; what learning saves; and the checks of awrs.
+    """Plots distance against forwards, a panel for each task, and what learning saves.
 
     Returns:
         False without matplotlib or data.
     """
-    several = len({one.vocabulary for one in data.questions}) > 1
-    if not data.rows and not several:
+    if not data.rows:
         return False
-    count = len(data.distributions) + bool(data.blocks) + several
+    count = len(data.distributions) + bool(data.blocks)
     columns = min(4, count)
     rows = -(-count // columns)
 
@@ -188,13 +172,10 @@ def plot(data: FidelityData, path: Path) -> bool:
         for panel, distribution in zip(panels, data.distributions, strict=False):
             _draw_distances(data.rows, distribution, samplers, panel)
         if data.blocks:
-            _draw_learning(data, panels[len(data.distributions)])
-        if several:
-            _draw_questions(data.questions, panels[count - 1])
+            _draw_learning(data, panels[count - 1])
         for panel in panels[count:]:
             panel.set_axis_off()
-        if data.rows:
-            panels[0].legend(fontsize=6)
+        panels[0].legend(fontsize=6)
 
     return save_plot(path, draw, rows=rows, columns=columns, size=(4.2 * columns, 3.6 * rows), dpi=130)
 
@@ -237,26 +218,5 @@ def _draw_learning(data: FidelityData, panel: Any) -> None:
         xlabel="sequences so far",
         ylabel="forwards per sequence",
     )
-    panel.grid(alpha=0.3)
-    panel.legend(fontsize=6)
-
-
-def _draw_questions(found: Sequence[CheckCounts], panel: Any) -> None:
-    """Checks per token against the size of the vocabulary."""
-    counts = sorted((one for one in found if one.patience is None), key=lambda one: one.vocabulary)
-    rows = sorted((one for one in found if one.patience is not None), key=lambda one: one.vocabulary)
-    sizes = [one.vocabulary for one in counts]
-    for label, values, style in (
-        ("mask", sizes, "k:"),
-        ("awrs, most", [one.most for one in counts], "C0--"),
-        ("awrs, mean", [one.mean for one in counts], "C0o-"),
-        ("awrs, median", [one.median for one in counts], "C1o-"),
-        (f"mean, patience {rows[0].patience}", [one.mean for one in rows], "C2o-"),
-    ):
-        panel.plot(sizes, values, style, markersize=3, label=label)
-    panel.set(
-        title="checks of awrs", xscale="log", yscale="log",
-        xlabel="tokens of the vocabulary", ylabel="checks per token",
-    )  # fmt: skip
     panel.grid(alpha=0.3)
     panel.legend(fontsize=6)

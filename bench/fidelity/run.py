@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,26 +10,19 @@ from typing import Any
 from constrained.bench.fidelity import (
     competitors,
     cost_model,
-    molecules,
     report,
-    resampling,
-    retokenized,
     samplers,
     tasks,
 )
 from constrained.bench.fidelity.exact_distribution import TooManySequences
 from constrained.bench.fidelity.measure import TaskMeasurement
-from constrained.bench.fidelity.prefix_weights import prefix_weights
 from constrained.bench.fidelity.rows import FidelityRow
 from constrained.bench.fidelity.settings import FidelitySettings
 from constrained.bench.fidelity.tasks import FidelityTask
 from constrained.bench.harness.results import RowWriter, RunRecord, check_no_results, make_folder
 from constrained.bench.harness.settings import Progress, no_progress
 from constrained.bench.harness.tables import ReportTable
-from constrained.bench.masks import workload
-from constrained.errors import InvalidArgument, ModelError
-from constrained.extras import MissingExtra
-from constrained.vocabulary import Vocabulary
+from constrained.errors import InvalidArgument
 
 SUMMARY = "summary.json"
 PAGE = "summary.md"
@@ -111,14 +103,9 @@ class _FidelityRun:
         settings, data = self._settings, self.data
         if settings.data is not None:
             self._progress("checks of awrs", 0, 0)
-            for row in cost_model.count_checks(
-                self._model, settings.data, settings.schemas, settings.seed, self._vocabularies()
-            ):
+            for row in cost_model.count_checks(self._model, settings.data, settings.schemas, settings.seed):
                 data.questions.append(row)
                 writer.write(row, kind="questions")
-        if settings.resampling:
-            self._progress("two moods", 0, 0)
-            self._keep_resampling(resampling.resample_moods(settings.resampling, settings.seed), writer)
         if settings.predicate:
             self._progress("cost of a predicate", 0, 0)
             data.price = cost_model.measure_predicate_cost(self._model, settings.predicate, settings.seed)
@@ -152,19 +139,6 @@ class _FidelityRun:
                     keep(row)
             except competitors.GenlmUnavailable as error:
                 self.skipped[f"{competitors.GENLM} on {task.name}"] = str(error)
-        if task.name.startswith(molecules.FAMILY) and self._ngram:
-            try:
-                data.molecules = molecules.judge_molecules(measured)
-                writer.write(data.molecules, kind="molecules")
-            except MissingExtra as error:
-                self.skipped[f"RDKit on {task.name}"] = str(error).splitlines()[0]
-        if settings.resampling:
-            self._keep_resampling(
-                resampling.resample_task(measured, settings.resampling, settings.seed), writer
-            )
-            for prefixes in prefix_weights(measured):
-                data.prefixes.append(prefixes)
-                writer.write(prefixes, kind="prefixes")
         for name in _LEARNING:
             if settings.learning and name in self._samplers:
                 for block in measured.learning(
@@ -172,11 +146,6 @@ class _FidelityRun:
                 ):
                     data.blocks.append(block)
                     writer.write(block, kind="block")
-
-    def _keep_resampling(self, rows: Iterable[resampling.ResamplingRow], writer: RowWriter) -> None:
-        for row in rows:
-            self.data.resampling.append(row)
-            writer.write(row, kind="resampling")
 
     def _find_genlm(self) -> bool:
         if not (self._settings.genlm and self._ngram):
@@ -189,13 +158,3 @@ class _FidelityRun:
                 action=f"pass a Python interpreter that has {competitors.GENLM}, or leave --genlm out",
             ) from None
         return True
-
-    def _vocabularies(self) -> Sequence[Vocabulary]:
-        if not self._settings.vocabularies:
-            return ()
-        try:
-            tekken, _ = workload.load_bench_vocabulary(workload.TEKKEN)
-        except ModelError as error:
-            self.skipped["other vocabularies"] = str(error)
-            return ()
-        return [retokenized.vocabulary_prefix(tekken.tokens, size) for size in self._settings.vocabularies]
