@@ -6,7 +6,7 @@ harness/          shared by all benches: settings, result folders, tables, pages
 values/           how often the values of a model are right, under each engine (`constrained bench values`)
 jsonschemabench/  valid completions of a model under each engine (`bench jsonschemabench`)
 quality/          puzzles with one right answer under each engine (`bench quality`)
-masks/            token masks over recorded outputs, one engine beside another (`bench masks`, `bench memos`)
+masks/            token masks over recorded outputs, one engine beside another (`bench masks`)
 speed/            tokens per second (`bench speed`, in a checkout: its texts are those the bundled model was trained on)
 commands/         their command lines
 

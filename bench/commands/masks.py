@@ -1,4 +1,4 @@
-"""`constrained bench masks` and `bench memos`: times of masks for several engines, and hit rates of mask caches."""
+"""`constrained bench masks`: times of masks for several engines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from constrained.bench.commands.common import (
     report_results,
     split_names,
 )
-from constrained.cli.exit_status import emit
 
 
 @bench.command(
@@ -106,39 +105,3 @@ def masks(
         ],
         measured=bool(results.sections),
     )
-
-
-@bench.command(
-    epilog="""\b
-Example:
-  constrained bench memos --sample 300 --seed 1 --slowest 20
-"""
-)
-def memos(
-    data: Data = None,
-    sample: Annotated[
-        int, typer.Option("--sample", metavar="N", min=0, help="Schemas to sample; 0: all.")
-    ] = 300,
-    seed: Seed = 0,
-    vocabulary: Vocabulary = "tekken",
-    slowest: Annotated[
-        int,
-        typer.Option(
-            "--slowest",
-            metavar="N",
-            min=0,
-            help="Also list the N slowest masks, with schema, place and cause.",
-        ),
-    ] = 0,
-    quiet: Quiet = False,
-) -> None:
-    """Replay recorded JSON with this library alone: which cache has a mask, and the cost of a miss."""
-    from constrained.bench.masks.memo_stats import format_memo_stats, measure
-    from constrained.bench.masks.workload import load_bench_vocabulary, prepare
-    from constrained.bench.masks.workload import sample as draw
-
-    tokens, _ = load_bench_vocabulary(vocabulary)
-    with ProgressBar(quiet) as bar:
-        cases = [prepare(row, tokens) for row in draw(data_file(data), sample, seed)]
-        measured = measure(cases, tokens, lambda done, total: bar("replaying", done, total), slowest)
-    emit("\n".join(format_memo_stats(measured)))

@@ -21,7 +21,6 @@ import pytest
 from constrained.automaton.bitmask import unpack_ids
 from constrained.bench.masks import MaskBenchSettings, agreement, run, summarise, workload
 from constrained.bench.masks.engines import ENGINES, check_engine, load_engine
-from constrained.bench.masks.memo_stats import KINDS, measure
 from constrained.bench.masks.replay import EngineFault, Replayer
 from constrained.bench.masks.rows import InstanceReplay, MaskBenchRow, ReplayPass
 from constrained.bench.masks.run import MaskBenchResults
@@ -416,48 +415,6 @@ def bench(*arguments: str) -> int:
     with pytest.raises(SystemExit) as ended:
         main(["bench", "masks", "--quiet", *arguments])
     return int(ended.value.code or 0)
-
-
-def test_every_mask_is_put_down_to_the_memo_that_answered() -> None:
-    schema = json.dumps({"type": "object", "properties": {"a": {"type": "string"}}})
-    values = [workload.Instance(True, BYTES.encode(text)) for text in ('{"a": "xyz"}', '{"a": "xyz"}')]
-    fresh = Vocabulary.from_bytes(TOKENS, [256])
-    large = {"enum": ["x" * 50_000 + str(i) for i in range(300)]}
-    others = [workload.SchemaCase("no", json.dumps(one), values) for one in (False, large)]
-    memos = measure([workload.SchemaCase("a", schema, values), *others], fresh)
-    assert memos.schemas == 1, "the second one has no text, and the third one is too large"
-    assert memos.masks == sum(len(times) for times in memos.nanoseconds.values())
-    assert memos.masks == sum(len(value.tokens) + 1 for value in values)
-    seen = len(memos.nanoseconds[KINDS[0]])
-    assert seen >= len(values[1].tokens) + 1, "the second text meets no new state"
-    assert memos.states[0] > memos.mask_keys[0] > 0
-    rates = [rate for _, rate in memos.hit_rates[:-1]]
-    assert rates == sorted(rates)
-    assert memos.hit_rates[-1][1] == 1 - memos.rows / memos.masks
-
-
-def test_the_slowest_masks_have_their_schema_place_and_cause() -> None:
-    schema = json.dumps({"type": "object", "properties": {"a": {"type": "string"}}})
-    values = [workload.Instance(True, BYTES.encode('{"a": "xyz"}'))]
-    cases = [workload.SchemaCase(name, schema, values) for name in "ab"]
-    memos = measure(cases, Vocabulary.from_bytes(TOKENS, [256]), slowest=7)
-    assert len(memos.slowest) == 7
-    times = sorted((took for every in memos.nanoseconds.values() for took in every), reverse=True)
-    assert [mask.nanoseconds for mask in memos.slowest] == times[:7]
-    for mask in memos.slowest:
-        assert mask.schema in "ab"
-        assert mask.nanoseconds in memos.nanoseconds[mask.kind]
-        assert b"".join(TOKENS[token] for token in values[0].tokens[: mask.position]).endswith(mask.text)
-
-
-def test_the_command_lists_where_masks_come_from(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["bench", "memos", "--data", str(DATA), "--sample", "0", "--slowest", "3", "--quiet"])
-    assert not ended.value.code
-    out = capsys.readouterr().out
-    assert "slowest, us" in out
-    assert KINDS[0] in out
-    assert "keys of rows" in out
 
 
 def test_the_command_prints_a_table_and_fills_a_folder(
