@@ -15,7 +15,6 @@ from constrained.bench.commands.common import (
     Seed,
     bench,
     report_results,
-    split_counts,
     split_names,
 )
 
@@ -27,7 +26,6 @@ Examples:
   constrained bench speed --model smollm2 --data "$CONSTRAINED_DATA" --sample 60 --max-tokens 120
   constrained bench speed --random 60m --sample 10 --out results/today
   constrained bench speed --random 8b --device cuda --dtype bfloat16 --engine compiled
-  constrained bench speed --budget --batches 1,4,16 --sample 64
 """
 )
 def speed(
@@ -85,21 +83,10 @@ def speed(
         str | None,
         typer.Option("--only", metavar="A;B;C", help="Decoding methods to measure [default: all]."),
     ] = None,
-    budget: Annotated[
-        bool,
-        typer.Option(
-            "--budget", help="Instead: batches with speculation against without, where it pays and where not."
-        ),
-    ] = False,
-    batches: Annotated[
-        str, typer.Option("--batches", metavar="N,N,N", help="Sizes of batches, with --budget.")
-    ] = "1,4,16",
     out: Out = Path("bench-speed"),
     quiet: Quiet = False,
 ) -> None:
     """Generate: tokens per second of generate of transformers, alone and with engines' masks, and of this library."""
-    from dataclasses import asdict
-
     from constrained.bench.harness.results import RunRecord
     from constrained.bench.speed import SpeedSettings, run
     from constrained.bench.speed import report as tables
@@ -121,23 +108,12 @@ def speed(
         temperature,
     )
     record = RunRecord(settings)
-    if budget:
-        from constrained.bench.speed.run import run_info
-        from constrained.bench.speed.trials import measure
-
-        sizes = split_counts(batches, "--batches")
-        with ProgressBar(quiet) as bar:
-            trials, measured = measure(settings, sizes, bar)
-        facts = run_info(measured, settings)
-        rows = {"about": facts, "trials": [asdict(one) for one in trials]}
-        sections = [tables.trials(trials, facts)]
-    else:
-        with ProgressBar(quiet) as bar:
-            results = run(settings, bar)
-        rows, sections = results.as_json(), [tables.section(results)]
-        if "constrained" in results.by_method:
-            sections.append(tables.each_text(results))
-        for name, count in results.skipped.items():
-            print(f"{name}: {count} texts left out", file=sys.stderr)
-    tables.write(sections, rows, out, record)
+    with ProgressBar(quiet) as bar:
+        results = run(settings, bar)
+    sections = [tables.section(results)]
+    if "constrained" in results.by_method:
+        sections.append(tables.each_text(results))
+    for name, count in results.skipped.items():
+        print(f"{name}: {count} texts left out", file=sys.stderr)
+    tables.write(sections, results.as_json(), out, record)
     report_results(sections, out)

@@ -6,7 +6,6 @@
     cases.py            prompts, schemas, recorded texts
     ways.py             ways of decoding
     run.py              all ways on all cases, in turn
-    trials.py           the cost of speculation where it does not pay
     report.py           tables, for the terminal and as Markdown
 
 A forward pass takes as long with random weights as with trained ones. The logits get one peak after each token, at the

@@ -12,7 +12,6 @@ from constrained.bench.harness.report import markdown_page
 from constrained.bench.harness.results import RunRecord, make_folder
 from constrained.bench.harness.tables import ReportTable
 from constrained.bench.speed.run import MethodTimes, SpeedResults
-from constrained.bench.speed.trials import SpeculationTrial
 from constrained.bench.speed.ways import UNCONSTRAINED
 from constrained.cli.intervals import NO_VALUE
 
@@ -70,27 +69,6 @@ def _cells(one: MethodTimes, base: MethodTimes) -> list[str]:
         f"{one.drafting:.2f}" if one.drafting else NO_VALUE,
         f"{one.seconds - one.forward - one.drafting:.2f}" if one.forward else NO_VALUE,
     ]
-
-
-def trials(found: Sequence[SpeculationTrial], about: dict[str, Any]) -> ReportTable:
-    """With speculation against without, a line for each kind of completion and size of batch."""
-    heads = ("tokens", "CPU s without", "CPU s with", "speed of with", "+-", "drafted", "accepted")
-    lines = [
-        (
-            f"{one.kind}, batch {one.batch}",
-            [
-                str(one.tokens),
-                f"{sum(one.baseline):.1f}",
-                f"{sum(one.speculative):.1f}",
-                f"{one.ratio:.3f}",
-                f"{one.error:.3f}",
-                str(one.drafted),
-                str(one.accepted),
-            ],
-        )
-        for one in found
-    ]
-    return ReportTable(f"{title(about)}; with speculation against without", heads, lines)
 
 
 def write(tables: Sequence[ReportTable], results: dict[str, Any], folder: Path, record: RunRecord) -> None:

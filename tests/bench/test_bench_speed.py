@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ from constrained.bench.speed.forward_counter import ForwardCounter
 from constrained.bench.speed.public_cases import SCHEMAS_FILE, VALUES_FILE, public_cases
 from constrained.bench.speed.recorded import ForcedOutput
 from constrained.bench.speed.shapes import SHAPES, ModelShape, random_model
-from constrained.bench.speed.trials import SpeculationTrial
 from constrained.bench.speed.ways import _compiled as compiled_generate
 from constrained.bench.speed.ways import decoding_methods
 from constrained.cli import main
@@ -208,15 +206,6 @@ def test_what_a_way_cannot_write_counts_for_none(monkeypatch) -> None:
         run(SpeedSettings(random="1m", device="cpu", sample=1, only=("generate + constrained",)))
 
 
-def test_the_ratio_of_trials_and_its_error() -> None:
-    trial = SpeculationTrial("noise", 1, baseline=[1.0, 1.1, 0.9, 1.0], speculative=[2.0, 2.2, 1.8, 2.0])
-    assert trial.ratio == pytest.approx(0.5)
-    assert trial.error == pytest.approx(0.0, abs=1e-12)
-    trial.speculative[0] = 2.4
-    assert 0.01 < trial.error < 0.05
-    assert math.isnan(SpeculationTrial("noise", 1, baseline=[1.0], speculative=[1.0]).error)
-
-
 def test_shapes_have_the_weights_they_are_named_for() -> None:
     for name, sizes in SHAPES.items():
         attention = sizes.hidden * sizes.hidden * (2 + 2 * sizes.groups / sizes.heads)
@@ -260,30 +249,6 @@ def test_the_bundled_model_writes_with_every_sampler(tmp_path, capsys) -> None:
     rows = json.loads((tmp_path / "speed.json").read_text())
     assert set(rows["by_method"]) == {"generate", "constrained", "cars auto"}
     assert "cars auto" in capsys.readouterr().out
-
-
-def test_the_cost_of_speculation_is_measured_in_batches(tmp_path, capsys) -> None:
-    arguments = (
-        "--random",
-        "1m",
-        "--budget",
-        "--batches",
-        "1,2",
-        "--sample",
-        "2",
-        "--max-tokens",
-        "16",
-        "--out",
-        str(tmp_path),
-    )
-    assert command(*arguments) in (None, 0)
-    trials = json.loads((tmp_path / "speed.json").read_text())["trials"]
-    assert [(one["kind"], one["batch"], len(one["baseline"])) for one in trials] == [
-        ("noise", 1, 2),
-        ("noise", 2, 1),
-    ]
-    assert "noise, batch 2" in capsys.readouterr().out
-    assert command("--budget", "--batches", "0") == 2
 
 
 def test_public_cases_are_schemas_texts_and_calls_in_turn(tmp_path: Path) -> None:
