@@ -29,6 +29,7 @@ class Option:
         variable: of the environment, which the command line reads where the option is not given.
         panel: its section in the help of the command line; None: that of its dataclass.
         unit: how many times the value of the command line the field is, such as 2**20 for MiB.
+        between: what stands between the values of a tuple on the command line; None: the option is given once for each.
     """
 
     help: str
@@ -41,6 +42,7 @@ class Option:
     variable: str | None = None
     panel: str | None = None
     unit: int | None = None
+    between: str | None = None
 
     @property
     def range(self) -> str:
@@ -77,7 +79,8 @@ def check_ranges(settings: Any) -> None:
     for one, about in options_of(settings):
         value = getattr(settings, one.name)
         optional = "None" in str(one.type)
-        if not (value is None and optional) and not about.allows(value):
+        values = value if isinstance(value, tuple) else (value,)
+        if not (value is None and optional) and not all(map(about.allows, values)):
             action = f"give {about.range}{', or None' if optional else ''}"
             raise InvalidArgument(f"{one.name} is {value}", action=action)
 

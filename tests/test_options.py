@@ -25,6 +25,7 @@ class Limits:
     on_end: Literal["close"] | None = option("close", "What happens at the end.", none="off")
     seconds: float = option(1.5, "Time for a thing.", above=0, flag=None)
     names: tuple[str, ...] = option((), "Names of things.", flag="--name -n")
+    sizes: tuple[int, ...] = option((1, 4), "Sizes of things.", least=1, between=",")
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -50,6 +51,7 @@ def read(*arguments: str) -> tuple[Any, str]:
         ({"most": 0}, "at least 1"),
         ({"digits": 101}, "1 to 100, or None"),
         ({"seconds": 0}, "more than 0"),
+        ({"sizes": (3, 0)}, "at least 1"),
         ({"seconds": float("nan")}, "more than 0"),
     ],
 )
@@ -67,12 +69,33 @@ def test_the_docstring_has_the_help_of_each_field() -> None:
 
 def test_the_command_line_has_units_and_words_of_its_own() -> None:
     assert read()[0] == Limits()
-    given = read("--mib", "0.5", "--digits", "0", "--on-end", "off", "--name", "a", "-n", "b", "--most", "7")
-    assert given[0] == Limits(7, 1 << 19, None, None, names=("a", "b"))
+    given = read(
+        "--mib",
+        "0.5",
+        "--digits",
+        "0",
+        "--on-end",
+        "off",
+        "--name",
+        "a",
+        "-n",
+        "b",
+        "--most",
+        "7",
+        "--sizes",
+        "2, 8",
+    )
+    assert given[0] == Limits(7, 1 << 19, None, None, names=("a", "b"), sizes=(2, 8))
 
 
 def test_the_command_line_refuses_what_the_fields_refuse() -> None:
-    for arguments in (("--most", "0"), ("--on-end", "error"), ("--seconds", "2"), ("--digits", "x")):
+    for arguments in (
+        ("--most", "0"),
+        ("--on-end", "error"),
+        ("--seconds", "2"),
+        ("--digits", "x"),
+        ("--sizes", "1,x"),
+    ):
         got, output = read(*arguments)
         assert got is None
         assert arguments[0] in output

@@ -12,17 +12,6 @@ from constrained.bench.commands.common import bench
 
 __all__ = ["bench"]
 
-for _name in (
-    "values",
-    "decisions",
-    "schemas",
-    "quality",
-    "masks",
-    "hostile",
-    "speed",
-    "speculation",
-    "fidelity",
-    "device",
-):
+for _name in ("engines", "studies"):
     if find_spec(f"{__name__}.{_name}"):
         import_module(f"{__name__}.{_name}")

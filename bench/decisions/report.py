@@ -8,7 +8,7 @@ from pathlib import Path
 from constrained.bench.decisions.items import TASKS
 from constrained.bench.decisions.rows import DecisionRow, calibration_error, largest_differences, log_loss
 from constrained.bench.decisions.run import DecisionResults
-from constrained.bench.decisions.ways import NONE, ONE_BY_ONE, WAYS
+from constrained.bench.decisions.settings import NONE, ONE_BY_ONE, WAYS
 from constrained.bench.harness.machine import summarise_machine
 from constrained.bench.harness.report import markdown_page
 from constrained.bench.harness.tables import ReportTable

@@ -8,60 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from constrained.bench.decisions.items import PUBLIC, TASKS, label_sets, questions
+from constrained.bench.decisions.items import label_sets, questions
 from constrained.bench.decisions.rows import DecisionRow, read_rows
-from constrained.bench.decisions.ways import WAYS, prepare
+from constrained.bench.decisions.settings import DecisionSettings
+from constrained.bench.decisions.ways import prepare
 from constrained.bench.harness.results import RowWriter, settle_folder
-from constrained.bench.harness.settings import (
-    Progress,
-    check_distinct,
-    check_minimum,
-    check_names,
-    no_progress,
-)
+from constrained.bench.harness.settings import VALUES_FILE, Progress, data_file, measured, no_progress
 from constrained.bench.harness.worker_io import error_text
 from constrained.bench.speed.forward_counter import ForwardCounter
 from constrained.bench.values.items import ValueItem, draw
 from constrained.bench.values.run import loaded
 from constrained.models.hugging_face import HuggingFaceModel
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionSettings:
-    """What to measure.
-
-    Attributes:
-        data: the public rows.
-        model: ``bundled``, or a name or folder that `constrained.load` takes.
-        tasks: out of `items.TASKS`.
-        ways: out of `ways.WAYS`.
-        limit: items of each task; 0: all.
-        seed: of the draw of items.
-        threads: of torch.
-
-    Raises:
-        InvalidArgument: a value is out of range, or a task or a way is unknown.
-    """
-
-    data: Path
-    model: str = "bundled"
-    tasks: tuple[str, ...] = PUBLIC
-    ways: tuple[str, ...] = WAYS
-    limit: int = 25
-    seed: int = 0
-    threads: int = 1
-
-    def __post_init__(self) -> None:
-        check_distinct(self.tasks, "task")
-        check_distinct(self.ways, "way")
-        check_names(self.tasks, TASKS)
-        check_names(self.ways, WAYS)
-        check_minimum(self, limit=0, threads=1)
-
-    @property
-    def measured(self) -> dict[str, Any]:
-        """The settings that rows depend on; the others may change when a run is resumed."""
-        return {"model": Path(self.model).name, "seed": self.seed, "threads": self.threads}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +49,10 @@ def run(
         InvalidArgument: the data cannot be read, or the folder holds rows and is not to be resumed, or holds rows of
             other settings.
     """
-    items = [*questions(settings.data), *label_sets()]
+    items = [*questions(data_file(settings.data, VALUES_FILE)), *label_sets()]
     drawn = draw(items, settings.tasks, settings.limit, settings.seed)
-    facts = settle_folder(out, settings.measured, resume=resume)
+    kept = measured(settings, "data", "tasks", "ways", "limit") | {"model": Path(settings.model).name}
+    facts = settle_folder(out, kept, resume=resume)
     rows = read_rows(out)
     done = {(row.task, row.id, row.way) for row in rows}
     left = [(item, way) for item in drawn for way in settings.ways if (item.task, item.id, way) not in done]

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.bench.decisions.settings import LETTERS, MASKS, ONE_BY_ONE, SUBTRACT
 from constrained.bench.values.items import ValueItem
 from constrained.decisions import Question
 from constrained.decoding import Generator
@@ -24,16 +25,6 @@ from constrained.extraction.decider import Decider
 from constrained.extraction.prompt import PromptParts, extraction_prompt
 from constrained.models import LanguageModel
 from constrained.spec.scores import log_sum_exp
-
-SUBTRACT, NONE = "decide", "decide-none"
-"""`decide` with its defaults, and with the model's own distribution."""
-MASKS = "masks"
-"""The text that `Generator` writes by masks, one likely token after the other: an answer without probabilities."""
-LETTERS = "letters"
-"""The options stand in the prompt behind letters, and the answer is one token."""
-ONE_BY_ONE = "one-by-one"
-"""A pass for each option behind a prompt that is read once: what `decide` gets from one pass over a tree."""
-WAYS = (SUBTRACT, NONE, MASKS, LETTERS, ONE_BY_ONE)
 
 _MAX_TOKENS = 192
 """Of a text that masks write."""
@@ -65,7 +56,7 @@ def prepare(way: str, model: LanguageModel, item: ValueItem) -> WayCall:
     """A call that answers the questions of an item.
 
     Args:
-        way: out of `WAYS`.
+        way: out of `constrained.bench.decisions.settings.WAYS`.
         model: answers.
         item: of `constrained.bench.decisions.items`.
     """

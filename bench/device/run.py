@@ -16,7 +16,7 @@ import copy
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,10 +25,11 @@ import torch
 
 from constrained.bench.device import attention, kernels
 from constrained.bench.device.roofline import step_cost
+from constrained.bench.device.settings import DeviceBenchSettings
 from constrained.bench.harness.results import make_folder
-from constrained.bench.harness.settings import Progress
+from constrained.bench.harness.settings import Progress, check_names
 from constrained.bench.harness.tables import ReportTable
-from constrained.bench.speed.shapes import load_vocabulary_pair, random_model, shape
+from constrained.bench.speed.shapes import SHAPES, load_vocabulary_pair, random_model, shape
 from constrained.cli.intervals import NO_VALUE
 from constrained.constraint import regex
 from constrained.decoding.generator import Generator
@@ -44,48 +45,6 @@ FAR = 2.0
 """A step that takes this many times what its bytes need at the rate of a copy is listed as short of it."""
 CONSTRAINT = r"[a-z0-9 ,.]{8,}"
 """A text of any length: what random weights write is of no meaning."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceBenchSettings:
-    """What to measure.
-
-    Attributes:
-        device: of torch.
-        shapes: of the models that are timed, see `constrained.bench.speed.shapes.SHAPES`.
-        vocabulary: of all models, see `load_vocabulary_pair`; None: the shape's own.
-        engines: see `HuggingFaceModel`.
-        nodes: tokens of a pass.
-        context: tokens of the prompt.
-        tokens: of a completion.
-        texts: completions that are compared with those of the CPU, by engine.
-        repeats: passes of which the median is taken.
-        seed: of weights and texts.
-        kernels: what is measured of kernels.
-        attention: what is measured of attention.
-    """
-
-    device: str
-    shapes: tuple[str, ...] = ("1b", "8b")
-    vocabulary: str | None = None
-    engines: tuple[str, ...] = ENGINES
-    nodes: tuple[int, ...] = (1, 8, 64)
-    context: int = 2048
-    tokens: int = 256
-    texts: int = 8
-    repeats: int = 20
-    seed: int = 0
-    kernels: kernels.KernelBenchSettings = field(default_factory=kernels.KernelBenchSettings)
-    attention: attention.AttentionBenchSettings = field(default_factory=attention.AttentionBenchSettings)
-
-    def __post_init__(self) -> None:
-        for name in self.shapes:
-            shape(name)
-        unknown = [name for name in self.engines if name not in ENGINES]
-        if unknown:
-            raise InvalidArgument(
-                f"there is no engine {unknown[0]!r}", action=f"name some of {', '.join(ENGINES)}"
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +132,10 @@ def run(settings: DeviceBenchSettings, out: Path, progress: Progress) -> list[Re
     """Measures all, and writes one JSON file.
 
     Raises:
-        InvalidArgument: there is no such device, or the folder cannot be written.
+        InvalidArgument: there is no such device, shape or engine, or the folder cannot be written.
     """
+    check_names(settings.engines, ENGINES)
+    check_names(settings.shapes, SHAPES)
     device = torch.device(settings.device)
     if device.type == "cuda" and not torch.cuda.is_available():
         raise InvalidArgument(
@@ -183,9 +144,17 @@ def run(settings: DeviceBenchSettings, out: Path, progress: Progress) -> list[Re
     make_folder(out)
     clock = kernels.time_on_device if device.type == "cuda" else time_on_host
     progress("kernels", 0, 4)
-    timings = kernels.measure(settings.kernels, settings.device, clock, progress)
+    seed = settings.seed
+    of_kernels, of_attention = (
+        kernels.KernelBenchSettings(seed=seed),
+        attention.AttentionBenchSettings(seed=seed),
+    )
+    if settings.small:
+        of_kernels = kernels.KernelBenchSettings((1, 5), 320, 1, 2, 16, 70, 1 << 16, seed)
+        of_attention = attention.AttentionBenchSettings((30, 300), (1, 5), 4, 2, 16, 1 << 16, seed)
+    timings = kernels.measure(of_kernels, settings.device, clock, progress)
     errors = attention_errors(device)
-    attentions = attention.measure(settings.attention, device, timings[0].copy, clock, progress)
+    attentions = attention.measure(of_attention, device, timings[0].copy, clock, progress)
     progress("texts", 1, 4)
     texts = {name: equal_texts(settings, name) for name in settings.engines}
     steps: list[StepTiming] = []
@@ -240,8 +209,8 @@ def equal_texts(settings: DeviceBenchSettings, engine: str) -> tuple[int, int]:
     drawn = random_model(shape("1m"), vocabulary, device="cpu", dtype="float32", seed=settings.seed)
     moved = HuggingFaceModel(copy.deepcopy(drawn.model).to(settings.device), vocabulary)
     models = [_with_engine(drawn, "eager"), _with_engine(moved, engine)]
-    equal = 0
-    for number in range(settings.texts):
+    equal, texts = 0, 4 if settings.small else 8
+    for number in range(texts):
         drafts = Speculation(nodes=8, adapts=False) if number % 2 else None
         expected, found = (
             Generator(model, regex("[ab]{3,9}(true|name)"), sampler=Local(weights=False), speculation=drafts)(
@@ -250,7 +219,7 @@ def equal_texts(settings: DeviceBenchSettings, engine: str) -> tuple[int, int]:
             for model in models
         )
         equal += found == expected
-    return equal, settings.texts
+    return equal, texts
 
 
 def measure_model(settings: DeviceBenchSettings, name: str, copy: float) -> Iterator[StepTiming | TextRate]:
@@ -266,7 +235,7 @@ def measure_model(settings: DeviceBenchSettings, name: str, copy: float) -> Iter
         label = engine if using.no_engine is None else f"eager ({engine}: {using.no_engine})"
         for nodes in settings.nodes:
             cost = step_cost(sizes, vocabulary.size, nodes=nodes, context=settings.context, width=width)
-            seconds = time_steps(using, prompt, nodes, settings.repeats)
+            seconds = time_steps(using, prompt, nodes, 2 if settings.small else 20)
             yield StepTiming(name, label, nodes, seconds, cost.bytes_moved / copy)
         for drafts in (None, Speculation()):
             make = Generator(using, regex(CONSTRAINT), sampler=Local(weights=False), speculation=drafts)

@@ -9,10 +9,3 @@ rows.py       the raw results
 report.py     tables, page, plot
 run.py        all of it, into a folder
 """
-
-from __future__ import annotations
-
-from constrained.bench.fidelity.run import FidelityResults, run
-from constrained.bench.fidelity.settings import FidelitySettings
-
-__all__ = ["FidelityResults", "FidelitySettings", "run"]

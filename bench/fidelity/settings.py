@@ -5,61 +5,53 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from constrained.bench.fidelity import samplers, tasks
-from constrained.bench.harness.settings import check_minimum, check_positive
+from constrained.bench.harness.settings import DATA_VARIABLE, SCHEMAS_FILE, counts, names
 from constrained.errors import InvalidArgument
+from constrained.options import check_ranges, documented, option
 
 
+@documented
 @dataclass(frozen=True, slots=True)
 class FidelitySettings:
     """What to measure.
 
-    Attributes:
-        tasks: names or families; none for all.
-        samplers: names out of `samplers.ENTRIES`; none for all.
-        sizes: texts of a set, ascending.
-        repeats: sets of each size.
-        seed: of everything.
-        time_limit: seconds that a set may be expected to take, and a block of ten texts while CARS learns.
-        model: ``n-gram`` for each task's own, or what `constrained.load` takes.
-        budget: prefixes that the enumeration of a distribution may visit.
-        learning: texts over which the falling cost of CARS is shown; 0 for none.
-        data: MaskBench data for the checks of AWRS; None to leave them out.
-        schemas: how many of them.
-        predicate: milliseconds of the expensive predicate; 0 to leave it out.
-        genlm: a Python interpreter that has genlm-control, to measure it as well; only with ``n-gram``.
-
     Raises:
-        InvalidArgument: a value is out of range, or a name unknown.
+        InvalidArgument: a value is out of range.
     """
 
-    tasks: tuple[str, ...] = ()
-    samplers: tuple[str, ...] = ()
-    sizes: tuple[int, ...] = (10, 30, 100, 300)
-    repeats: int = 1
-    seed: int = 0
-    time_limit: float = 20.0
-    model: str = "n-gram"
-    budget: int = 50_000
-    learning: int = 100
-    data: Path | None = None
-    schemas: int = 30
-    predicate: float = 1.0
-    genlm: str | None = None
+    tasks: tuple[str, ...] = names((), "Tasks or families [default: all].")
+    samplers: tuple[str, ...] = names((), "Samplers, with ; between [default: all].", between=";")
+    sizes: tuple[int, ...] = counts((10, 30, 100, 300), "Samples in a set.")
+    repeats: int = option(1, "Sets of each size.", least=1)
+    seed: int = option(0, "Of everything.", least=0)
+    time_limit: float = option(
+        20.0,
+        "Most expected time of a set, and of ten texts while cars learns; slower ones are left out.",
+        above=0,
+        metavar="SECONDS",
+    )
+    model: str = option(
+        "n-gram", "n-gram: one for each task; bundled; or a Hugging Face model.", metavar="NAME"
+    )
+    budget: int = option(50_000, "Most prefixes to visit for an exact distribution.", least=1)
+    learning: int = option(
+        100, "Samples over which the cost of cars is shown as it learns; 0: none.", least=0
+    )
+    data: Path | None = option(
+        None,
+        f"MaskBench data, to count the checks of awrs [default: ${DATA_VARIABLE}/{SCHEMAS_FILE}, if set].",
+        metavar="FILE",
+    )
+    schemas: int = option(30, "Schemas to sample from it; 0: all.", least=0)
+    predicate: float = option(1.0, "Time of an expensive predicate; 0: leave it out.", least=0, metavar="MS")
+    genlm: str | None = option(
+        None, "A Python interpreter with genlm-control: measure that, too.", metavar="PYTHON"
+    )
 
     def __post_init__(self) -> None:
-        tasks.select_tasks(self.tasks)
-        samplers.check_samplers(self.samplers)
-        if (
-            not self.sizes
-            or any(size < 1 for size in self.sizes)
-            or list(self.sizes) != sorted(set(self.sizes))
-        ):
+        check_ranges(self)
+        if not self.sizes or list(self.sizes) != sorted(set(self.sizes)):
             raise InvalidArgument(f"sizes are {self.sizes}", action="pass whole numbers >= 1 that grow")
-        check_minimum(self, repeats=1, learning=0, seed=0)
-        check_positive(self, "time_limit")
-        if self.predicate < 0:
-            raise InvalidArgument(f"predicate is {self.predicate}", action="pass milliseconds, or 0")
         if self.genlm and self.model != "n-gram":
             raise InvalidArgument(
                 "genlm-control is measured on n-gram models only", action="leave --genlm or --model out"

@@ -1,11 +1,23 @@
-"""Ranges of a bench's settings, and how it reports progress."""
+"""Settings of benches: the data that is read by default, checks of names, what rows depend on; and how a bench reports progress."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from constrained.errors import InvalidArgument
+from constrained.options import option
+
+DATA_VARIABLE = "CONSTRAINED_DATA"
+SCHEMAS_FILE, VALUES_FILE = "maskbench-dev.jsonl.gz", "values-dev.jsonl.gz"
+"""Files in the folder of the variable: recorded values of schemas, and public texts with known answers."""
+
+SCHEMAS_HELP = f"MaskBench data, .jsonl or .jsonl.gz [default: ${DATA_VARIABLE}/{SCHEMAS_FILE}]."
+VALUES_HELP = f"Public rows, .jsonl or .jsonl.gz [default: ${DATA_VARIABLE}/{VALUES_FILE}]."
+VOCABULARY_HELP = "tekken (131,072 tokens, with mistral-common), or a Hugging Face tokenizer."
 
 Progress = Callable[[str, int, int], None]
 """Called with the present step, how many parts of it are done, and how many there are (0: unknown)."""
@@ -15,30 +27,40 @@ def no_progress(step: str, done: int, total: int) -> None:
     """Shows no progress."""
 
 
-def check_minimum(settings: Any, **minimum: int) -> None:
-    """Checks numbers of a dataclass of settings.
-
-    Args:
-        settings: the dataclass.
-        minimum: the least value of each attribute.
-
-    Raises:
-        InvalidArgument: a value is below its minimum.
-    """
-    for name, least in minimum.items():
-        if getattr(settings, name) < least:
-            raise InvalidArgument(f"{name} is {getattr(settings, name)}", action=f"pass {least} or more")
+def names(default: tuple[str, ...], help: str, *, between: str = ",", **more: Any) -> Any:
+    """An option of several names, which stand in one text of the command line."""
+    return option(default, help, between=between, metavar=between.join("ABC"), **more)
 
 
-def check_positive(settings: Any, *names: str) -> None:
-    """Checks limits of a dataclass of settings.
+def counts(default: tuple[int, ...], help: str) -> Any:
+    """An option of several positive numbers, likewise."""
+    return option(default, help, least=1, between=",", metavar="N,N,N")
+
+
+def data_file(named: Path | None, default: str = SCHEMAS_FILE) -> Path:
+    """The named file, or the default one in the folder of the environment variable.
 
     Raises:
-        InvalidArgument: a limit is not positive.
+        InvalidArgument: neither is set.
     """
-    for name in names:
-        if not getattr(settings, name) > 0:
-            raise InvalidArgument(f"{name} is {getattr(settings, name)}", action="pass a positive limit")
+    if named is not None:
+        return named
+    folder = os.environ.get(DATA_VARIABLE)
+    if not folder:
+        raise InvalidArgument(
+            "no data is named",
+            action=f"pass --data FILE, or set {DATA_VARIABLE} to the folder of {default}",
+        )
+    return Path(folder) / default
+
+
+def measured(settings: Any, *others: str) -> dict[str, Any]:
+    """The settings that rows depend on, paths by their names; the `others` may change when a run is resumed."""
+    return {
+        name: value.name if isinstance(value, Path) else value
+        for name, value in asdict(settings).items()
+        if name not in others
+    }
 
 
 def check_distinct(names: Collection[str], what: str) -> None:

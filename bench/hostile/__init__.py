@@ -3,10 +3,6 @@
 case.py     what a case is
 cases/      all of them, by subject; the tests go through the same
 measure.py  one case under one engine, in a process with limits
+settings.py what is measured
 run.py      several, as a table
 """
-
-from constrained.bench.hostile.measure import Limits, Measured, measure
-from constrained.bench.hostile.run import Rows, exceeds, measure_all, quantiles, table, tally
-
-__all__ = ["Limits", "Measured", "Rows", "exceeds", "measure", "measure_all", "quantiles", "table", "tally"]

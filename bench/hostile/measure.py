@@ -21,6 +21,7 @@ from constrained.automaton.protocol import NO_LIMIT
 from constrained.bench.harness.machine import peak_bytes, resident_bytes
 from constrained.bench.harness.worker_io import error_text
 from constrained.bench.hostile.case import Case
+from constrained.bench.hostile.settings import HostileSettings
 from constrained.bench.masks.engines.base import CompiledSchema, Engine
 from constrained.errors import UnsupportedConstraint
 
@@ -28,25 +29,11 @@ BUDGETS = (0, 1, 10)
 """Tokens that a mask under a budget may spend beyond the shortest completion."""
 
 _PATIENCE = 20
+"""On a busy machine a process may live so many times as long as its limit of processor time."""
 _OVERDUE = (signal.SIGALRM, signal.SIGXCPU)
 
 OK, REFUSED, RAISED, STOPPED = "ok", "refused", "raised later", "stopped"
 """Followed to the end; an error before the first token; an error after it; ended by a limit, or crashed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits of a process.
-
-    Attributes:
-        seconds: of processor time; on a busy machine it may live `_PATIENCE` times as long.
-        memory: bytes of address space that it may take besides what it begins with.
-        steps: tokens of the text.
-    """
-
-    seconds: int = 25
-    memory: int = 4 << 30
-    steps: int = 40
 
 
 @dataclass(slots=True)
@@ -70,15 +57,14 @@ class Measured:
     memory: int = 0
 
 
-def measure(case: Case, engine: Engine, tokens: Sequence[bytes], limits: Limits, seed: int = 0) -> Measured:
+def measure(case: Case, engine: Engine, tokens: Sequence[bytes], settings: HostileSettings) -> Measured:
     """Forks, and runs the case in the child.
 
     Args:
         case: with a source, in a notation that the engine reads.
         engine: over these tokens.
         tokens: bytes per id.
-        limits: of the child.
-        seed: of the choice of tokens.
+        settings: limits of the child, and the seed of the choice of tokens.
     """
     read, write = os.pipe()
     child = os.fork()
@@ -86,7 +72,7 @@ def measure(case: Case, engine: Engine, tokens: Sequence[bytes], limits: Limits,
         os.close(read)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # panics of other engines
         with os.fdopen(write, "w") as pipe:
-            _limited(case, engine, tokens, limits, random.Random(seed), pipe)
+            _limited(case, engine, tokens, settings, pipe)
         os._exit(0)
     os.close(write)
     with os.fdopen(read) as pipe:
@@ -115,16 +101,16 @@ def compile_source(engine: Engine, notation: str | None, source: Any) -> Compile
 
 
 def _limited(
-    case: Case, engine: Engine, tokens: Sequence[bytes], limits: Limits, draw: random.Random, pipe: TextIO
+    case: Case, engine: Engine, tokens: Sequence[bytes], settings: HostileSettings, pipe: TextIO
 ) -> None:
     """Applies the limits; what is known so far goes through the pipe whenever it changes."""
     here = resident_bytes(os.getpid()) or 0
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    space = pages * resource.getpagesize() + limits.memory
+    space = pages * resource.getpagesize() + settings.memory_limit
     resource.setrlimit(resource.RLIMIT_AS, (space, space))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (limits.seconds, limits.seconds + 1))
-    signal.alarm(_PATIENCE * limits.seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (settings.time_limit, settings.time_limit + 1))
+    signal.alarm(_PATIENCE * settings.time_limit)
     found = Measured()
 
     def tell() -> None:
@@ -139,7 +125,7 @@ def _limited(
         compiled = compile_source(engine, case.notation, source)
         found.compile, found.detail = time.thread_time() - began, "the first mask"
         tell()
-        _walk(compiled, tokens, limits.steps, draw, found, tell)
+        _walk(compiled, tokens, settings.steps, random.Random(settings.seed), found, tell)
         found.outcome, found.detail = OK, ""
     except BaseException as error:  # a panic of another engine is no Exception
         found.outcome = REFUSED if found.compile is None else RAISED

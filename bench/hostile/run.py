@@ -7,11 +7,14 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+from constrained.bench.harness.settings import Progress, no_progress
 from constrained.bench.harness.tables import ReportTable, format_number
 from constrained.bench.harness.worker_io import error_text
 from constrained.bench.hostile.case import Case
-from constrained.bench.hostile.measure import OK, REFUSED, Limits, Measured, compile_source, measure
-from constrained.bench.masks.engines import Engine, load_engine
+from constrained.bench.hostile.measure import OK, REFUSED, Measured, compile_source, measure
+from constrained.bench.hostile.settings import HostileSettings
+from constrained.bench.masks.engines import load_engine
+from constrained.bench.masks.engines.base import Engine
 from constrained.bench.masks.workload import VocabularyData
 
 Rows = Mapping[str, Mapping[str, Measured]]
@@ -26,21 +29,17 @@ _QUANTILES = (0.5, 0.99, 0.999, 1.0)
 
 def measure_all(
     cases: Mapping[str, Case],
-    engines: Sequence[str],
+    settings: HostileSettings,
     tokens: VocabularyData,
-    limits: Limits,
-    seed: int = 0,
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    progress: Progress = no_progress,
     on_rows: Callable[[Rows], None] = lambda rows: None,
 ) -> tuple[Rows, dict[str, str]]:
     """Measures cases under engines by name, case after case.
 
     Args:
         cases: by name.
-        engines: of `constrained.bench.masks.engines`.
+        settings: engines, and limits of each case.
         tokens: the vocabulary.
-        limits: of each case.
-        seed: of the tokens that are followed.
         progress: called with an engine, and the numbers of measured and all cases.
         on_rows: called with the rows of each case when all engines have measured it.
 
@@ -49,7 +48,7 @@ def measure_all(
     """
     loaded: dict[str, Engine] = {}
     skipped = {}
-    for name in engines:
+    for name in settings.engines:
         try:
             loaded[name] = load_engine(name)(tokens, 1)
         except Exception as error:
@@ -62,7 +61,7 @@ def measure_all(
         for name, engine in loaded.items():
             gc.collect()
             progress(name, done, len(cases))
-            rows[case][name] = measure(what, engine, tokens.tokens, limits, seed)
+            rows[case][name] = measure(what, engine, tokens.tokens, settings)
         on_rows({case: rows[case]})
     return rows, skipped
 

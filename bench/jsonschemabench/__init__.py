@@ -9,16 +9,10 @@
     vllm_server.py the same as an HTTP server, and the client that asks it
     local.py       such processes on this machine, held to their limits
     cluster.py     such processes on a Ray cluster
+    settings.py    what is measured
     run.py         engines one after another, rows written, and going on where a run was interrupted
     report.py      the paper's metrics per split, as tables, Markdown and HTML
 
 The metrics are those of Geng et al., "JSONSchemaBench: A Rigorous Benchmark of Structured Outputs for Language
 Models", section 4. Must not know: how an engine works inside.
 """
-
-from __future__ import annotations
-
-from constrained.bench.jsonschemabench.report import write
-from constrained.bench.jsonschemabench.run import SchemaBenchResults, SchemaBenchSettings, run
-
-__all__ = ["SchemaBenchResults", "SchemaBenchSettings", "run", "write"]

@@ -23,7 +23,7 @@ from constrained.extraction.cluster.ray_cluster import connected, load_ray
 from constrained.extras import MissingExtra
 
 if TYPE_CHECKING:
-    from constrained.bench.jsonschemabench.run import SchemaBenchSettings
+    from constrained.bench.jsonschemabench.settings import SchemaBenchSettings
 
 ACTOR_BATCH = 4
 """Schemas that an actor takes at a time: rows come in hands, and an interruption costs no more than these."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from constrained.automaton.bitmask import unpack_ids
-from constrained.bench.masks.engines import CompiledSchema
+from constrained.bench.masks.engines.base import CompiledSchema
 from constrained.bench.masks.engines.text import EngineStuck, MaskedSequence
 from constrained.constraint import Constraint, json_schema
 from constrained.decoding import Generator

@@ -18,7 +18,7 @@ from constrained.bench.masks.supervise import EngineWorker as _Worker
 
 if TYPE_CHECKING:
     from constrained.bench.jsonschemabench.data import SchemaItem
-    from constrained.bench.jsonschemabench.run import SchemaBenchSettings
+    from constrained.bench.jsonschemabench.settings import SchemaBenchSettings
 
 
 class ModelWorker(_Worker):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-BUNDLED = "bundled"
-"""The name of the bundled model."""
+from constrained.bench.jsonschemabench.settings import BUNDLED
 
 OK = "ok"
 REFUSED = "refused"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from constrained.bench.jsonschemabench.data import SchemaItem
-    from constrained.bench.jsonschemabench.run import SchemaBenchSettings
+    from constrained.bench.jsonschemabench.settings import SchemaBenchSettings
 
 OURS = "constrained"
 _MODEL = "model"

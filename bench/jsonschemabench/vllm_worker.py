@@ -17,6 +17,7 @@ from constrained.bench.harness.machine import resident_bytes
 from constrained.bench.harness.worker_io import error_text, private_output, send
 from constrained.bench.jsonschemabench import judging
 from constrained.bench.jsonschemabench import rows as r
+from constrained.bench.jsonschemabench.settings import BUNDLED
 from constrained.bench.masks.engines.unconstrained import UNCONSTRAINED
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.models.gguf import SMOLLM2, smollm2_folder
@@ -48,7 +49,7 @@ def checkpoint(model: str) -> str:
     """What vLLM loads for the name of a model."""
     if model == SMOLLM2:
         return smollm2_folder()[0]
-    return str(WEIGHTS) if model == r.BUNDLED else model
+    return str(WEIGHTS) if model == BUNDLED else model
 
 
 class CallTimer:

@@ -17,7 +17,8 @@ from constrained.bench.harness.machine import resident_bytes
 from constrained.bench.harness.worker_io import error_text, private_output, send
 from constrained.bench.jsonschemabench import generating, judging
 from constrained.bench.jsonschemabench import rows as r
-from constrained.bench.masks.engines import CompiledSchema, load_engine
+from constrained.bench.masks.engines import load_engine
+from constrained.bench.masks.engines.base import CompiledSchema
 from constrained.bench.masks.replay import Replayer
 from constrained.bench.masks.workload import VocabularyData, prepare
 from constrained.models import LanguageModel, load

@@ -9,15 +9,8 @@
     summary.py    counts and percentiles out of rows
     report.py     tables, Markdown, plot
     agreement.py  where the masks of two engines differ
-    run.py        all of it: `run(Settings(...))`
+    settings.py   what is measured
+    run.py        all of it
 
 Engines run one after another, each in a process of its own, over the same token ids.
 """
-
-from __future__ import annotations
-
-from constrained.bench.masks.engines import ENGINES
-from constrained.bench.masks.run import MaskBenchSettings, run
-from constrained.bench.masks.summary import EngineSummary, summarise
-
-__all__ = ["ENGINES", "EngineSummary", "MaskBenchSettings", "run", "summarise"]

@@ -7,23 +7,17 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from constrained.bench.harness.results import RowWriter, RunRecord, read_rows, settle_folder, write_facts
-from constrained.bench.harness.settings import (
-    Progress,
-    check_distinct,
-    check_minimum,
-    check_positive,
-    no_progress,
-)
+from constrained.bench.harness.settings import Progress, data_file, measured, no_progress
 from constrained.bench.harness.tables import ReportTable
 from constrained.bench.masks import agreement, report, supervise, workload
-from constrained.bench.masks.engines import DEFAULT_ENGINES, check_engine
 from constrained.bench.masks.rows import COLD, NOT_RUN, MaskBenchRow
+from constrained.bench.masks.settings import MaskBenchSettings
 from constrained.bench.masks.summary import EngineSummary, ran_ids, summarise, times
 from constrained.errors import InvalidArgument
 
@@ -35,53 +29,6 @@ DIFFERENCES = "differences.jsonl"
 TURN = 100
 """Schemas that an engine goes through before the next engine's turn: a run that is ended early has rows of all engines,
 and a machine that grows busy is busy for all of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class MaskBenchSettings:
-    """What to measure.
-
-    Attributes:
-        data: MaskBench data, JSON lines, plain or gzipped.
-        sample: schemas to draw; 0: all.
-        seed: of the draw.
-        engines: names out of `ENGINES`, or ``module:Class``.
-        vocabulary: ``tekken``, or a Hugging Face tokenizer by name or folder.
-        time_limit: seconds a schema may take an engine.
-        memory_limit: GiB its process may take.
-        warm: also compile and replay each schema a second time, and replay it with the compiled schema kept.
-        batch: states in one call, where the batch case is measured; 0: it is not.
-        threads: of each engine.
-        compare: also compare every mask with that of the first engine; slow, for small samples.
-
-    Raises:
-        InvalidArgument: a value is out of range, or an engine unknown.
-    """
-
-    data: Path
-    sample: int = 600
-    seed: int = 0
-    engines: tuple[str, ...] = DEFAULT_ENGINES
-    vocabulary: str = workload.TEKKEN
-    time_limit: float = 120.0
-    memory_limit: float = 8.0
-    warm: bool = False
-    batch: int = 0
-    threads: int = 1
-    compare: bool = False
-
-    def __post_init__(self) -> None:
-        check_distinct(self.engines, "engine")
-        for name in self.engines:
-            check_engine(name)
-        check_minimum(self, sample=0, batch=0, threads=1)
-        check_positive(self, "time_limit", "memory_limit")
-
-    @property
-    def measured(self) -> dict[str, Any]:
-        """The settings that rows depend on; the others may change when a run is resumed."""
-        found = asdict(self) | {"data": self.data.name}
-        return {name: value for name, value in found.items() if name not in ("engines", "sample")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +69,11 @@ def run(
             "masks are not kept between runs, so those of a resumed run cannot be compared",
             action="run it at once, into a new folder",
         )
+    data = data_file(settings.data)
+    settings = replace(settings, data=data)
     record = RunRecord(settings)
-    drawn = workload.sample(settings.data, settings.sample, settings.seed)
-    settled = settle_folder(out, settings.measured, resume=resume)
+    drawn = workload.sample(data, settings.sample, settings.seed)
+    settled = settle_folder(out, measured(settings, "engines", "sample"), resume=resume)
     progress("reading the vocabulary", 0, 0)
     vocabulary, tokens = workload.load_bench_vocabulary(settings.vocabulary)
     cases = []
@@ -136,7 +85,7 @@ def run(
         measurement.run(progress)
         differences = measurement.differences() if settings.compare else {}
     facts = record.facts() | {
-        "data": settings.data.name,
+        "data": data.name,
         "cases": len(cases),
         "unencodable": sum(case.unencodable for case in cases),
         "vocabulary_size": tokens.size,

@@ -18,8 +18,8 @@ import numpy as np
 from constrained.bench.harness.machine import peak_bytes, resident_bytes
 from constrained.bench.harness.worker_io import error_text, private_output, send
 from constrained.bench.masks import rows as r
-from constrained.bench.masks.engines import CompiledSchema, Engine, load_engine
-from constrained.bench.masks.engines.base import MaskTable
+from constrained.bench.masks.engines import load_engine
+from constrained.bench.masks.engines.base import CompiledSchema, Engine, MaskTable
 from constrained.bench.masks.replay import Replayer
 from constrained.bench.masks.workload import Instance, VocabularyData, is_structural_tag
 from constrained.errors import UnsupportedConstraint

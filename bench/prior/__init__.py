@@ -2,12 +2,6 @@
 
 counts.py       what follows in them, under several schemas
 calibration.py  how reliable draft tokens made of these counts are
+settings.py     what is counted
 fit.py          both, as a prior
 """
-
-from __future__ import annotations
-
-from constrained.bench.prior.calibration import CalibrationSettings
-from constrained.bench.prior.fit import PriorSettings, fit
-
-__all__ = ["CalibrationSettings", "PriorSettings", "fit"]

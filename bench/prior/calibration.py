@@ -7,20 +7,19 @@ the bundled model writes extractions between them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from constrained.bench.harness.settings import Progress
 from constrained.bench.masks.workload import load_bench_vocabulary
+from constrained.bench.prior.settings import PriorSettings
 from constrained.bench.replay.run import (
     WITHOUT_MEMORY,
     DraftConfiguration,
     ReplayResults,
-    ReplaySettings,
     replay_case,
     replay_cases,
 )
+from constrained.bench.replay.settings import ReplaySettings
 from constrained.constraint import json_schema
 from constrained.decoding import Generator, Speculation
 from constrained.models import load
@@ -41,39 +40,14 @@ _MAX_TOKENS = 256
 """Of an extraction."""
 
 
-@dataclass(frozen=True, slots=True)
-class CalibrationSettings:
-    """By what draft tokens are calibrated.
-
-    Attributes:
-        replays: recorded texts.
-        extractions: texts that the bundled model writes, about documents of the split that it was trained on; benches
-            take the other split. Every second one is greedy, the others are drawn at temperature 1.
-        vocabulary: of the replays.
-        nodes: of a draft tree.
-        seed: of the documents and the draws.
-    """
-
-    replays: int = 200
-    extractions: int = 100
-    vocabulary: str = "tekken"
-    nodes: int = 64
-    seed: int = 0
-
-
 def calibrate(
-    settings: CalibrationSettings,
-    prior: DraftPrior,
-    data: Path,
-    rows: Sequence[dict[str, Any]],
-    progress: Progress,
+    settings: PriorSettings, prior: DraftPrior, rows: Sequence[dict[str, Any]], progress: Progress
 ) -> tuple[tuple[tuple[int, float, float], ...], tuple[float, ...]]:
     """How often draft tokens of each kind were right, and the weights of the mixture; each text begins with the counts alone.
 
     Args:
         settings: what is read.
         prior: counts over other texts.
-        data: the file of the rows.
         rows: whose values are replayed.
         progress: told before each replay.
 
@@ -83,7 +57,7 @@ def calibrate(
     vocabulary, _ = load_bench_vocabulary(settings.vocabulary)
     begin = prior.memory(vocabulary)
     extractions = _Extractions(settings, prior) if settings.extractions else None
-    replays = ReplaySettings(data, sample=settings.replays, vocabulary=settings.vocabulary)
+    replays = ReplaySettings(sample=settings.replays, vocabulary=settings.vocabulary)
     way = DraftConfiguration("all", DRAFT_SOURCES, settings.nodes)
     learned: Calibration = DraftMemory().core.dump_calibration()
     for done, case in enumerate(replay_cases(replays, rows, vocabulary, ReplayResults(replays))):
@@ -118,7 +92,7 @@ class _Extractions:
         written: how many.
     """
 
-    def __init__(self, settings: CalibrationSettings, prior: DraftPrior) -> None:
+    def __init__(self, settings: PriorSettings, prior: DraftPrior) -> None:
         self.written = 0
         self._settings = settings
         self._model = load()
@@ -128,10 +102,10 @@ class _Extractions:
         """The next one, with draft tokens; returns what is known of them then."""
         memory = _continued(self._begin, learned)
         drafts = Speculation(nodes=self._settings.nodes, adapts=False, memory=memory)
-        example = draw_example((self._settings.seed << 40) + self.written, "train")
+        example = draw_example(self.written, "train")  # benches take the other split
         generator = Generator(self._model, json_schema(example.schema), speculation=drafts)
         messages = extraction_messages(example.text, example.schema)
-        temperature = float(self.written % 2)
+        temperature = float(self.written % 2)  # every second text is greedy
         generator(messages, max_tokens=_MAX_TOKENS, temperature=temperature, seed=self.written)
         self.written += 1
         return memory.core.dump_calibration()

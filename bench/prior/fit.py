@@ -4,44 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from constrained.bench.harness.settings import Progress, no_progress
+from constrained.bench.harness.settings import Progress, data_file, no_progress
 from constrained.bench.masks.workload import sample
-from constrained.bench.prior.calibration import CalibrationSettings, calibrate
+from constrained.bench.prior.calibration import calibrate
 from constrained.bench.prior.counts import NGRAMS, common_counts
+from constrained.bench.prior.settings import PriorSettings
 from constrained.bench.replay.slots import ORDERS
 from constrained.errors import InvalidArgument
 from constrained.spec.prior import DraftPrior, row_key
 
 _LONGEST = 8000
 """Characters of a text."""
-
-
-@dataclass(frozen=True, slots=True)
-class PriorSettings:
-    """What is counted.
-
-    Attributes:
-        data: MaskBench rows, see `constrained.bench.masks.workload.sample`; or a folder of JSON files, each a text of
-            its own schema.
-        schemas: under how many schemas something has to occur.
-        words: that are kept for each place.
-        texts: of each schema.
-        share: one row in so many is counted, by its name.
-        without: prefixes of names of rows that are not counted.
-        calibration: what comes with the counts.
-    """
-
-    data: Path
-    schemas: int = 3
-    words: int = 16
-    texts: int = 2
-    share: int = 2
-    without: tuple[str, ...] = ()
-    calibration: CalibrationSettings = field(default_factory=CalibrationSettings)
+_TEXTS = 2
+"""Of each schema."""
+_WORDS = 16
+"""That are kept for each place."""
 
 
 def fit(settings: PriorSettings, progress: Progress = no_progress) -> DraftPrior:
@@ -50,25 +30,26 @@ def fit(settings: PriorSettings, progress: Progress = no_progress) -> DraftPrior
     Raises:
         InvalidArgument: the data cannot be read, or nothing in it is common to several schemas.
     """
+    data = data_file(settings.data)
     rows = [
         row
-        for row in (_folder(settings.data) if settings.data.is_dir() else sample(settings.data, 0, 0))
+        for row in (_folder(data) if data.is_dir() else sample(data, 0, 0))
         if row_key(row["id"]) % settings.share == 0 and not row["id"].startswith(settings.without or "\0")
     ]
     progress("counting", 0, 3)
     half = _counted(settings, rows[::2])
     progress("counting", 1, 3)
-    kinds, weights = calibrate(settings.calibration, half, settings.data, rows[1::2], progress)
+    kinds, weights = calibrate(settings, half, rows[1::2], progress)
     found = _counted(settings, rows)
     if not found.slots:
         raise InvalidArgument(
-            f"nothing in {str(settings.data)!r} occurs under {settings.schemas} schemas",
+            f"nothing in {str(data)!r} occurs under {settings.schemas} schemas",
             action="pass more texts, or a lower --schemas",
         )
     about = {
-        "texts": f"{settings.data.name}: every row whose key is a multiple of {settings.share}",
+        "texts": f"{data.name}: every row whose key is a multiple of {settings.share}",
         "without": list(settings.without),
-        "calibrated": f"{settings.calibration.replays} other texts, {settings.calibration.extractions} extractions by the bundled model",
+        "calibrated": f"{settings.replays} other texts, {settings.extractions} extractions by the bundled model",
         "kept": f"what occurs under at least {settings.schemas} schemas: counts, no texts",
     }
     learned = frozenset(row_key(row["id"]) for row in rows)
@@ -76,19 +57,19 @@ def fit(settings: PriorSettings, progress: Progress = no_progress) -> DraftPrior
 
 
 def _counted(settings: PriorSettings, rows: Sequence[dict[str, Any]]) -> DraftPrior:
-    by_schema = [_texts(settings, row) for row in rows]
-    found = common_counts([texts for texts in by_schema if texts], settings.schemas, settings.words)
+    by_schema = [_texts(row) for row in rows]
+    found = common_counts([texts for texts in by_schema if texts], settings.schemas, _WORDS)
     slots = {order: found[order] for order in ORDERS if order in found}
     return DraftPrior(slots=slots, ngrams=found.get(NGRAMS, {}))
 
 
-def _texts(settings: PriorSettings, row: dict[str, Any]) -> list[str]:
+def _texts(row: dict[str, Any]) -> list[str]:
     values = [test["data"] for test in row["tests"] if test["valid"] and "data" in test]
     texts = [json.dumps(value, ensure_ascii=False) for value in values]
     good = [
         text for text in texts if len(text) <= _LONGEST and not any("\ud800" <= c < "\ue000" for c in text)
     ]
-    return good[: settings.texts]
+    return good[:_TEXTS]
 
 
 def _folder(folder: Path) -> list[dict[str, Any]]:

@@ -1,16 +1,10 @@
 """Does a constraint cost accuracy? The quality axis of JSONSchemaBench: puzzles with one right answer, as JSON.
 
     tasks.py   puzzles by a seed, and the prompt with examples before it
+    settings.py  what is measured
     run.py     all engines answer a puzzle before the next one comes; rows
     report.py  shares of right answers, and paired differences
 
 After Geng et al., "JSONSchemaBench: A Rigorous Benchmark of Structured Outputs for Language Models", section 5: the tasks
 are theirs, the puzzles are not.
 """
-
-from __future__ import annotations
-
-from constrained.bench.quality.report import write
-from constrained.bench.quality.run import QualityResults, QualitySettings, run
-
-__all__ = ["QualityResults", "QualitySettings", "run", "write"]

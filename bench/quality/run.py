@@ -4,58 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from constrained.bench.harness import results
-from constrained.bench.harness import settings as checks
 from constrained.bench.harness.repetition import repeats
+from constrained.bench.harness.settings import Progress, check_names, measured, no_progress
 from constrained.bench.harness.worker_io import error_text
 from constrained.bench.jsonschemabench import generating
-from constrained.bench.jsonschemabench.run import SCHEMA_BENCH_ENGINES
-from constrained.bench.masks.engines import check_engine, load_engine
+from constrained.bench.masks.engines import load_engine
 from constrained.bench.masks.workload import VocabularyData
+from constrained.bench.quality.settings import QualitySettings
 from constrained.bench.quality.tasks import TASKS, QualityItem, make_item, prompt_ids
 from constrained.bench.values.reading import read_object
 from constrained.models import LanguageModel, load
 
 OURS = "constrained"
-
-
-@dataclass(frozen=True, slots=True)
-class QualitySettings:
-    """What to measure.
-
-    Attributes:
-        model: ``bundled``, or a name or folder that `constrained.load` takes.
-        tasks: out of `TASKS`.
-        engines: as `SchemaBenchSettings` takes them.
-        n: puzzles of each task.
-        seed: of the puzzles.
-        shots: examples before a question.
-        max_tokens: of an answer.
-
-    Raises:
-        InvalidArgument: a value is out of range, or a task or an engine is unknown.
-    """
-
-    model: str = "bundled"
-    tasks: tuple[str, ...] = tuple(TASKS)
-    engines: tuple[str, ...] = SCHEMA_BENCH_ENGINES
-    n: int = 50
-    seed: int = 0
-    shots: int = 3
-    max_tokens: int = 256
-
-    def __post_init__(self) -> None:
-        checks.check_distinct(self.tasks, "task")
-        checks.check_distinct(self.engines, "engine")
-        checks.check_names(self.tasks, TASKS)
-        for name in self.engines:
-            check_engine(name)
-        checks.check_minimum(self, n=1, shots=0, max_tokens=1)
 
 
 @dataclass(slots=True)
@@ -101,11 +67,7 @@ class QualityResults:
 
 
 def run(
-    settings: QualitySettings,
-    out: Path,
-    progress: checks.Progress = checks.no_progress,
-    *,
-    resume: bool = False,
+    settings: QualitySettings, out: Path, progress: Progress = no_progress, *, resume: bool = False
 ) -> QualityResults:
     """Measures; writes each row as soon as it is known.
 
@@ -116,12 +78,12 @@ def run(
         resume: go on in a folder that holds rows: measures what is not there yet.
 
     Raises:
-        InvalidArgument: the folder holds rows and is not to be resumed, or holds rows of other settings.
+        InvalidArgument: a task is unknown, or the folder holds rows and is not to be resumed, or holds rows of other
+            settings.
     """
-    extendable = ("tasks", "engines", "n")
-    measured = {name: value for name, value in asdict(settings).items() if name not in extendable}
-    measured["model"] = Path(settings.model).name
-    facts = results.settle_folder(out, measured, resume=resume)
+    check_names(settings.tasks, TASKS)
+    kept = measured(settings, "tasks", "engines", "n") | {"model": Path(settings.model).name}
+    facts = results.settle_folder(out, kept, resume=resume)
     rows = [QualityRow(**row) for row in results.read_rows(out)]
     done = {(row.task, row.id, row.engine) for row in rows}
     items = [make_item(task, i, settings.seed) for i in range(settings.n) for task in settings.tasks]

@@ -10,11 +10,12 @@ from types import MappingProxyType
 from typing import Any
 
 from constrained.automaton import Automaton, compile
-from constrained.bench.harness.settings import Progress, check_names, no_progress
+from constrained.bench.harness.settings import Progress, check_names, data_file, no_progress
 from constrained.bench.masks.workload import load_bench_vocabulary
 from constrained.bench.masks.workload import sample as draw
 from constrained.bench.replay.document import make_document
 from constrained.bench.replay.measure import ReplayCounts, replay, replay_prompt_lookup, required_draws
+from constrained.bench.replay.settings import ReplaySettings
 from constrained.bench.replay.tools import calls_by_tool, earlier_calls, tool_name
 from constrained.constraint import json_schema
 from constrained.decoding.speculation import prime_with_schema
@@ -31,34 +32,10 @@ SCENARIOS = ("cold", WITHOUT_MEMORY, "document", "repeated", "repeated, document
 """Every schema for the first time; the same with nothing learned from the schemas before; with a document in the prompt;
 after other values of the schema; both; calls of tools, one of each, without a prompt, and with earlier calls of the tool in it."""
 
-
-@dataclass(frozen=True, slots=True)
-class ReplaySettings:
-    """What is measured.
-
-    Attributes:
-        data: MaskBench rows, one JSON object a line.
-        sample: texts, each of another schema.
-        seed: of the sample and of the documents.
-        nodes: of a tree.
-        sizes: other sizes, for all sources together.
-        vocabulary: see `load_bench_vocabulary`.
-        longest: tokens of a text at most.
-        only: names of configurations to measure; all, if there are none.
-        prior: what drafters know before the first text: ``shipped``, ``none``, or the file of a prior.
-        splits: prefixes of ids; rows with other ids are left out, if there are any.
-    """
-
-    data: Path
-    sample: int = 800
-    seed: int = 0
-    nodes: int = 64
-    sizes: tuple[int, ...] = (16, 128)
-    vocabulary: str = "tekken"
-    longest: int = 2048
-    only: tuple[str, ...] = ()
-    prior: str = "shipped"
-    splits: tuple[str, ...] = ()
+_SIZES = (16, 128)
+"""Of trees, for all sources together, beside the size of the settings."""
+_LONGEST = 2048
+"""Tokens of a text at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +122,7 @@ def configurations(settings: ReplaySettings) -> list[DraftConfiguration]:
         found.append(DraftConfiguration(f"all but {left_out}", others, nodes))
     found.append(DraftConfiguration("all but the prior", DRAFT_SOURCES, nodes, prior=False))
     found += [
-        DraftConfiguration(f"all, {size} nodes", DRAFT_SOURCES, size)
-        for size in sorted((*settings.sizes, nodes))
+        DraftConfiguration(f"all, {size} nodes", DRAFT_SOURCES, size) for size in sorted((*_SIZES, nodes))
     ]
     found.append(DraftConfiguration("all, a chain of 16", DRAFT_SOURCES, 16, chains=True))
     check_names(settings.only, [way.name for way in found])
@@ -170,8 +146,9 @@ def run(settings: ReplaySettings, progress: Progress = no_progress) -> ReplayRes
     begin = {True: prior.memory(vocabulary), False: DraftMemory()}
     memories = {(scenario, way.name): begin[way.prior].fork() for scenario in SCENARIOS for way in ways}
     learned = prior.learned | shipped_prior().learned
-    rows = (row for row in draw(settings.data, 0, settings.seed) if row_key(row["id"]) not in learned)
-    calls = calls_by_tool(draw(settings.data, 0, settings.seed))
+    drawn = draw(data_file(settings.data), 0, settings.seed)
+    rows = (row for row in drawn if row_key(row["id"]) not in learned)
+    calls = calls_by_tool(drawn)
     done, tools = 0, set[str]()
     for case in replay_cases(settings, rows, vocabulary, results, calls):
         new = case.tool is not None and case.tool not in tools
@@ -246,7 +223,7 @@ def replay_cases(
             texts = [vocabulary.encode(json.dumps(value, ensure_ascii=False)) for value in values]
         except VocabularyError:
             continue
-        if not texts or max(map(len, texts)) > settings.longest:
+        if not texts or max(map(len, texts)) > _LONGEST:
             continue
         try:
             automaton = compile(json_schema(row["schema"]), vocabulary)

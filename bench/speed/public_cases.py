@@ -10,6 +10,7 @@ from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
 
+from constrained.bench.harness.settings import SCHEMAS_FILE, VALUES_FILE
 from constrained.bench.masks.workload import sample
 from constrained.bench.speed.cases import SpeedCase
 from constrained.chat.tools import parse_tools
@@ -18,7 +19,6 @@ from constrained.errors import ConstrainedError, InvalidArgument
 from constrained.extraction.prompt import answer_request, extraction_prompt
 from constrained.models import LanguageModel
 
-SCHEMAS_FILE, VALUES_FILE = "maskbench-dev.jsonl.gz", "values-dev.jsonl.gz"
 _LONGEST_PROMPT = 1500
 """Tokens; reading a longer prompt would be most of the time."""
 

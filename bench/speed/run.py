@@ -6,69 +6,20 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
-from constrained.bench.harness.settings import Progress, check_minimum, check_names, no_progress
+from constrained.bench.harness.settings import Progress, check_names, no_progress
 from constrained.bench.masks.workload import VocabularyData
 from constrained.bench.speed.cases import SpeedCase, cases
 from constrained.bench.speed.public_cases import public_cases
 from constrained.bench.speed.recorded import ForcedOutput
+from constrained.bench.speed.settings import SpeedSettings
 from constrained.bench.speed.shapes import load_vocabulary_pair, random_model, shape, vocabulary_data
 from constrained.bench.speed.ways import DecodeCall, DecodedTokens, DecodingMethod, decoding_methods
 from constrained.errors import InvalidArgument
 from constrained.models import load
 from constrained.models.hugging_face import HuggingFaceModel
 from constrained.models.packed_linear import PackedLinear
-
-
-@dataclass(frozen=True, slots=True)
-class SpeedSettings:
-    """What is measured.
-
-    Attributes:
-        model: ``bundled``, or what transformers loads.
-        random: a shape out of `shapes.SHAPES` instead: random weights, and recorded texts.
-        vocabulary: of the random model, see `shapes.load_vocabulary_pair`; by default the shape's.
-        device, dtype: of the model.
-        sample: texts.
-        seed: of texts and weights.
-        max_tokens: of a text.
-        threads: of torch and of the engines.
-        exact: also the sampler ``cars``.
-        only: names of ways; all, if there are none. The first one is always measured.
-        engine: of the library's own passes, see `HuggingFaceModel`.
-        data: the folder of public data, for `public_cases`; None: held-out texts of the bundled model's task.
-        temperature: of all ways; 0: greedy.
-
-    Raises:
-        InvalidArgument: a value is out of range.
-    """
-
-    model: str = "bundled"
-    random: str | None = None
-    vocabulary: str | None = None
-    device: str | None = None
-    dtype: str | None = None
-    sample: int = 30
-    seed: int = 0
-    max_tokens: int = 256
-    threads: int = 1
-    exact: bool = False
-    only: tuple[str, ...] = ()
-    engine: str = "auto"
-    data: Path | None = None
-    temperature: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_minimum(self, sample=1, max_tokens=1, threads=1)
-        if self.random is not None:
-            shape(self.random)
-        if self.exact and self.random is not None:
-            raise InvalidArgument(
-                "cars cannot be measured on a recorded text: it begins texts anew",
-                action="leave out one of --random and --exact",
-            )
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@
     reading.py         the value in an engine's text; texts that repeat themselves
     judging.py         which fields of a value are right
     rows.py            an answer as a row
+    settings.py        what is measured
     run.py             all engines on all items, in turn
     report.py          tables, plot, page, and the answers side by side
 
@@ -15,10 +16,3 @@ are a regular expression. Calls of tools are given to each engine in a notation 
 asks for, several in a row: a structural tag (XGrammar), a Lark grammar with JSON Schemas in it (llguidance), a regular
 expression (Outlines). Where the model's format of calls is not JSON, it is an array of ``{"name", "arguments"}``. Must not know: how an engine works inside.
 """
-
-from __future__ import annotations
-
-from constrained.bench.values.report import write
-from constrained.bench.values.run import ValueResults, ValueSettings, run
-
-__all__ = ["ValueResults", "ValueSettings", "run", "write"]

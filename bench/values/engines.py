@@ -11,13 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from constrained.bench.masks.engines import CompiledSchema, load_engine
+from constrained.bench.masks.engines import load_engine
+from constrained.bench.masks.engines.base import CompiledSchema
 from constrained.bench.masks.engines.text import MaskedSequence
 from constrained.bench.masks.engines.unconstrained import UNCONSTRAINED
 from constrained.bench.speed.shapes import vocabulary_data
 from constrained.bench.speed.ways import EngineProcessor, generate_tokens
 from constrained.bench.values.items import ValueItem
 from constrained.bench.values.reading import read_calls, read_choice, read_object
+from constrained.bench.values.settings import IN_VLLM
 from constrained.chat.detect import detect_formats
 from constrained.chat.messages import chat_prompt
 from constrained.chat.tools import ToolFormat, parse_tools
@@ -32,9 +34,6 @@ if TYPE_CHECKING:
     from constrained.extraction.cluster.vllm_engine import VllmModel
 
 OURS = "constrained"
-VALUE_ENGINES = (OURS, "xgrammar", "llguidance", "outlines", UNCONSTRAINED)
-IN_VLLM = "vllm"
-"""This library's extraction by an engine of vLLM; tools are not called there."""
 
 
 @dataclass(frozen=True, slots=True)

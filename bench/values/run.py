@@ -12,71 +12,17 @@ from typing import Any
 
 from constrained.bench.harness.repetition import repeats
 from constrained.bench.harness.results import RowWriter, settle_folder, write_facts
-from constrained.bench.harness.settings import (
-    Progress,
-    check_distinct,
-    check_minimum,
-    check_names,
-    no_progress,
-)
+from constrained.bench.harness.settings import VALUES_FILE, Progress, data_file, measured, no_progress
 from constrained.bench.harness.worker_io import error_text
 from constrained.bench.speed.forward_counter import ForwardCounter
 from constrained.bench.values import items as i
-from constrained.bench.values.engines import IN_VLLM, VALUE_ENGINES, AnswerSettings, ValueEngine, value_engine
+from constrained.bench.values.engines import AnswerSettings, ValueEngine, value_engine
 from constrained.bench.values.judging import judge
 from constrained.bench.values.rows import ValueRow, read_rows
+from constrained.bench.values.settings import ValueSettings
 from constrained.errors import InvalidArgument
 from constrained.models import load
 from constrained.models.hugging_face import HuggingFaceModel
-
-
-@dataclass(frozen=True, slots=True)
-class ValueSettings:
-    """What to measure.
-
-    Attributes:
-        data: the public rows; None: only the project's own documents can be measured.
-        model: ``bundled``, or a name or folder that `constrained.load` takes.
-        tasks: out of `items.TASKS`.
-        engines: out of `VALUE_ENGINES`, and `IN_VLLM`.
-        limit: items of each task; 0: all.
-        seed: of the draw of items, and of answers at a temperature.
-        max_tokens: of an answer.
-        temperature: 0: greedy.
-        threads: of torch.
-
-    Raises:
-        InvalidArgument: a value is out of range, or a task or an engine is unknown.
-    """
-
-    data: Path | None = None
-    model: str = "bundled"
-    tasks: tuple[str, ...] = i.TASKS
-    engines: tuple[str, ...] = VALUE_ENGINES
-    limit: int = 20
-    seed: int = 0
-    max_tokens: int = 192
-    temperature: float = 0.0
-    threads: int = 1
-
-    def __post_init__(self) -> None:
-        check_distinct(self.tasks, "task")
-        check_distinct(self.engines, "engine")
-        check_names(self.tasks, i.TASKS)
-        check_names(self.engines, (*VALUE_ENGINES, IN_VLLM))
-        check_minimum(self, limit=0, max_tokens=1, threads=1, temperature=0)
-        if self.data is None and set(self.tasks) & set(i.PUBLIC):
-            raise InvalidArgument(
-                "public tasks are named, and no data",
-                action="name the file by --data, or --tasks documents,long-documents",
-            )
-
-    @property
-    def measured(self) -> dict[str, Any]:
-        """The settings that rows depend on; the others may change when a run is resumed."""
-        left_out = ("data", "tasks", "engines", "limit")
-        found = {name: value for name, value in asdict(self).items() if name not in left_out}
-        return found | {"model": Path(self.model).name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +57,12 @@ def run(
         InvalidArgument: the data cannot be read, or the folder holds rows and is not to be resumed, or holds rows of
             other settings.
     """
-    known = [*i.documents(), *(i.public(settings.data) if settings.data else ())]
+    known = list(i.documents())
+    if set(settings.tasks) & set(i.PUBLIC):
+        known += i.public(data_file(settings.data, VALUES_FILE))
     drawn = i.draw(known, settings.tasks, settings.limit, settings.seed)
-    facts = settle_folder(out, settings.measured, resume=resume)
+    kept = measured(settings, "data", "tasks", "engines", "limit") | {"model": Path(settings.model).name}
+    facts = settle_folder(out, kept, resume=resume)
     rows = read_rows(out)
     done = {(row.task, row.id, row.engine) for row in rows}
     left = [

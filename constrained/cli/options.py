@@ -321,6 +321,8 @@ def _value(one: Field[Any], about: Option, value: Any) -> Any:
     """The value of a field, by that of the command line."""
     if about.none is not None and value == about.none:
         return None
+    if about.between is not None:
+        return _parts(one, about.between, value or "")
     if isinstance(one.default, tuple):
-        return tuple(value or ())
+        return tuple(value or one.default)
     return value if about.unit is None or value is None else round(value * about.unit)

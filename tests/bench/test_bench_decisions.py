@@ -12,15 +12,8 @@ import pytest
 from constrained import InvalidArgument
 from constrained.bench.decisions.items import FIELDS, PUBLIC, label_sets, questions
 from constrained.bench.decisions.rows import calibration_error, log_loss, read_rows
-from constrained.bench.decisions.ways import (
-    LETTERS,
-    MASKS,
-    NONE,
-    ONE_BY_ONE,
-    WAYS,
-    FieldAnswer,
-    prepare,
-)
+from constrained.bench.decisions.settings import LETTERS, MASKS, NONE, ONE_BY_ONE, WAYS
+from constrained.bench.decisions.ways import FieldAnswer, prepare
 from constrained.bench.values.items import ValueItem
 from constrained.cli import main
 from constrained.constraint import choice

@@ -10,27 +10,25 @@ import torch
 from constrained import InvalidArgument
 from constrained.bench.device import kernels, roofline
 from constrained.bench.device import run as device
-from constrained.bench.device.attention import AttentionBenchSettings
-from constrained.bench.device.kernels import KernelBenchSettings
+from constrained.bench.device.settings import DeviceBenchSettings
 from constrained.bench.speed.shapes import SHAPES, ModelShape
 from tests.support.paths import ROOT
 
-SMALL = device.DeviceBenchSettings(
+SMALL = DeviceBenchSettings(
     device="cpu", shapes=("1m",), vocabulary="bundled", engines=("eager", "static"), nodes=(1, 8), context=30,
-    tokens=12, texts=2, repeats=2, kernels=KernelBenchSettings((1, 5), 320, 1, 2, 16, 70, 1 << 16),
-    attention=AttentionBenchSettings((30, 300), (1, 64), 4, 2, 16, 1 << 16),
+    tokens=16, small=True,
 )  # fmt: skip
 
 
 def test_it_runs_to_its_end_on_a_cpu(tmp_path):
     tables = device.run(SMALL, tmp_path, lambda what, done, total: None)
     found = json.loads((tmp_path / device.RESULTS).read_text(encoding="utf-8"))
-    assert found["texts"] == {"eager": [2, 2], "static": [2, 2]}
+    assert found["texts"] == {"eager": [4, 4], "static": [4, 4]}
     assert all(one["wrong"] == 0 for one in found["kernels"])
     assert set(found["attention_error"]) == {"float32", "float16", "bfloat16"}
     assert found["attention_error"]["float32"] < 1e-5 > 0
     timed = [(one["length"], one["nodes"], one["unmasked"] is not None) for one in found["attention"]]
-    assert timed == [(30, 1, True), (30, 64, False), (300, 1, True), (300, 64, False)]
+    assert timed == [(30, 1, True), (30, 5, False), (300, 1, True), (300, 5, False)]
     assert all(one["error"] < 0.02 for one in found["attention"])
     assert [(one["engine"], one["nodes"]) for one in found["steps"]] == [
         ("eager", 1), ("eager", 8), ("static", 1), ("static", 8)
@@ -53,9 +51,9 @@ def test_what_is_slower_than_twice_the_least_time_is_listed():
 def test_without_the_device_it_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(InvalidArgument, match="no CUDA device"):
-        device.run(device.DeviceBenchSettings("cuda"), tmp_path, lambda what, done, total: None)
-    with pytest.raises(InvalidArgument, match="no engine 'jit'"):
-        device.DeviceBenchSettings("cpu", engines=("jit",))
+        device.run(DeviceBenchSettings("cuda"), tmp_path, lambda what, done, total: None)
+    with pytest.raises(InvalidArgument, match="'jit' is not measured"):
+        device.run(DeviceBenchSettings("cpu", engines=("jit",)), tmp_path, lambda what, done, total: None)
 
 
 def test_a_step_reads_all_weights_and_the_text_once():

@@ -14,7 +14,6 @@ import constrained
 from constrained import InvalidArgument, Vocabulary, gbnf, regex
 from constrained.automaton import DEAD
 from constrained.bench.fidelity import (
-    FidelitySettings,
     competitors,
     cost_model,
     predicates,
@@ -32,6 +31,7 @@ from constrained.bench.fidelity.ngrams import NGramModel
 from constrained.bench.fidelity.report import FidelityData, sections
 from constrained.bench.fidelity.run import run
 from constrained.bench.fidelity.samplers import SAMPLER_ENTRIES
+from constrained.bench.fidelity.settings import FidelitySettings
 from constrained.bench.fidelity.tasks import MOLECULES, TASKS, select_tasks
 from constrained.cli import main
 from constrained.testing import ScriptedModel

@@ -12,20 +12,12 @@ from typing import Any
 
 import pytest
 
-from constrained.bench.hostile import (
-    Limits,
-    Rows,
-    exceeds,
-    measure,
-    measure_all,
-    quantiles,
-    run,
-    table,
-    tally,
-)
+from constrained.bench.hostile import run
 from constrained.bench.hostile.case import Case, schema_case
 from constrained.bench.hostile.cases import CASES
-from constrained.bench.hostile.measure import OK, RAISED, REFUSED, STOPPED, Measured
+from constrained.bench.hostile.measure import OK, RAISED, REFUSED, STOPPED, Measured, measure
+from constrained.bench.hostile.run import Rows, exceeds, measure_all, quantiles, table, tally
+from constrained.bench.hostile.settings import HostileSettings
 from constrained.bench.masks import workload
 from constrained.bench.masks.engines import load_engine
 from constrained.cli import main
@@ -37,7 +29,9 @@ TOKENS = [*(bytes([i]) for i in range(256)), b"", b"true", b'": ']
 BYTES = Vocabulary.from_bytes(TOKENS, [256])
 DATA = workload.VocabularyData(TOKENS, (256,))
 WALKED = "minProperties 2"
-LIMITS = Limits(seconds=20, memory=1 << 30, steps=5)
+LIMITS = HostileSettings(
+    engines=("constrained", "no.such:Engine"), time_limit=20, memory_limit=1 << 30, steps=5
+)
 
 
 def ours() -> Any:
@@ -56,7 +50,7 @@ class Faulty:
         return replace(ours().compile(schema, text), **self.faults)
 
 
-def outcome(name: str, engine: Any, limits: Limits = LIMITS) -> Measured:
+def outcome(name: str, engine: Any, limits: HostileSettings = LIMITS) -> Measured:
     return measure(CASES[name], engine, TOKENS, limits)
 
 
@@ -86,7 +80,7 @@ def test_an_error_before_the_first_token_is_a_refusal_and_one_after_it_is_not() 
 
 
 def test_what_takes_too_long_or_crashes_is_stopped_with_what_was_known() -> None:
-    hung = outcome(WALKED, Faulty(commit=hang), Limits(seconds=1))
+    hung = outcome(WALKED, Faulty(commit=hang), HostileSettings(time_limit=1))
     assert (hung.outcome, hung.detail) == (STOPPED, "after 1 tokens")
     assert hung.mask is not None
     crashed = outcome(WALKED, Faulty(commit=lambda *_: os.kill(os.getpid(), signal.SIGKILL)))
@@ -104,9 +98,8 @@ def test_every_engine_has_its_column_and_a_missing_one_is_named() -> None:
     told: list[Rows] = []
     rows, skipped = measure_all(
         {name: CASES[name] for name in (WALKED, "false")},
-        ["constrained", "no.such:Engine"],
-        DATA,
         LIMITS,
+        DATA,
         on_rows=told.append,
     )
     assert [list(one) for one in told] == [[WALKED], ["false"]]

@@ -17,10 +17,12 @@ import pytest
 from constrained import InvalidArgument
 from constrained.bench.harness.intervals import median_interval
 from constrained.bench.harness.results import ROWS
-from constrained.bench.jsonschemabench import SchemaBenchSettings, data, judging, run, vllm_server, write
+from constrained.bench.jsonschemabench import data, judging, vllm_server
 from constrained.bench.jsonschemabench import rows as r
 from constrained.bench.jsonschemabench.compare import compare
-from constrained.bench.jsonschemabench.run import PACKAGES, SchemaBenchResults, read_rows
+from constrained.bench.jsonschemabench.report import write
+from constrained.bench.jsonschemabench.run import PACKAGES, SchemaBenchResults, read_rows, run
+from constrained.bench.jsonschemabench.settings import SchemaBenchSettings
 from constrained.cli import main
 from constrained.cli.intervals import share_interval, sign_test
 

@@ -14,11 +14,11 @@ import pytest
 
 from constrained import InvalidArgument
 from constrained.bench.harness.results import ROWS
-from constrained.bench.jsonschemabench import SchemaBenchSettings, run
 from constrained.bench.jsonschemabench import rows as r
 from constrained.bench.jsonschemabench.cluster import ACTOR_BATCH, RayActor, RayBackend, deal_batches
 from constrained.bench.jsonschemabench.data import SchemaItem
-from constrained.bench.jsonschemabench.run import read_rows
+from constrained.bench.jsonschemabench.run import read_rows, run
+from constrained.bench.jsonschemabench.settings import SchemaBenchSettings
 
 MODEL = "tests.support.jsonschemabench_parts:scripted"
 ROUGH = "tests.support.jsonschemabench_parts:Rough"

@@ -19,12 +19,13 @@ import numpy as np
 import pytest
 
 from constrained.automaton.bitmask import unpack_ids
-from constrained.bench.masks import MaskBenchSettings, agreement, run, summarise, workload
+from constrained.bench.masks import agreement, workload
 from constrained.bench.masks.engines import ENGINES, check_engine, load_engine
 from constrained.bench.masks.replay import EngineFault, Replayer
 from constrained.bench.masks.rows import InstanceReplay, MaskBenchRow, ReplayPass
-from constrained.bench.masks.run import MaskBenchResults
-from constrained.bench.masks.summary import COMMIT, FIRST, MASK, STEP, TimeSummary, ran_ids, times
+from constrained.bench.masks.run import MaskBenchResults, run
+from constrained.bench.masks.settings import MaskBenchSettings
+from constrained.bench.masks.summary import COMMIT, FIRST, MASK, STEP, TimeSummary, ran_ids, summarise, times
 from constrained.cli import main
 from constrained.errors import InvalidArgument
 from constrained.vocabulary import Vocabulary
@@ -471,7 +472,7 @@ def test_engines_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         (("--compare", "--resume"), "cannot be compared"),
         (("--engines", "fast"), "there is no engine 'fast'"),
         (("--engines", "constrained,constrained"), "one is named twice"),
-        (("--time-limit", "0"), "positive limit"),
+        (("--time-limit", "0"), "time_limit is 0"),
         (("--data", "nowhere.jsonl"), "cannot be read"),
         ((), "no data is named"),
     ],

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from constrained.bench.prior import CalibrationSettings, PriorSettings, fit
 from constrained.bench.prior.calibration import _able_to_learn
+from constrained.bench.prior.fit import fit
+from constrained.bench.prior.settings import PriorSettings
 from constrained.errors import InvalidArgument
 from constrained.models.tiny import WEIGHTS
 from constrained.spec.memory import DraftMemory
@@ -29,8 +30,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fitted(folder: Path, extractions: int) -> DraftPrior:
-    calibration = CalibrationSettings(replays=4, extractions=extractions, vocabulary=str(WEIGHTS), nodes=16)
-    return fit(PriorSettings(folder, share=1, calibration=calibration))
+    return fit(
+        PriorSettings(folder, share=1, extractions=extractions, vocabulary=str(WEIGHTS), replays=4, nodes=16)
+    )
 
 
 def test_extractions_calibrate_what_reads_logits_and_leave_the_counts_alone(folder: Path) -> None:

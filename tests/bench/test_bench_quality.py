@@ -9,7 +9,8 @@ import pytest
 
 from constrained import InvalidArgument, load
 from constrained.bench.quality.report import sections
-from constrained.bench.quality.run import QualityRow, QualitySettings, run
+from constrained.bench.quality.run import QualityRow, run
+from constrained.bench.quality.settings import QualitySettings
 from constrained.bench.quality.tasks import TASKS, make_item, prompt_ids
 from constrained.cli import main
 

@@ -13,15 +13,17 @@ import torch
 
 import constrained
 from constrained import InvalidArgument
+from constrained.bench.harness.settings import SCHEMAS_FILE, VALUES_FILE
 from constrained.bench.masks.engines import load_engine
 from constrained.bench.masks.engines.text import EngineStuck, MaskedSequence
 from constrained.bench.masks.workload import VocabularyData
 from constrained.bench.replay.measure import replay, required_draws
-from constrained.bench.speed import SpeedSettings, run
 from constrained.bench.speed.cases import SpeedCase, cases
 from constrained.bench.speed.forward_counter import ForwardCounter
-from constrained.bench.speed.public_cases import SCHEMAS_FILE, VALUES_FILE, public_cases
+from constrained.bench.speed.public_cases import public_cases
 from constrained.bench.speed.recorded import ForcedOutput
+from constrained.bench.speed.run import run
+from constrained.bench.speed.settings import SpeedSettings
 from constrained.bench.speed.shapes import SHAPES, ModelShape, random_model
 from constrained.bench.speed.ways import _compiled as compiled_generate
 from constrained.bench.speed.ways import decoding_methods

@@ -18,7 +18,6 @@ import pytest
 import constrained
 from constrained import InvalidArgument
 from constrained.bench.harness.results import ROWS
-from constrained.bench.values import ValueSettings, run
 from constrained.bench.values.items import (
     DOCUMENTS,
     FORMS,
@@ -34,6 +33,8 @@ from constrained.bench.values.items import (
 from constrained.bench.values.judging import judge
 from constrained.bench.values.reading import read_calls, read_choice, read_object
 from constrained.bench.values.rows import read_rows
+from constrained.bench.values.run import run
+from constrained.bench.values.settings import ValueSettings
 from constrained.cli import main
 from constrained.cli.intervals import paired_share_interval
 from constrained.extraction.examples import to_json
@@ -352,9 +353,10 @@ def test_strict_tasks_require_members_that_may_be_null(tmp_path: Path) -> None:
     assert [one.verdict for one in judge(made, {"wet": True})] == ["invented"]
 
 
-def test_public_tasks_need_data() -> None:
+def test_public_tasks_need_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CONSTRAINED_DATA", raising=False)
     with pytest.raises(InvalidArgument, match="--data"):
-        ValueSettings(tasks=("e2e",))
+        run(ValueSettings(tasks=("e2e",)), tmp_path)
 
 
 def test_an_engine_that_is_not_installed_is_named(

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from constrained.bench.jsonschemabench import SchemaBenchSettings, run, write
+from constrained.bench.jsonschemabench.report import write
+from constrained.bench.jsonschemabench.run import run
+from constrained.bench.jsonschemabench.settings import SchemaBenchSettings
 from tests.engines.vllm_worker import ENVIRONMENT
 
 SCHEMAS: dict[str, Any] = {

@@ -1,17 +1,18 @@
 """The engines that can be measured: a table from name to adapter.
 
 An adapter is imported only in the process that runs it. To measure another engine, write a class with the methods
-of `Engine` and name it ``module:Class`` where a name of the table is expected.
+of `base.Engine` and name it ``module:Class`` where a name of the table is expected.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from constrained.bench.masks.engines.base import CompiledSchema, Engine
 from constrained.errors import InvalidArgument
 
-__all__ = ["DEFAULT_ENGINES", "ENGINES", "CompiledSchema", "Engine", "check_engine", "load_engine"]
+if TYPE_CHECKING:
+    from constrained.bench.masks.engines.base import Engine
 
 _HERE = __name__
 
