@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,8 @@ from constrained.models import LanguageModel
 from constrained.prompting import schema_text as prompts
 from constrained.sampling import Local
 
-_BUDGETS = (4000, 2000, 1000, 400, 100)
+_CHARACTERS = (4000, 2000, 1000, 400, 100)
+"""Of the description of a schema in a prompt, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +43,18 @@ class TimedCompletion:
     token_seconds: float | None
 
 
-def prompt_for(model: LanguageModel, schema: Any, room: int) -> list[int]:
-    """The prompt for a schema, the same for every engine: shortened until `room` tokens are left for the text."""
+def request_text(schema: Any, characters: int) -> str:
+    """What every engine is asked, with a description of the schema in so many characters at most."""
+    described = prompts.schema_to_text(schema, max_chars=characters)
+    return f"Answer with JSON only, of this type:\n{described}"
+
+
+def prompt_for(schema: Any, encode: Callable[[str], list[int]], context: int | None, room: int) -> list[int]:
+    """The prompt for a schema, the same for every engine: shortened until `room` tokens of the context are left for the text."""
     ids: list[int] = []
-    for budget in _BUDGETS:
-        described = prompts.schema_to_text(schema, max_chars=budget)
-        ids = model.encode(f"Answer with JSON only, of this type:\n{described}")
-        if model.context is None or len(ids) + room <= model.context:
+    for characters in _CHARACTERS:
+        ids = encode(request_text(schema, characters))
+        if context is None or len(ids) + room <= context:
             break
     return ids
 

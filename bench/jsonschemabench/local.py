@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import json
-import queue
 import threading
 import time
 from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from constrained.bench.jsonschemabench import rows as r
 from constrained.bench.masks import rows as worker_rows
-from constrained.bench.masks.supervise import EngineDied, WorkerLimits
-from constrained.bench.masks.supervise import EngineWorker as _Worker
+from constrained.bench.masks.supervise import EngineDied, EngineWorker, WorkerLimits
 
 if TYPE_CHECKING:
     from constrained.bench.jsonschemabench.data import SchemaItem
     from constrained.bench.jsonschemabench.settings import SchemaBenchSettings
 
 
-class ModelWorker(_Worker):
+class ModelWorker(EngineWorker):
     """The process of one engine with its model.
 
     Args:
@@ -86,100 +85,31 @@ class LocalBackend:
 
     def rows(self, engine: str, items: Sequence[SchemaItem]) -> Generator[r.SchemaBenchRow, None, None]:
         """See `Backend`."""
-        todo: queue.SimpleQueue[SchemaItem] = queue.SimpleQueue()
-        for item in items:
-            todo.put(item)
-        shared = _Shared(self.worker, engine, self._settings, self._out, todo)
-        count = min(self._settings.processes, len(items))
-        threads = [threading.Thread(target=shared.work, daemon=True) for _ in range(count)]
-        for thread in threads:
-            thread.start()
+        workers: dict[int, ModelWorker] = {}
+        stopped = threading.Event()
+
+        def row(item: SchemaItem) -> r.SchemaBenchRow:
+            thread = threading.get_ident()
+            if thread not in workers or workers[thread].closed:
+                workers[thread] = self.worker(engine, self._settings, self._out)
+                self.versions.setdefault(engine, workers[thread].ready.version)
+            if stopped.is_set():
+                workers[thread].close()
+            return workers[thread].row(engine, item, self._settings)
+
+        pool = ThreadPoolExecutor(self._settings.processes)
         try:
-            while count:
-                found = shared.found.get()
-                if isinstance(found, Exception):
-                    raise found
-                if found is None:
-                    count -= 1
-                else:
-                    self.versions.setdefault(engine, shared.version)
-                    yield found
-        finally:
-            shared.stop()
-            for thread in threads:
-                thread.join()
+            for answer in as_completed([pool.submit(row, item) for item in items]):
+                yield answer.result()
+        finally:  # ends the processes, whatever they are doing
+            stopped.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in list(workers.values()):
+                worker.close()
+            pool.shutdown()
 
 
 class VllmBackend(LocalBackend):
     """The backend ``vllm``: engines are backends of structured outputs inside vLLM."""
 
     worker = VllmWorker
-
-
-class _Shared:
-    """What the processes of one engine have in common.
-
-    Attributes:
-        found: rows as they come; None where a process has nothing left to do, or why there are no more.
-        version: of the engine, once it has started.
-    """
-
-    def __init__(
-        self,
-        worker: type[ModelWorker],
-        engine: str,
-        settings: SchemaBenchSettings,
-        out: Path,
-        todo: queue.SimpleQueue[SchemaItem],
-    ) -> None:
-        self._worker_class = worker
-        self.found: queue.SimpleQueue[r.SchemaBenchRow | Exception | None] = queue.SimpleQueue()
-        self.version = ""
-        self._engine = engine
-        self._settings = settings
-        self._out = out
-        self._todo = todo
-        self._workers: list[ModelWorker] = []
-        self._lock = threading.Lock()
-        self._stopped = False
-
-    def work(self) -> None:
-        """Goes through schemas with one process, or several after one another where one dies."""
-        worker: ModelWorker | None = None
-        try:
-            while not self._stopped:
-                try:
-                    item = self._todo.get_nowait()
-                except queue.Empty:
-                    break
-                if worker is None or worker.closed:
-                    worker = self._start()
-                row = worker.row(self._engine, item, self._settings)
-                with self._lock:
-                    if (
-                        not self._stopped
-                    ):  # otherwise it was ended from outside, and says nothing of the schema
-                        self.found.put(row)
-            self.found.put(None)
-        except Exception as error:
-            self.found.put(error)
-        finally:
-            if worker is not None:
-                worker.close()
-
-    def stop(self) -> None:
-        """Ends the processes, whatever they are doing."""
-        with self._lock:
-            self._stopped = True
-            workers = list(self._workers)
-        for worker in workers:
-            worker.close()
-
-    def _start(self) -> ModelWorker:
-        worker = self._worker_class(self._engine, self._settings, self._out)
-        with self._lock:
-            self._workers.append(worker)
-            self.version = worker.ready.version
-            if self._stopped:
-                worker.close()
-        return worker

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from constrained.bench.harness.worker_io import error_text
 from constrained.bench.jsonschemabench import judging
 from constrained.bench.jsonschemabench import rows as r
-from constrained.bench.jsonschemabench.vllm_worker import checkpoint
+from constrained.bench.jsonschemabench.generating import request_text
+from constrained.bench.jsonschemabench.vllm_worker import OURS, checkpoint
 from constrained.bench.masks.engines.unconstrained import UNCONSTRAINED
 from constrained.bench.masks.supervise import EngineUnavailable
-from constrained.prompting import schema_text
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from constrained.bench.jsonschemabench.data import SchemaItem
     from constrained.bench.jsonschemabench.settings import SchemaBenchSettings
 
-OURS = "constrained"
 _MODEL = "model"
 _PROMPT_CHARACTERS = 400
 _START_SECONDS = 900.0
@@ -145,8 +144,7 @@ class VllmServer:
         import openai
 
         row = r.SchemaBenchRow(self._engine, item.id, item.split, instances=len(item.tests))
-        described = schema_text.schema_to_text(item.schema, max_chars=_PROMPT_CHARACTERS)
-        text = f"Answer with JSON only, of this type:\n{described}"
+        text = request_text(item.schema, _PROMPT_CHARACTERS)
         try:
             answer = self._client.chat.completions.create(
                 model=_MODEL,

@@ -17,15 +17,14 @@ from constrained.bench.harness.machine import resident_bytes
 from constrained.bench.harness.worker_io import error_text, private_output, send
 from constrained.bench.jsonschemabench import judging
 from constrained.bench.jsonschemabench import rows as r
+from constrained.bench.jsonschemabench.generating import prompt_for
 from constrained.bench.jsonschemabench.settings import BUNDLED
 from constrained.bench.masks.engines.unconstrained import UNCONSTRAINED
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.models.gguf import SMOLLM2, smollm2_folder
 from constrained.models.tiny import WEIGHTS
-from constrained.prompting import schema_text
 
 OURS = "constrained"
-_PROMPT_CHARACTERS = (4000, 2000, 1000, 400, 100)
 
 
 def main() -> None:
@@ -148,7 +147,8 @@ class VllmBench:
             else:
                 wanted = StructuredOutputsParams(json=json.dumps(item["schema"]))
             params = SamplingParams(temperature=0.0, max_tokens=self._limit, structured_outputs=wanted)
-            prompt = TokensPrompt(prompt_token_ids=self._prompt(item["schema"]))
+            ids = prompt_for(item["schema"], self._encode, self._context, self._limit)
+            prompt = TokensPrompt(prompt_token_ids=ids)
             (output,) = self._llm.generate([prompt], params, use_tqdm=False)
         except (KeyboardInterrupt, SystemExit):
             raise
@@ -202,20 +202,12 @@ class VllmBench:
             self._manager.accept_tokens(request, [token])
         return (sum(timer.seconds for timer in self._masking) - before) / len(tokens) if tokens else None
 
-    def _prompt(self, schema: Any) -> list[int]:
-        """The prompt, the same for every backend, shortened until it leaves room for the completion."""
-        ids: list[int] = []
-        for characters in _PROMPT_CHARACTERS:
-            described = schema_text.schema_to_text(schema, max_chars=characters)
-            text = f"Answer with JSON only, of this type:\n{described}"
-            if self._tokenizer.chat_template:
-                message = [{"role": "user", "content": text}]
-                text = self._tokenizer.apply_chat_template(
-                    message, tokenize=False, add_generation_prompt=True
-                )
-            ids = self._tokenizer.encode(text, add_special_tokens=False)
-            if len(ids) + self._limit <= self._context:
-                break
+    def _encode(self, text: str) -> list[int]:
+        """The prompt of a message, by the model's chat template if it has one."""
+        if self._tokenizer.chat_template:
+            message = [{"role": "user", "content": text}]
+            text = self._tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
         return ids
 
     def _compiled(self) -> None:

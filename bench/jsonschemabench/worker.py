@@ -89,7 +89,7 @@ class EngineBench:
             compiled = self.engine.compile(schema, text)
         row.compile_seconds = perf_counter() - began
         enter("generate")
-        prompt = generating.prompt_for(self.model, schema, self.limit)
+        prompt = generating.prompt_for(schema, self.model.encode, self.model.context, self.limit)
         if generator is not None:
             completion = generating.generate_constrained(generator, prompt, self.limit)
         else:
