@@ -132,14 +132,13 @@ def compare(first: Annotated[Path, Folder], second: Annotated[Path, Folder]) -> 
 @bench.command()
 def report(folder: Annotated[Path, Folder]) -> None:
     """Rewrite the reports of a folder from its rows; the run may still be in progress."""
-    from constrained.bench.harness.results import FACTS
+    from constrained.bench.harness.results import FACTS, RunResults, read_rows
     from constrained.bench.jsonschemabench.report import write
-    from constrained.bench.jsonschemabench.run import SchemaBenchResults, read_rows
+    from constrained.bench.jsonschemabench.rows import SchemaBenchRow
 
     try:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-        results = SchemaBenchResults(read_rows(folder), facts["versions"], {}, facts)
-        tables = write(results, folder)
+        tables = write(RunResults(list(read_rows(folder, SchemaBenchRow)), facts), folder)
     except (OSError, ValueError, KeyError) as error:
         raise BadInput(
             f"{str(folder)!r} has no readable results: {error}",

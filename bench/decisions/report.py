@@ -7,10 +7,10 @@ from pathlib import Path
 
 from constrained.bench.decisions.items import TASKS
 from constrained.bench.decisions.rows import DecisionRow, calibration_error, largest_differences, log_loss
-from constrained.bench.decisions.run import DecisionResults
 from constrained.bench.decisions.settings import NONE, ONE_BY_ONE, WAYS
 from constrained.bench.harness.machine import summarise_machine
 from constrained.bench.harness.report import markdown_page
+from constrained.bench.harness.results import RunResults
 from constrained.bench.harness.tables import ReportTable
 from constrained.cli.intervals import NO_VALUE, format_share_interval
 
@@ -61,7 +61,7 @@ def differences(rows: Sequence[DecisionRow]) -> list[str]:
     return lines
 
 
-def write(results: DecisionResults, out: Path) -> list[ReportTable]:
+def write(results: RunResults[DecisionRow], out: Path) -> list[ReportTable]:
     """Writes the page into an existing folder; returns the tables."""
     tables = sections(results.rows)
     settings = results.facts["settings"]

@@ -37,9 +37,9 @@ class DecisionRow:
 
 def read_rows(out: Path) -> list[DecisionRow]:
     """The rows of a folder; a line that was cut off by an interruption is left out."""
-    rows = [DecisionRow(**row) for row in results.read_rows(out)]
+    rows = list(results.read_rows(out, DecisionRow))
     for row in rows:
-        row.answers = [FieldAnswer(**answer) for answer in row.answers]  # type: ignore[arg-type]
+        row.answers = [FieldAnswer(**answer) for answer in row.answers]
     return rows
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from constrained.bench.decisions.items import label_sets, questions
 from constrained.bench.decisions.rows import DecisionRow, read_rows
 from constrained.bench.decisions.settings import DecisionSettings
 from constrained.bench.decisions.ways import prepare
-from constrained.bench.harness.results import RowWriter, settle_folder
+from constrained.bench.harness.results import RunResults, measure_items, settle_folder
 from constrained.bench.harness.settings import VALUES_FILE, Progress, data_file, measured, no_progress
 from constrained.bench.harness.worker_io import error_text
 from constrained.bench.speed.forward_counter import ForwardCounter
@@ -21,22 +19,9 @@ from constrained.bench.values.run import loaded
 from constrained.models.hugging_face import HuggingFaceModel
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionResults:
-    """What a run found.
-
-    Attributes:
-        rows: all of the folder, those of earlier runs too.
-        facts: settings and machine.
-    """
-
-    rows: list[DecisionRow]
-    facts: dict[str, Any]
-
-
 def run(
     settings: DecisionSettings, out: Path, progress: Progress = no_progress, *, resume: bool = False
-) -> DecisionResults:
+) -> RunResults[DecisionRow]:
     """Measures; writes each row as soon as it is known.
 
     Args:
@@ -59,12 +44,8 @@ def run(
     if left:
         with ExitStack() as stack:
             model = loaded(settings.model, settings.threads, stack)
-            writer = stack.enter_context(RowWriter(out))
-            for count, (item, way) in enumerate(left):
-                progress(f"{item.task}, {way}", count, len(left))
-                rows.append(_row(item, way, model))
-                writer.write(rows[-1])
-    return DecisionResults(rows, facts)
+            rows += measure_items(out, left, lambda item, way: _row(item, way, model), progress)
+    return RunResults(rows, facts)
 
 
 def _row(item: ValueItem, way: str, model: HuggingFaceModel) -> DecisionRow:

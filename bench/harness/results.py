@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from constrained.bench.harness.machine import describe
+from constrained.bench.harness.settings import Progress, measured
 from constrained.errors import InvalidArgument
+
+Row = TypeVar("Row")
 
 ROWS = "rows.jsonl"
 """File of the raw rows."""
@@ -45,12 +49,12 @@ def check_no_results(out: Path) -> None:
         raise InvalidArgument(f"{str(out)!r} already holds results", action="name another folder with --out")
 
 
-def settle_folder(out: Path, measured: dict[str, Any], *, resume: bool) -> dict[str, Any]:
+def settle_folder(out: Path, settings: dict[str, Any], *, resume: bool) -> dict[str, Any]:
     """Makes the folder of a run, or opens it again to go on in it.
 
     Args:
         out: the folder.
-        measured: the settings that its rows depend on, as JSON values.
+        settings: the settings that its rows depend on, as JSON values.
         resume: go on where an earlier run ended; without rows it is a new run.
 
     Returns:
@@ -68,7 +72,7 @@ def settle_folder(out: Path, measured: dict[str, Any], *, resume: bool) -> dict[
     make_folder(out)
     known = out / FACTS
     if not (out / ROWS).exists():
-        facts: dict[str, Any] = {"settings": measured, "machine": describe(), "versions": {}}
+        facts: dict[str, Any] = {"settings": settings, "machine": describe(), "versions": {}}
         write_facts(out, facts)
         return facts
     try:
@@ -79,9 +83,9 @@ def settle_folder(out: Path, measured: dict[str, Any], *, resume: bool) -> dict[
             f"{str(out)!r} holds rows without readable settings: {error}",
             action="name another folder with --out",
         ) from None
-    measured = json.loads(json.dumps(measured))
-    if held != measured:
-        other = sorted(name for name in held.keys() | measured.keys() if held.get(name) != measured.get(name))
+    settings = json.loads(json.dumps(settings))
+    if held != settings:
+        other = sorted(name for name in held.keys() | settings.keys() if held.get(name) != settings.get(name))
         raise InvalidArgument(
             f"{str(out)!r} holds rows of other settings ({', '.join(other)})",
             action="name another folder with --out",
@@ -131,15 +135,34 @@ class RowWriter:
         self._file.close()
 
 
-def read_rows(out: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a folder; a line that an interruption cut off is left out."""
+def read_rows(out: Path, kind: Callable[..., Any] = dict) -> Iterator[Any]:
+    """The rows of a folder, each made by `kind` of its members; a line that an interruption cut off is left out."""
     path = out / ROWS
     if not path.exists():
         return
     with path.open("rb") as lines:
         for line in lines:
             with contextlib.suppress(ValueError):
-                yield json.loads(line)
+                yield kind(**json.loads(line))
+
+
+def measure_items(
+    out: Path, left: Sequence[tuple[Any, str]], row: Callable[[Any, str], Row], progress: Progress
+) -> list[Row]:
+    """A row for each item, which has a task, and name of what is measured on it; written as soon as it is known."""
+    rows = []
+    with RowWriter(out) as writer:
+        for count, (item, name) in enumerate(left):
+            progress(f"{item.task}, {name}", count, len(left))
+            rows.append(row(item, name))
+            writer.write(rows[-1])
+    return rows
+
+
+def json_lines(path: Path) -> Iterator[Any]:
+    """The values of a file of JSON lines, plain or gzipped; empty lines are left out."""
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
+        yield from (json.loads(line) for line in lines if line.strip())
 
 
 def _last_byte(path: Path) -> bytes:
@@ -152,8 +175,19 @@ def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
-def _command() -> str:
-    return shlex.join(["constrained", *sys.argv[1:]])
+@dataclass(frozen=True, slots=True)
+class RunResults(Generic[Row]):
+    """What a run found.
+
+    Attributes:
+        rows: all of the folder, those of earlier runs too.
+        facts: settings, machine, and versions of the engines.
+        unavailable: engines that could not be started -> why.
+    """
+
+    rows: list[Row]
+    facts: dict[str, Any]
+    unavailable: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -173,17 +207,13 @@ class RunRecord:
     @property
     def command(self) -> str:
         """The command line of this process."""
-        return _command()
+        return shlex.join(["constrained", *sys.argv[1:]])
 
     def facts(self) -> dict[str, Any]:
         """Machine, settings, times and command as JSON values; paths are reduced to their names."""
-        settings = {
-            name: value.name if isinstance(value, Path) else value
-            for name, value in asdict(self.settings).items()
-        }
         return {
             "machine": self.machine,
-            "settings": settings,
+            "settings": measured(self.settings),
             "begun": self.begun,
             "ended": _now(),
             "command": self.command,

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from constrained.bench.harness.intervals import format_median_interval, median_interval
-from constrained.bench.harness.results import FACTS
+from constrained.bench.harness.results import FACTS, read_rows
 from constrained.bench.harness.tables import ReportTable
 from constrained.bench.jsonschemabench import rows as r
-from constrained.bench.jsonschemabench.run import read_rows
 from constrained.cli.intervals import NO_VALUE, format_share_interval, sign_test
 from constrained.errors import InvalidArgument
 
@@ -90,7 +89,7 @@ def _facts(folder: Path) -> dict[str, Any]:
 def _rows(folder: Path) -> dict[tuple[str, str, str], r.SchemaBenchRow]:
     _facts(folder)
     try:
-        return {(row.model, row.engine, row.id): row for row in read_rows(folder)}
+        return {(row.model, row.engine, row.id): row for row in read_rows(folder, r.SchemaBenchRow)}
     except TypeError as error:
         raise InvalidArgument(f"the rows of {str(folder)!r} cannot be read: {error}") from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
 import re
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from constrained.bench.harness.results import json_lines
 from constrained.errors import InvalidArgument
 
 _SAVED = ("dataset_dict.json", "dataset_info.json")
@@ -52,7 +52,7 @@ def read(source: str) -> list[SchemaItem]:
             items = [] if saved else list(_folder(path / "data" if (path / "data").is_dir() else path))
             items = items or [_item(row, split) for split, row in (_saved(path) if saved else _named(source))]
         elif path.is_file():
-            items = [_item(row) for row in _lines(path)]
+            items = [_item(row) for row in json_lines(path)]
         else:
             items = [_item(row, split) for split, row in _named(source)]
     except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
@@ -101,13 +101,6 @@ def split_of(name: str) -> str:
         return before
     letters = re.match(r"[A-Za-z]+", name)
     return letters[0] if letters else "other"
-
-
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
-        for line in lines:
-            if line.strip():
-                yield json.loads(line)
 
 
 def _folder(path: Path) -> Iterator[SchemaItem]:

@@ -17,9 +17,9 @@ from constrained.bench.harness.intervals import format_median_interval
 from constrained.bench.harness.machine import summarise_machine
 from constrained.bench.harness.repetition import repeats
 from constrained.bench.harness.report import markdown_page, save_plot
+from constrained.bench.harness.results import RunResults
 from constrained.bench.harness.tables import ReportTable
 from constrained.bench.jsonschemabench import rows as r
-from constrained.bench.jsonschemabench.run import SchemaBenchResults
 from constrained.bench.masks.engines.unconstrained import UNCONSTRAINED
 from constrained.cli.intervals import format_share_interval
 
@@ -41,7 +41,7 @@ unconstrained model left aside: GCT, what compiling took; TTFT, from the prompt 
 it. Unconstrained: the model's text as it is, with nothing around the JSON taken away."""
 
 
-def sections(results: SchemaBenchResults) -> list[ReportTable]:
+def sections(results: RunResults[r.SchemaBenchRow]) -> list[ReportTable]:
     """For each model a table for all rows, and one for each split."""
     models = list(dict.fromkeys(row.model for row in results.rows))
     found = []
@@ -62,7 +62,7 @@ def _engines(rows: Sequence[r.SchemaBenchRow]) -> list[str]:
     return list(dict.fromkeys(row.engine for row in rows))
 
 
-def _section(title: str, found: list[r.SchemaBenchRow], results: SchemaBenchResults) -> ReportTable:
+def _section(title: str, found: list[r.SchemaBenchRow], results: RunResults[r.SchemaBenchRow]) -> ReportTable:
     engines = _engines(found)
     rows = {engine: [row for row in found if row.engine == engine] for engine in engines}
     # The model alone seldom gives valid texts: it would leave nothing to compare the engines by.
@@ -123,7 +123,7 @@ def _section(title: str, found: list[r.SchemaBenchRow], results: SchemaBenchResu
     for label, (value, scale) in times.items():
         if any(value(row) is not None for some in rows.values() for row in some):
             lines.append(line(label, middle(value, scale)))
-    heads = [f"{engine} {results.versions.get(engine, '')}".strip() for engine in engines]
+    heads = [f"{engine} {results.facts['versions'].get(engine, '')}".strip() for engine in engines]
     return ReportTable(title, heads, lines)
 
 
@@ -144,7 +144,7 @@ def compliance(rows: list[r.SchemaBenchRow]) -> str:
     return format_share_interval(sum(row.status == r.OK for row in rows), sum(row.declared for row in rows))
 
 
-def write(results: SchemaBenchResults, out: Path) -> list[ReportTable]:
+def write(results: RunResults[r.SchemaBenchRow], out: Path) -> list[ReportTable]:
     """Writes both pages to a folder; returns the tables.
 
     Args:
@@ -158,7 +158,7 @@ def write(results: SchemaBenchResults, out: Path) -> list[ReportTable]:
     return tables
 
 
-def _facts(results: SchemaBenchResults) -> list[str]:
+def _facts(results: RunResults[r.SchemaBenchRow]) -> list[str]:
     settings, machine = results.facts["settings"], results.facts["machine"]
     about = [
         f"{settings['data']}: {len({row.id for row in results.rows})} schemas, seed {settings['seed']}",

@@ -5,38 +5,20 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from constrained.bench.harness import results
 from constrained.bench.harness.machine import note_load
-from constrained.bench.harness.results import RowWriter, settle_folder, write_facts
+from constrained.bench.harness.results import RowWriter, RunResults, read_rows, settle_folder, write_facts
 from constrained.bench.harness.settings import Progress, data_file, no_progress
 from constrained.bench.jsonschemabench import data
 from constrained.bench.jsonschemabench import rows as r
 from constrained.bench.jsonschemabench.settings import BACKENDS, SchemaBenchSettings
 from constrained.bench.masks.supervise import EngineUnavailable
 from constrained.extras import require_extra
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaBenchResults:
-    """What a run found.
-
-    Attributes:
-        rows: all of the folder, those of earlier runs too.
-        versions: of the engines.
-        unavailable: engines that could not be started, with the model where there are several, and why.
-        facts: settings and machine.
-    """
-
-    rows: list[r.SchemaBenchRow]
-    versions: dict[str, str]
-    unavailable: dict[str, str]
-    facts: dict[str, Any]
 
 
 class Backend(Protocol):
@@ -66,7 +48,7 @@ PACKAGES = {"ray": "ray", "vllm": "vllm", "vllm-server": "vllm"}
 
 def run(
     settings: SchemaBenchSettings, out: Path, progress: Progress = no_progress, *, resume: bool = False
-) -> SchemaBenchResults:
+) -> RunResults[r.SchemaBenchRow]:
     """Measures; writes each row as soon as it is known.
 
     Args:
@@ -87,7 +69,7 @@ def run(
     source = settings.data if settings.data is not None else str(data_file(None))
     items = data.draw(data.read(source), settings.splits, settings.sample, settings.seed)
     facts = settle_folder(out, settings.measured | {"data": Path(source).name}, resume=resume)
-    known = read_rows(out)
+    known = list(read_rows(out, r.SchemaBenchRow))
     unavailable: dict[str, str] = {}
     for model, engine in itertools.product(settings.models, settings.engines):
         done = {row.id for row in known if (row.model, row.engine) == (model, engine)}
@@ -116,12 +98,7 @@ def run(
         for row in known
         if row.id in wanted and row.engine in settings.engines and row.model in settings.models
     ]
-    return SchemaBenchResults(rows, facts["versions"], unavailable, facts)
-
-
-def read_rows(out: Path) -> list[r.SchemaBenchRow]:
-    """The rows of a folder; a line that was cut off by an interruption is left out."""
-    return [r.SchemaBenchRow(**row) for row in results.read_rows(out)]
+    return RunResults(rows, facts, unavailable)
 
 
 def _backend(settings: SchemaBenchSettings, out: Path) -> Backend:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import pickle
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from constrained.bench.harness.results import json_lines
 from constrained.errors import InvalidArgument, ModelError, VocabularyError
 
 if TYPE_CHECKING:
@@ -111,7 +110,10 @@ def sample(path: Path, count: int, seed: int) -> list[dict[str, Any]]:
         InvalidArgument: the file cannot be read, or is not MaskBench data.
     """
     try:
-        rows = list(_rows(path))
+        rows = [
+            {"id": str(row["id"]), "schema": row["schema"], "tests": list(row["tests"])}
+            for row in json_lines(path)
+        ]
     except OSError as error:
         raise InvalidArgument(
             f"the data {str(path)!r} cannot be read: {error.strerror or error}", action="check --data"
@@ -124,14 +126,6 @@ def sample(path: Path, count: int, seed: int) -> list[dict[str, Any]]:
     order = list(range(len(rows)))
     random.Random(seed).shuffle(order)
     return [rows[i] for i in order[: count or None]]
-
-
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
-        for line in lines:
-            if line.strip():
-                row = json.loads(line)
-                yield {"id": str(row["id"]), "schema": row["schema"], "tests": list(row["tests"])}
 
 
 def prepare(row: dict[str, Any], vocabulary: Vocabulary) -> SchemaCase:

@@ -8,9 +8,10 @@ from pathlib import Path
 from constrained.bench.harness.intervals import format_paired_difference
 from constrained.bench.harness.machine import summarise_machine
 from constrained.bench.harness.report import markdown_page
+from constrained.bench.harness.results import RunResults
 from constrained.bench.harness.tables import ReportTable
 from constrained.bench.masks.engines.unconstrained import UNCONSTRAINED
-from constrained.bench.quality.run import OURS, QualityResults, QualityRow
+from constrained.bench.quality.run import OURS, QualityRow
 from constrained.bench.quality.tasks import make_item
 from constrained.cli.intervals import NO_VALUE, format_share_interval
 
@@ -55,7 +56,7 @@ def _cells(name: str, by_engine: dict[str, dict[str, QualityRow]]) -> list[str]:
     ]
 
 
-def write(results: QualityResults, out: Path) -> list[ReportTable]:
+def write(results: RunResults[QualityRow], out: Path) -> list[ReportTable]:
     """Writes the page and the answers into an existing folder; returns the tables."""
     tables, settings = sections(results.rows), results.facts["settings"]
     versions = ", ".join(f"{name} {version}".strip() for name, version in results.facts["versions"].items())

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from constrained.bench.harness import results
 from constrained.bench.harness.repetition import repeats
+from constrained.bench.harness.results import RunResults, measure_items, read_rows, settle_folder, write_facts
 from constrained.bench.harness.settings import Progress, check_names, measured, no_progress
 from constrained.bench.harness.worker_io import error_text
 from constrained.bench.jsonschemabench import generating
@@ -51,24 +50,9 @@ class QualityRow:
     tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class QualityResults:
-    """What a run found.
-
-    Attributes:
-        rows: all of the folder, those of earlier runs too.
-        unavailable: engines that are not installed -> why.
-        facts: settings, machine, and versions of the engines.
-    """
-
-    rows: list[QualityRow]
-    unavailable: dict[str, str]
-    facts: dict[str, Any]
-
-
 def run(
     settings: QualitySettings, out: Path, progress: Progress = no_progress, *, resume: bool = False
-) -> QualityResults:
+) -> RunResults[QualityRow]:
     """Measures; writes each row as soon as it is known.
 
     Args:
@@ -83,8 +67,8 @@ def run(
     """
     check_names(settings.tasks, TASKS)
     kept = measured(settings, "tasks", "engines", "n") | {"model": Path(settings.model).name}
-    facts = results.settle_folder(out, kept, resume=resume)
-    rows = [QualityRow(**row) for row in results.read_rows(out)]
+    facts = settle_folder(out, kept, resume=resume)
+    rows = list(read_rows(out, QualityRow))
     done = {(row.task, row.id, row.engine) for row in rows}
     items = [make_item(task, i, settings.seed) for i in range(settings.n) for task in settings.tasks]
     wanted = [(item, name) for item in items for name in settings.engines]
@@ -96,16 +80,13 @@ def run(
             engines[name], facts["versions"][name] = _engine(name, model)
         except ImportError as error:
             unavailable[name] = error_text(error)
-    results.write_facts(out, facts)
-    with results.RowWriter(out) as writer:
-        for count, (item, name) in enumerate(left):
-            progress(f"{item.task}, {name}", count, len(left))
-            if name in engines:
-                rows.append(
-                    _row(item, name, engines[name], prompt_ids(model, item, settings.shots), settings)
-                )
-                writer.write(rows[-1])
-    return QualityResults(rows, unavailable, facts)
+    write_facts(out, facts)
+
+    def row(item: QualityItem, name: str) -> QualityRow:
+        return _row(item, name, engines[name], prompt_ids(model, item, settings.shots), settings)
+
+    rows += measure_items(out, [(item, name) for item, name in left if name in engines], row, progress)
+    return RunResults(rows, facts, unavailable)
 
 
 _Engine = Callable[[str], Callable[[list[int], int], generating.TimedCompletion]]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import random
 from collections.abc import Iterator
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
 
+from constrained.bench.harness.results import json_lines
 from constrained.bench.harness.settings import SCHEMAS_FILE, VALUES_FILE
 from constrained.bench.masks.workload import sample
 from constrained.bench.speed.cases import SpeedCase
@@ -51,8 +50,7 @@ def public_cases(model: LanguageModel, count: int, seed: int, data: Path) -> Ite
 
 def _rows(path: Path) -> list[dict[str, Any]]:
     try:
-        with gzip.open(path, "rb") as lines:
-            return [json.loads(line) for line in lines]
+        return list(json_lines(path))
     except (OSError, ValueError, EOFError) as error:
         raise InvalidArgument(
             f"{str(path)!r} cannot be read: {error}", action="name the folder of the public data by --data"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
 from collections import defaultdict
@@ -12,6 +11,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
+from constrained.bench.harness.results import json_lines
 from constrained.bench.values.types import TYPES
 from constrained.constraint import choice
 from constrained.errors import InvalidArgument
@@ -56,15 +56,15 @@ class ValueItem:
 def documents() -> Iterator[ValueItem]:
     """The project's own documents: the short ones first, then long ones, orders, and values of a form."""
     facts = {}
-    for row in _lines(_HERE / "documents.jsonl"):
+    for row in json_lines(_HERE / "documents.jsonl"):
         facts[row["id"]] = row
         yield ValueItem(DOCUMENTS, row["id"], row["gold"], row["text"], TYPES[row["type"]])
-    for row in _lines(_HERE / "long_documents.jsonl"):
+    for row in json_lines(_HERE / "long_documents.jsonl"):
         short = facts[row["id"]]
         yield ValueItem(LONG_DOCUMENTS, row["id"], short["gold"], row["text"], TYPES[short["type"]])
-    for row in _lines(_HERE / "orders.jsonl"):
+    for row in json_lines(_HERE / "orders.jsonl"):
         yield ValueItem(ORDERS, row["id"], row["gold"], row["text"], TYPES[row["type"]])
-    for row in _lines(_HERE / "forms.jsonl"):
+    for row in json_lines(_HERE / "forms.jsonl"):
         yield ValueItem(FORMS, row["id"], row["gold"], row["text"], row["schema"])
 
 
@@ -90,7 +90,7 @@ def read_public(data: Path, item: Callable[[dict[str, Any]], ValueItem | None]) 
         InvalidArgument: it cannot be read, or holds something else.
     """
     try:
-        for row in _lines(data):
+        for row in json_lines(data):
             made = item(row)
             if made is not None:
                 yield made
@@ -156,8 +156,3 @@ def draw(items: Sequence[ValueItem], tasks: Sequence[str], limit: int, seed: int
         random.Random(f"{seed} {task}").shuffle(some)
         drawn.append(some[: limit or None])
     return [item for item in chain.from_iterable(zip_longest(*drawn)) if item is not None]
-
-
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
-        yield from map(json.loads, lines)

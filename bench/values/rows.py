@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
-
-from constrained.bench.harness import results
 
 
 @dataclass(slots=True)
@@ -62,8 +59,3 @@ class ValueRow:
     def whole(self) -> bool:
         """Whether nothing is wrong, missing or invented."""
         return self.right == len(self.scores)
-
-
-def read_rows(out: Path) -> list[ValueRow]:
-    """The rows of a folder; a line that was cut off by an interruption is left out."""
-    return [ValueRow(**row) for row in results.read_rows(out)]

@@ -6,19 +6,18 @@ import time
 import zlib
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from constrained.bench.harness.repetition import repeats
-from constrained.bench.harness.results import RowWriter, settle_folder, write_facts
+from constrained.bench.harness.results import RunResults, measure_items, read_rows, settle_folder, write_facts
 from constrained.bench.harness.settings import VALUES_FILE, Progress, data_file, measured, no_progress
 from constrained.bench.harness.worker_io import error_text
 from constrained.bench.speed.forward_counter import ForwardCounter
 from constrained.bench.values import items as i
 from constrained.bench.values.engines import AnswerSettings, ValueEngine, value_engine
 from constrained.bench.values.judging import judge
-from constrained.bench.values.rows import ValueRow, read_rows
+from constrained.bench.values.rows import ValueRow
 from constrained.bench.values.settings import ValueSettings
 from constrained.errors import InvalidArgument
 from constrained.models import load
@@ -26,20 +25,10 @@ from constrained.models.hugging_face import HuggingFaceModel
 
 
 @dataclass(frozen=True, slots=True)
-class ValueResults:
-    """What a run found.
+class ValueResults(RunResults[ValueRow]):
+    """What a run found, and its items by task and id."""
 
-    Attributes:
-        rows: all of the folder, those of earlier runs too.
-        unavailable: engines that could not be started -> why.
-        facts: settings, machine, and versions of the engines.
-        items: by task and id, those of the run.
-    """
-
-    rows: list[ValueRow]
-    unavailable: dict[str, str]
-    facts: dict[str, Any]
-    items: Mapping[tuple[str, str], i.ValueItem]
+    items: Mapping[tuple[str, str], i.ValueItem] = field(default_factory=dict)
 
 
 def run(
@@ -63,7 +52,7 @@ def run(
     drawn = i.draw(known, settings.tasks, settings.limit, settings.seed)
     kept = measured(settings, "data", "tasks", "engines", "limit") | {"model": Path(settings.model).name}
     facts = settle_folder(out, kept, resume=resume)
-    rows = read_rows(out)
+    rows = list(read_rows(out, ValueRow))
     done = {(row.task, row.id, row.engine) for row in rows}
     left = [
         (item, name) for item in drawn for name in settings.engines if (item.task, item.id, name) not in done
@@ -79,13 +68,11 @@ def run(
                 except ImportError as error:
                     unavailable[name] = error_text(error)
             write_facts(out, facts)
-            writer = stack.enter_context(RowWriter(out))
-            for count, (item, name) in enumerate(left):
-                progress(f"{item.task}, {name}", count, len(left))
-                if name in engines:
-                    rows.append(_row(item, name, engines[name], model, settings))
-                    writer.write(rows[-1])
-    return ValueResults(rows, unavailable, facts, {(item.task, item.id): item for item in known})
+            left = [(item, name) for item, name in left if name in engines]
+            rows += measure_items(
+                out, left, lambda item, name: _row(item, name, engines[name], model, settings), progress
+            )
+    return ValueResults(rows, facts, unavailable, {(item.task, item.id): item for item in known})
 
 
 def loaded(name: str, threads: int, stack: ExitStack) -> HuggingFaceModel:

@@ -16,12 +16,12 @@ import pytest
 
 from constrained import InvalidArgument
 from constrained.bench.harness.intervals import median_interval
-from constrained.bench.harness.results import ROWS
+from constrained.bench.harness.results import ROWS, RunResults, read_rows
 from constrained.bench.jsonschemabench import data, judging, vllm_server
 from constrained.bench.jsonschemabench import rows as r
 from constrained.bench.jsonschemabench.compare import compare
 from constrained.bench.jsonschemabench.report import write
-from constrained.bench.jsonschemabench.run import PACKAGES, SchemaBenchResults, read_rows, run
+from constrained.bench.jsonschemabench.run import PACKAGES, run
 from constrained.bench.jsonschemabench.settings import SchemaBenchSettings
 from constrained.cli import main
 from constrained.cli.intervals import share_interval, sign_test
@@ -38,6 +38,7 @@ ITEMS: list[dict[str, Any]] = [
 ]
 
 
+Results = RunResults[r.SchemaBenchRow]
 MODEL = "tests.support.jsonschemabench_parts:scripted"
 
 
@@ -49,7 +50,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[SchemaBenchResults, Path]:
+def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[Results, Path]:
     folder = tmp_path_factory.mktemp("bench")
     path = folder / "items.jsonl"
     path.write_text("".join(json.dumps(item) + "\n" for item in ITEMS), encoding="utf-8")
@@ -59,11 +60,11 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[SchemaBenchResult
     return run(settings, folder / "out"), folder
 
 
-def test_every_schema_has_a_row_with_a_status(results: tuple[SchemaBenchResults, Path]) -> None:
+def test_every_schema_has_a_row_with_a_status(results: tuple[Results, Path]) -> None:
     found, folder = results
     assert not found.unavailable
-    assert found.versions.keys() == {"constrained", "constrained-any"}
-    for engine in found.versions:
+    assert set(found.facts["versions"]) == {"constrained", "constrained-any"}
+    for engine in found.facts["versions"]:
         statuses = {row.id: row.status for row in found.rows if row.engine == engine}
         assert statuses == {
             "Easy---flag": r.OK,
@@ -74,7 +75,7 @@ def test_every_schema_has_a_row_with_a_status(results: tuple[SchemaBenchResults,
     assert len((folder / "out" / ROWS).read_text().splitlines()) == 8
 
 
-def test_a_row_has_the_text_and_the_time(results: tuple[SchemaBenchResults, Path]) -> None:
+def test_a_row_has_the_text_and_the_time(results: tuple[Results, Path]) -> None:
     (row,) = [one for one in results[0].rows if (one.engine, one.id) == ("constrained", "Easy---flag")]
     assert json.loads(row.text or "") in (True, False)
     assert (row.valid, row.valid_2020, row.exact, row.lax) == (True, True, True, False)
@@ -100,7 +101,7 @@ def test_a_run_goes_on_where_it_was_interrupted(file: Path, tmp_path: Path) -> N
     again = run(settings, out, resume=True)
     assert sorted(row.id for row in again.rows) == sorted(row.id for row in first.rows)
     assert json.dumps(again.rows[0].to_json()) == json.dumps(json.loads(kept)), "it was not made again"
-    assert len(read_rows(out)) == 2
+    assert len(list(read_rows(out, r.SchemaBenchRow))) == 2
     with pytest.raises(InvalidArgument, match="other settings"):
         run(
             SchemaBenchSettings(str(file), engines=("constrained",), max_tokens=50, models=(MODEL,)),
@@ -148,7 +149,7 @@ def test_a_killed_run_of_two_models_goes_on_with_what_is_missing(
     printed = capsys.readouterr().out
     assert "bundled: all splits" in printed
     assert f"{MODEL}: all splits" in printed
-    rows = read_rows(out)
+    rows = list(read_rows(out, r.SchemaBenchRow))
     assert len({(row.model, row.engine, row.id) for row in rows}) == len(rows) == 8
     assert (out / ROWS).read_text().splitlines()[: len(killed)] == killed, "they were not made again"
     alone = [row for row in rows if row.engine == "unconstrained"]
@@ -157,7 +158,7 @@ def test_a_killed_run_of_two_models_goes_on_with_what_is_missing(
 
 
 def test_two_runs_side_by_side(
-    results: tuple[SchemaBenchResults, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    results: tuple[Results, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = results[1] / "out", tmp_path / "second"
     second.mkdir()
@@ -165,7 +166,7 @@ def test_two_runs_side_by_side(
     facts["settings"]["max_tokens"] = 70
     (second / "settings.json").write_text(json.dumps(facts))
     lines = []
-    for row in read_rows(first):
+    for row in read_rows(first, r.SchemaBenchRow):
         if row.engine == "constrained":
             if row.id == "Easy---flag":
                 row.status = r.INVALID
@@ -247,7 +248,7 @@ def test_engines_that_fail(tmp_path: Path) -> None:
     assert not late.declared
 
 
-def test_the_reports(results: tuple[SchemaBenchResults, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_reports(results: tuple[Results, Path], capsys: pytest.CaptureFixture[str]) -> None:
     found, folder = results
     out = folder / "out"
     whole, easy, hard = write(found, out)
@@ -273,13 +274,13 @@ def test_the_reports(results: tuple[SchemaBenchResults, Path], capsys: pytest.Ca
 
 
 def test_the_report_counts_repetitions_and_warns_of_other_programs(
-    results: tuple[SchemaBenchResults, Path], tmp_path: Path
+    results: tuple[Results, Path], tmp_path: Path
 ) -> None:
     rows = [r.SchemaBenchRow("constrained", "a---1", "a", text="[1, 1, 1, 1, 1, 1, 1]", phase="generate")]
     about = results[0].facts
     for load, warns in ((2.0, False), (2.1, True)):
         machine = about["machine"] | {"cores": 2, "load": 0.5, "highest_load": load}
-        (table,) = write(SchemaBenchResults(rows, {}, {}, about | {"machine": machine}), tmp_path)
+        (table,) = write(RunResults(rows, about | {"machine": machine}), tmp_path)
         assert dict(table.lines)["repeated"] == ["1 (100.0 %, 20.7–100.0)"]
         page = (tmp_path / "report.md").read_text()
         assert ("2.1 at its highest: times not to be trusted: load over cores" in page) is warns
@@ -300,8 +301,8 @@ def test_a_backend_that_is_not_installed_is_named(
     assert not out.exists()
 
 
-def test_the_reports_of_nothing_say_so(tmp_path: Path, results: tuple[SchemaBenchResults, Path]) -> None:
-    assert write(SchemaBenchResults([], {}, {}, results[0].facts), tmp_path) == []
+def test_the_reports_of_nothing_say_so(tmp_path: Path, results: tuple[Results, Path]) -> None:
+    assert write(RunResults([], results[0].facts), tmp_path) == []
     assert "no rows yet" in (tmp_path / "report.html").read_text()
 
 

@@ -135,7 +135,7 @@ def test_a_cluster_gives_the_rows_of_this_machine(tmp_path: Path) -> None:
         found = run(requested, out)
         assert {row.id: row.status for row in found.rows} == STATUSES
         assert list(found.unavailable) == ["no.such:Engine"]
-        assert ROUGH in found.versions
+        assert ROUGH in found.facts["versions"]
 
         kept = (out / ROWS).read_text().splitlines()
         (out / ROWS).write_text("\n".join(kept[:3]) + "\n" + kept[3][:20])  # interrupted

@@ -17,7 +17,7 @@ import pytest
 
 import constrained
 from constrained import InvalidArgument
-from constrained.bench.harness.results import ROWS
+from constrained.bench.harness.results import ROWS, read_rows
 from constrained.bench.values.items import (
     DOCUMENTS,
     FORMS,
@@ -32,7 +32,7 @@ from constrained.bench.values.items import (
 )
 from constrained.bench.values.judging import judge
 from constrained.bench.values.reading import read_calls, read_choice, read_object
-from constrained.bench.values.rows import read_rows
+from constrained.bench.values.rows import ValueRow
 from constrained.bench.values.run import run
 from constrained.bench.values.settings import ValueSettings
 from constrained.cli import main
@@ -271,7 +271,7 @@ def test_every_engine_answers_the_same_prompts(data: Path, tmp_path: Path, capsy
         main([*command, "--tasks", PUBLIC_TASKS, "--engines", "constrained,unconstrained"])
     assert ended.value.code == 0
     assert "all tasks" in capsys.readouterr().out
-    rows = {(row.id, row.engine): row for row in read_rows(out)}
+    rows = {(row.id, row.engine): row for row in read_rows(out, ValueRow)}
     assert len(rows) == 6
     for row in ROWS_OF_DATA:
         ours, free = rows[row["id"], "constrained"], rows[row["id"], "unconstrained"]
