@@ -76,8 +76,6 @@ def _flag(yes: str, no: str) -> BoolKind:
 _EMAIL = _f("email|mail|e mail|email address|contact email", v.EMAIL, "can be reached at {v}|answers mail at {v}|writes from {v}|uses the address {v}")
 _PHONE = _f("phone|telephone|phone number|mobile|tel", v.PHONE, "can be called on {v}|picks up the phone at {v}|has the number {v}")
 _CITY = _f("city|town|place|location", v.PLACE, "lives in {v}|is based in {v}|comes from {v}")
-_WHERE = _f("city|location|place|town", v.PLACE, "is in {v}|takes place in {v}|is located in {v}")
-_COUNTRY = _f("country|nation", v.COUNTRY, "is from {v}|comes from {v}|was sent from {v}")
 _NAME = _f("name|full name|person", v.PERSON, "is called {v}|is {v}|goes by the name of {v}")
 _ADDRESS = DomainObject(
     ("address", "postal address", "home address"),

@@ -288,8 +288,6 @@ def _postcode(rng: random.Random) -> str:
 
 
 PERSON = text_kind(_person)
-FIRST = text_kind(_first)
-LAST = text_kind(_last)
 PLACE = text_kind(_place)
 COUNTRY = text_kind(lambda rng: rng.choice(_COUNTRIES))
 COMPANY = text_kind(_company)
