@@ -150,7 +150,7 @@ def _walk(
         began = time.thread_time()
         compiled.fill(state, *target)
         found.mask = max(found.mask or 0.0, time.thread_time() - began)
-        _listen(compiled, state)
+        compiled.check(state)
         allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
         if compiled.fill_within is not None and compiled.shortest is not None:
             for extra in BUDGETS:
@@ -169,9 +169,4 @@ def _walk(
             raise RuntimeError(f"token {tokens[token]!r} of the mask is refused")
         if not compiled.in_place:
             state = after
-        _listen(compiled, state)
-
-
-def _listen(compiled: CompiledSchema, state: Any) -> None:
-    if compiled.error_message is not None and (message := compiled.error_message(state)):
-        raise RuntimeError(message)
+        compiled.check(state)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from constrained.automaton.bitmask import unpack_ids
-from constrained.bench.masks.engines.base import CompiledSchema
-from constrained.bench.masks.engines.text import EngineStuck, MaskedSequence
+from constrained.bench.masks.engines.base import CompiledSchema, EngineFault
+from constrained.bench.masks.engines.text import MaskedSequence
 from constrained.constraint import Constraint, json_schema
 from constrained.decoding import Generator
 from constrained.errors import DoesNotFit, PromptTooLong
@@ -80,7 +80,7 @@ def generate_with_masks(
     """Another engine: its masks on the logits, as its logits processor applies them.
 
     Raises:
-        EngineStuck: nothing is allowed, or the engine complains.
+        EngineFault: nothing is allowed, or the engine complains.
     """
     vocabulary = model.vocabulary
     masked = MaskedSequence(compiled, vocabulary)
@@ -94,7 +94,7 @@ def generate_with_masks(
         allowed = unpack_ids(masked.fill()[0])
         allowed = allowed[allowed < vocabulary.size]
         if not len(allowed):
-            raise EngineStuck("the mask allows nothing")
+            raise EngineFault("the mask allows nothing")
         token = int(allowed[np.argmax(logits[allowed])])
         last = time.perf_counter()
         first = first or last

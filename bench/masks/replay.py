@@ -10,7 +10,7 @@ import numpy as np
 
 from constrained.automaton.bitmask import allows
 from constrained.bench.masks.calls import timed_fill, timed_fills
-from constrained.bench.masks.engines.base import CompiledSchema, MaskTable
+from constrained.bench.masks.engines.base import CompiledSchema, EngineFault, MaskTable
 from constrained.bench.masks.rows import BatchTimes, InstanceReplay, ReplayPass
 from constrained.bench.masks.workload import Instance
 
@@ -19,10 +19,6 @@ _ROUNDS = 7
 
 MaskObserver = Callable[[int, int, MaskTable], None]
 """Sees every mask of a pass: instance, position, row. For comparisons; slows the replay, not the figures."""
-
-
-class EngineFault(Exception):
-    """An engine reported an error without raising it."""
 
 
 class Replayer:
@@ -50,7 +46,7 @@ class Replayer:
         (target,) = compiled.targets(row)
         compiled.fill(state, *target)
         took = clock() - begun
-        _listen(compiled, state)
+        compiled.check(state)
         return compiled, state, took
 
     def replay(
@@ -93,7 +89,7 @@ class Replayer:
                 masks.append(None)
             else:
                 masks.append(fill(state))
-                _listen(compiled, state)
+                compiled.check(state)
             if watch is not None:
                 watch(position, self.row)
             if not allows(row, token):
@@ -105,9 +101,9 @@ class Replayer:
                 raise EngineFault(f"token {token} is allowed by the mask and refused by the commit")
             if not in_place:
                 state = result
-            _listen(compiled, state)
+            compiled.check(state)
         masks.append(fill(state))
-        _listen(compiled, state)
+        compiled.check(state)
         if watch is not None:
             watch(len(instance.tokens), self.row)
         if compiled.complete is not None:
@@ -180,7 +176,7 @@ def _forked(compiled: CompiledSchema, followed: list[tuple[Any, int]]) -> int:
         rollback(copy, 1)
     took += clock() - begun
     for copy in copies:
-        _listen(compiled, copy)
+        compiled.check(copy)
     return took
 
 
@@ -198,11 +194,6 @@ def _states(compiled: CompiledSchema, instances: list[Instance], wanted: list[tu
                 state = result
         states.append(state)
     return states
-
-
-def _listen(compiled: CompiledSchema, state: Any) -> None:
-    if compiled.error_message is not None and (message := compiled.error_message(state)):
-        raise EngineFault(message)
 
 
 def _numbered(watch: MaskObserver, number: int) -> Callable[[int, MaskTable], None]:

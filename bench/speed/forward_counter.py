@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
 from typing import Any
 
 
@@ -35,9 +34,7 @@ class ForwardCounter:
         ]
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         for hook in self._hooks:
             hook.remove()
         if self._events:

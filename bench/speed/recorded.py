@@ -7,7 +7,6 @@ are checked, of a tree (whose wrong branches get a peak, too, and nobody follows
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -51,9 +50,7 @@ class ForcedOutput:
         self._hook = self.model.register_forward_hook(self._peak, with_kwargs=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._hook.remove()
 
     def _peak(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: Any) -> None:

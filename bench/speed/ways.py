@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -43,40 +43,22 @@ class DecodedTokens:
 
     Attributes:
         tokens: without an end of sequence.
-        is_cut: says whether the limit changed or ended the text; may take passes of the model, so it is called when the
-            times are known.
+        ended: an end of sequence follows them, drawn or certain.
         forwards: passes.
         forward: seconds in them, by the clock on a CPU, by the device's own elsewhere; 0 where they are not known.
         drafting: seconds of drafting, likewise.
         drafted: draft tokens that were verified.
-    """
-
-    tokens: list[int]
-    is_cut: Callable[[], bool]
-    forwards: int
-    forward: float
-    drafting: float = 0.0
-    drafted: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class GeneratedTokens:
-    """What transformers wrote.
-
-    Attributes:
-        tokens: without an end of sequence.
-        ended: an end of sequence follows them.
-        forwards, forward: as of `DecodedTokens`.
+        is_cut: says whether the limit changed or ended the text; may take passes of the model, so it is called when the
+            times are known.
     """
 
     tokens: list[int]
     ended: bool
     forwards: int
     forward: float
-
-    def text(self, is_cut: Callable[[], bool]) -> DecodedTokens:
-        """With a test whether the limit changed or ended it."""
-        return DecodedTokens(self.tokens, is_cut, self.forwards, self.forward)
+    drafting: float = 0.0
+    drafted: int = 0
+    is_cut: Callable[[], bool] = lambda: False
 
 
 DecodeCall = Callable[[], DecodedTokens]
@@ -188,8 +170,8 @@ def _ours(
             out = made(case.prompt, max_tokens=limit, **settings)
             stats = out.stats
             return DecodedTokens(
-                list(out.tokens), lambda: out.cut is not None, stats.forwards, stats.forward_seconds,
-                stats.draft_seconds, stats.drafted,
+                list(out.tokens), True, stats.forwards, stats.forward_seconds, stats.draft_seconds, stats.drafted,
+                lambda: out.cut is not None,
             )  # fmt: skip
 
         return write
@@ -204,7 +186,8 @@ def _processor(model: HuggingFaceModel, case: SpeedCase, limit: int, drawn: Mapp
     def write() -> DecodedTokens:
         processor.reset()
         made = generate_tokens(model, case.prompt, limit, [processor], **drawn)
-        return made.text(lambda: _limit_changed(model, automaton, case.prompt, made.tokens, limit))
+        changed = partial(_limit_changed, model, automaton, case.prompt, made.tokens, limit)
+        return replace(made, is_cut=changed)
 
     return write
 
@@ -233,7 +216,9 @@ def _engine(
             )
             made = generate_tokens(model, case.prompt, limit, [processor], **drawn)
             ids = [*case.prompt, *made.tokens]
-            return made.text(lambda: not made.ended and not _ends(model, ids, processor.allowed_after(ids)))
+            return replace(
+                made, is_cut=lambda: not made.ended and not _ends(model, ids, processor.allowed_after(ids))
+            )
 
         return write
 
@@ -243,7 +228,8 @@ def _engine(
 def _unconstrained(model: HuggingFaceModel, case: SpeedCase, limit: int, **options: Any) -> DecodedTokens:
     made = generate_tokens(model, case.prompt, limit, **options)
     ids = [*case.prompt, *made.tokens]
-    return made.text(lambda: not made.ended and not _ends(model, ids, np.arange(model.vocabulary.size)))
+    every = np.arange(model.vocabulary.size)
+    return replace(made, is_cut=lambda: not made.ended and not _ends(model, ids, every))
 
 
 def _compiled(model: HuggingFaceModel, limit: int, drawn: Mapping[str, Any], case: SpeedCase) -> DecodeCall:
@@ -291,7 +277,7 @@ def generate_tokens(
     *,
     counts: bool = True,
     **options: Any,
-) -> GeneratedTokens:
+) -> DecodedTokens:
     """What `generate` of transformers writes; without `counts` no hook is in the way of a compiler, and a pass is a token.
 
     Greedy, unless the `options` of `generate` say something else.
@@ -313,6 +299,6 @@ def generate_tokens(
         )
     tokens = out[0, len(prompt) :].tolist()
     text = [token for token in tokens if token not in ends]
-    return GeneratedTokens(
+    return DecodedTokens(
         text, bool(tokens) and tokens[-1] in ends, watch.passes if counts else len(tokens), watch.seconds
     )

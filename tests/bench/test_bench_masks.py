@@ -21,7 +21,8 @@ import pytest
 from constrained.automaton.bitmask import unpack_ids
 from constrained.bench.masks import agreement, workload
 from constrained.bench.masks.engines import ENGINES, check_engine, load_engine
-from constrained.bench.masks.replay import EngineFault, Replayer
+from constrained.bench.masks.engines.base import EngineFault
+from constrained.bench.masks.replay import Replayer
 from constrained.bench.masks.rows import InstanceReplay, MaskBenchRow, ReplayPass
 from constrained.bench.masks.run import MaskBenchResults, run
 from constrained.bench.masks.settings import MaskBenchSettings

@@ -15,7 +15,8 @@ import constrained
 from constrained import InvalidArgument
 from constrained.bench.harness.settings import SCHEMAS_FILE, VALUES_FILE
 from constrained.bench.masks.engines import load_engine
-from constrained.bench.masks.engines.text import EngineStuck, MaskedSequence
+from constrained.bench.masks.engines.base import EngineFault
+from constrained.bench.masks.engines.text import MaskedSequence
 from constrained.bench.masks.workload import VocabularyData
 from constrained.bench.replay.measure import replay, required_draws
 from constrained.bench.speed.cases import SpeedCase, cases
@@ -185,7 +186,7 @@ def test_masks_of_other_engines_are_followed_and_refusals_reported() -> None:
         masked.commit(token)
     end = vocabulary.eos_ids[0]
     assert masked.fill()[0][end >> 5] >> (end & 31) & 1
-    with pytest.raises(EngineStuck):
+    with pytest.raises(EngineFault):
         masked.commit(vocabulary.encode("x")[0])
 
 

@@ -15,6 +15,10 @@ MaskTable = NDArray[np.int32]
 """Masks, int32[n, ceil(vocabulary / 32)]: token t is bit ``t % 32`` of word ``t // 32``."""
 
 
+class EngineFault(RuntimeError):
+    """An engine allows nothing, refuses what it allowed, or says that something went wrong."""
+
+
 @dataclass(frozen=True, slots=True)
 class CompiledSchema:
     """A schema made ready by one engine, as the raw calls that use it.
@@ -52,6 +56,15 @@ class CompiledSchema:
     memory: Callable[[], int] | None = None
     fill_within: Callable[[Any, Any, int], Any] | None = None
     shortest: Callable[[Any], int] | None = None
+
+    def check(self, state: Any) -> None:
+        """Asks an engine that does not raise whether a state went wrong.
+
+        Raises:
+            EngineFault: it did.
+        """
+        if self.error_message is not None and (message := self.error_message(state)):
+            raise EngineFault(message)
 
 
 class Engine(Protocol):

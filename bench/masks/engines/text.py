@@ -5,12 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from constrained.automaton.bitmask import pack_ids, zero_mask
-from constrained.bench.masks.engines.base import CompiledSchema, MaskTable
+from constrained.bench.masks.engines.base import CompiledSchema, EngineFault, MaskTable
 from constrained.vocabulary import Vocabulary
-
-
-class EngineStuck(RuntimeError):
-    """An engine allows nothing, or says that something went wrong."""
 
 
 class MaskedSequence:
@@ -37,32 +33,26 @@ class MaskedSequence:
         """The mask of what may come next, ends of sequence included; it is overwritten by the next one.
 
         Raises:
-            EngineStuck: the engine complains, or allows nothing.
+            EngineFault: the engine complains, or allows nothing.
         """
         compiled = self._compiled
         compiled.fill(self._state, *self._target)
-        self._listen()
+        compiled.check(self._state)
         if compiled.complete is not None and compiled.complete(self._state):
             self.row |= self._eos_mask
         if not self.row.any():
-            raise EngineStuck("the mask allows nothing")
+            raise EngineFault("the mask allows nothing")
         return self.row
 
     def commit(self, token: int) -> None:
         """Goes on by a token that is no end of sequence.
 
         Raises:
-            EngineStuck: the engine refuses it, or complains.
+            EngineFault: the engine refuses it, or complains.
         """
         result = self._compiled.commit(self._state, token)
         if result is False or (not self._compiled.in_place and result == 0):
-            raise EngineStuck(f"token {token} is refused")
+            raise EngineFault(f"token {token} is refused")
         if not self._compiled.in_place:
             self._state = result
-        self._listen()
-
-    def _listen(self) -> None:
-        if self._compiled.error_message is not None and (
-            message := self._compiled.error_message(self._state)
-        ):
-            raise EngineStuck(message)
+        self._compiled.check(self._state)
