@@ -26,11 +26,6 @@ bench = typer.Typer(
 )
 
 
-@bench.callback()
-def _bench() -> None:
-    pass
-
-
 class ProgressBar:
     """A progress bar on standard error, if that is a terminal."""
 

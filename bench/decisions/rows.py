@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from constrained.bench.decisions.ways import FieldAnswer
-from constrained.bench.harness import results
 
 BINS = 10
 """Of confidence, equally wide."""
@@ -34,13 +32,9 @@ class DecisionRow:
     passes: int = 0
     seconds: float = 0.0
 
-
-def read_rows(out: Path) -> list[DecisionRow]:
-    """The rows of a folder; a line that was cut off by an interruption is left out."""
-    rows = list(results.read_rows(out, DecisionRow))
-    for row in rows:
-        row.answers = [FieldAnswer(**answer) for answer in row.answers]
-    return rows
+    def __post_init__(self) -> None:
+        """Reads answers that are JSON values, as in a folder."""
+        self.answers = [one if isinstance(one, FieldAnswer) else FieldAnswer(**one) for one in self.answers]
 
 
 def log_loss(answers: Sequence[FieldAnswer]) -> float | None:

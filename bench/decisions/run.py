@@ -7,10 +7,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from constrained.bench.decisions.items import label_sets, questions
-from constrained.bench.decisions.rows import DecisionRow, read_rows
+from constrained.bench.decisions.rows import DecisionRow
 from constrained.bench.decisions.settings import DecisionSettings
 from constrained.bench.decisions.ways import prepare
-from constrained.bench.harness.results import RunResults, measure_items, settle_folder
+from constrained.bench.harness.results import RunResults, measure_items, read_rows, settle_folder
 from constrained.bench.harness.settings import VALUES_FILE, Progress, data_file, measured, no_progress
 from constrained.bench.harness.worker_io import error_text
 from constrained.bench.speed.forward_counter import ForwardCounter
@@ -38,7 +38,7 @@ def run(
     drawn = draw(items, settings.tasks, settings.limit, settings.seed)
     kept = measured(settings, "data", "tasks", "ways", "limit") | {"model": Path(settings.model).name}
     facts = settle_folder(out, kept, resume=resume)
-    rows = read_rows(out)
+    rows = list(read_rows(out, DecisionRow))
     done = {(row.task, row.id, row.way) for row in rows}
     left = [(item, way) for item in drawn for way in settings.ways if (item.task, item.id, way) not in done]
     if left:

@@ -35,21 +35,23 @@ def genlm_version(interpreter: str) -> str:
         GenlmUnavailable: this interpreter does not have it, or takes longer than ten minutes to import it.
     """
     code = "import genlm.control; from importlib.metadata import version; print(version('genlm-control'))"
+    late = f"importing it took longer than {_IMPORT_LIMIT} s"
+    return _output([interpreter, "-W", "ignore", "-c", code], "", _IMPORT_LIMIT, late).strip()
+
+
+def _output(command: list[str], given: str, seconds: float, late: str) -> str:
+    """What a program writes to its standard output, for what it is given on its standard input."""
     try:
         done = subprocess.run(
-            [interpreter, "-W", "ignore", "-c", code],
-            capture_output=True,
-            text=True,
-            timeout=_IMPORT_LIMIT,
-            check=False,
+            command, input=given, capture_output=True, text=True, timeout=seconds, check=False
         )
     except OSError as error:
         raise GenlmUnavailable(str(error)) from None
     except subprocess.TimeoutExpired:
-        raise GenlmUnavailable(f"importing it took longer than {_IMPORT_LIMIT} s") from None
+        raise GenlmUnavailable(late) from None
     if done.returncode:
-        raise GenlmUnavailable((done.stderr.strip().splitlines() or ["it cannot be imported"])[-1])
-    return done.stdout.strip()
+        raise GenlmUnavailable((done.stderr.strip().splitlines() or ["it failed"])[-1])
+    return done.stdout
 
 
 def genlm_rows(
@@ -67,22 +69,13 @@ def genlm_rows(
     """
     sets = [(size, repeat) for size in settings.sizes for repeat in range(settings.repeats)]
     task = _task(measured) | {"sets": [(size, settings.seed * 1000 + repeat) for size, repeat in sets]}
-    try:
-        done = subprocess.run(
-            [interpreter, "-W", "ignore", str(_WORKER)],
-            input=json.dumps(task),
-            capture_output=True,
-            text=True,
-            timeout=_IMPORT_LIMIT + settings.time_limit * len(sets),
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise GenlmUnavailable(
-            f"{measured.task.name} took longer than {settings.time_limit:g} s a set"
-        ) from None
-    if done.returncode:
-        raise GenlmUnavailable((done.stderr.strip().splitlines() or ["it failed"])[-1])
-    for (size, repeat), line in zip(sets, done.stdout.splitlines(), strict=True):
+    written = _output(
+        [interpreter, "-W", "ignore", str(_WORKER)],
+        json.dumps(task),
+        _IMPORT_LIMIT + settings.time_limit * len(sets),
+        f"{measured.task.name} took longer than {settings.time_limit:g} s a set",
+    )
+    for (size, repeat), line in zip(sets, written.splitlines(), strict=True):
         found = json.loads(line)
         exact = measured.exact
         yield FidelityRow(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.models.base import LanguageModel, Prompt
+from constrained.spec.scores import log_sum_exp
 
 
 class TooManySequences(RuntimeError):
@@ -93,11 +94,11 @@ def exact_distributions(
             ends, after = steps[i]
             logs = _log_softmax(rows[row], temperature)
             allowed = [*after, *(eos if ends else ())]
-            log_z = _log_sum(logs[allowed])
+            log_z = log_sum_exp(logs[allowed])
             if log_z == -np.inf and after:
                 continue
             if ends:
-                end = _log_sum(logs[list(eos)])
+                end = log_sum_exp(logs[list(eos)])
                 _add(whole, text, log_p + end, log_q + (end - log_z if after else 0.0))
             for token, state in after.items():
                 if logs[token] > -np.inf:
@@ -146,13 +147,8 @@ def _steps(automaton: Any, state: int, budget: int) -> tuple[bool, dict[int, int
 
 def _log_softmax(logits: NDArray[np.floating[Any]], temperature: float) -> NDArray[np.float64]:
     scaled = logits.astype(np.float64) / temperature
-    logs: NDArray[np.float64] = scaled - _log_sum(scaled)
+    logs: NDArray[np.float64] = scaled - log_sum_exp(scaled)
     return logs
-
-
-def _log_sum(values: NDArray[np.float64]) -> float:
-    top = float(values.max()) if len(values) else -np.inf
-    return top if not np.isfinite(top) else top + float(np.log(np.exp(values - top).sum()))
 
 
 def _add(whole: dict[bytes, tuple[float, float]], text: bytes, log_p: float, log_q: float) -> None:

@@ -34,6 +34,15 @@ def markdown_page(
     return "\n".join(lines) + "\n"
 
 
+def draw_bars(panel: Any, heights: Mapping[str, Sequence[float]], groups: Sequence[str]) -> None:
+    """A bar for each name in each group, with the names of the groups below."""
+    width = 0.8 / max(1, len(heights))
+    for i, (name, values) in enumerate(heights.items()):
+        panel.bar([at + i * width for at in range(len(groups))], values, width, label=name)
+    centres = [at + 0.4 - width / 2 for at in range(len(groups))]
+    panel.set_xticks(centres, groups, rotation=30, ha="right", rotation_mode="anchor")
+
+
 def save_plot(
     target: Path | IO[bytes],
     draw: Callable[[Any, list[Any]], None],

@@ -16,7 +16,7 @@ from typing import Any
 from constrained.bench.harness.intervals import format_median_interval
 from constrained.bench.harness.machine import summarise_machine
 from constrained.bench.harness.repetition import repeats
-from constrained.bench.harness.report import markdown_page, save_plot
+from constrained.bench.harness.report import draw_bars, markdown_page, save_plot
 from constrained.bench.harness.results import RunResults
 from constrained.bench.harness.tables import ReportTable
 from constrained.bench.jsonschemabench import rows as r
@@ -264,15 +264,12 @@ def _draw_coverage(rows: Sequence[r.SchemaBenchRow], engines: list[str], panel: 
     from matplotlib import ticker
 
     splits = sorted({row.split for row in rows})
-    width = 0.8 / len(engines)
-    for i, engine in enumerate(engines):
-        shares = []
+    shares: dict[str, list[float]] = {}
+    for engine in engines:
         for split in splits:
             valid = [row.status == r.OK for row in rows if (row.engine, row.split) == (engine, split)]
-            shares.append(statistics.fmean(valid) if valid else 0.0)
-        panel.bar([at + i * width for at in range(len(splits))], shares, width, label=engine)
-    centres = [at + 0.4 - width / 2 for at in range(len(splits))]
-    panel.set_xticks(centres, splits, rotation=30, ha="right", rotation_mode="anchor")
+            shares.setdefault(engine, []).append(statistics.fmean(valid) if valid else 0.0)
+    draw_bars(panel, shares, splits)
     panel.set(ylabel="complete and valid", ylim=(0, 1))
     panel.yaxis.set_major_formatter(ticker.PercentFormatter(1.0))
     panel.margins(x=0.01)

@@ -1,10 +1,8 @@
 """`bench replay`: tokens per forward pass with draft tokens for recorded JSON.
 
-    document.py   a document that a recorded value could have been extracted from
-    tools.py      rows that call a tool, and earlier calls of it
-    baselines.py  what others do: prompt lookup
+    prompts.py    documents that a value could have been extracted from; earlier calls of a tool
     places.py     the class of the token at which a pass ended
-    measure.py    one text: passes, nodes, time
+    measure.py    one text: passes, nodes, time; prompt lookup
     settings.py   what is measured
     run.py        a sample under every scenario and every configuration
     report.py     tables, plot

@@ -1,4 +1,4 @@
-"""The forward passes that one recorded sequence takes with speculation."""
+"""The forward passes that one recorded sequence takes with speculation, or with prompt lookup (Saxena 2023)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
 from constrained.automaton import NO_LIMIT, Automaton
-from constrained.bench.replay.baselines import prompt_lookup
 from constrained.bench.replay.places import PLACES, token_class
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.spec.drafts import LazyDrafter
 
 _END = -1
+_MATCH = 3
+"""Tokens that prompt lookup looks up at most."""
+_AHEAD = 10
 
 
 @dataclass(slots=True)
@@ -95,6 +97,20 @@ def replay(
             before = b"".join(pieces[token] for token in draws[: at - 1]).decode(errors="replace")
             done.ends[token_class(before, pieces[token].decode(errors="replace"))] += 1
     return done
+
+
+def prompt_lookup(tokens: Sequence[int]) -> list[int]:
+    """The tokens after the latest earlier occurrence of the last tokens; the longest match counts.
+
+    Args:
+        tokens: ids of the prompt and of the text so far.
+    """
+    for length in range(min(_MATCH, len(tokens) - 1), 0, -1):
+        end = tuple(tokens[-length:])
+        for at in range(len(tokens) - length - 1, -1, -1):
+            if tuple(tokens[at : at + length]) == end:
+                return list(tokens[at + length : at + length + _AHEAD])
+    return []
 
 
 def replay_prompt_lookup(draws: Sequence[int], prompt: Sequence[int]) -> ReplayCounts:

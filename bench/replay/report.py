@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from constrained.bench.harness.machine import summarise_machine
-from constrained.bench.harness.report import markdown_page, save_plot
+from constrained.bench.harness.report import draw_bars, markdown_page, save_plot
 from constrained.bench.harness.results import RunRecord, make_folder
 from constrained.bench.harness.tables import ReportTable
+from constrained.bench.replay.measure import ReplayCounts
 from constrained.bench.replay.places import PLACES
 from constrained.bench.replay.run import ReplayResults
 
@@ -19,36 +21,15 @@ def sections(results: ReplayResults) -> list[ReportTable]:
     scenarios = list(results.by_scenario)
     names = list(next(iter(results.by_scenario.values()), {}))
     heads = [f"{name} ({results.texts[name]})" for name in scenarios]
-    tokens: list[tuple[str, list[str]]] = [("no speculation", ["1.00"] * len(scenarios))]
-    drafting: list[tuple[str, list[str]]] = []
-    nodes: list[tuple[str, list[str]]] = []
-    promised: list[tuple[str, list[str]]] = []
-    for name in names:
-        rows = [results.by_scenario[scenario][name] for scenario in scenarios]
-        tokens.append((name, [f"{row.draws / max(1, row.passes):.2f}" for row in rows]))
-        drafting.append(
-            (name, [f"{1e3 * (row.drafting + row.walking) / max(1, row.passes):.2f}" for row in rows])
-        )
-        promised.append(
-            (
-                name,
-                [
-                    f"{row.promised / max(1, row.passes):.2f} / {row.accepted / max(1, row.passes):.2f}"
-                    for row in rows
-                ],
-            )
-        )
-        nodes.append((name, [f"{row.nodes / max(1, row.passes):.1f}" for row in rows]))
-    passes = [
-        (
-            name,
-            [
-                f"{one.passes / max(1, one.texts):.1f}"
-                for one in (rows[name] for rows in results.by_scenario.values())
-            ],
-        )
-        for name in names
-    ]
+
+    def lines(cell: Callable[[ReplayCounts, int], str]) -> list[tuple[str, list[str]]]:
+        """Of the counts of a configuration and its passes, in each scenario."""
+        return [
+            (name, [cell(rows[name], max(1, rows[name].passes)) for rows in results.by_scenario.values()])
+            for name in names
+        ]
+
+    tokens = [("no speculation", ["1.00"] * len(scenarios)), *lines(lambda row, n: f"{row.draws / n:.2f}")]
     whole = [results.by_scenario[scenario][names[-1]] for scenario in scenarios]
     ends = [
         (place, [f"{100 * one.ends[place] / max(1, one.passes):.1f}" for one in whole])
@@ -57,7 +38,7 @@ def sections(results: ReplayResults) -> list[ReportTable]:
     ]
     return [
         ReportTable("tokens per forward pass", heads, tokens),
-        ReportTable("passes per text", heads, passes),
+        ReportTable("passes per text", heads, lines(lambda row, _: f"{row.passes / max(1, row.texts):.1f}")),
         *(
             [
                 ReportTable(
@@ -67,9 +48,17 @@ def sections(results: ReplayResults) -> list[ReportTable]:
             if ends
             else []
         ),
-        ReportTable("nodes per pass", heads, nodes),
-        ReportTable("draft tokens per pass: promised / accepted", heads, promised),
-        ReportTable("host ms per pass (processor time: draft, follow, learn)", heads, drafting),
+        ReportTable("nodes per pass", heads, lines(lambda row, n: f"{row.nodes / n:.1f}")),
+        ReportTable(
+            "draft tokens per pass: promised / accepted",
+            heads,
+            lines(lambda row, n: f"{row.promised / n:.2f} / {row.accepted / n:.2f}"),
+        ),
+        ReportTable(
+            "host ms per pass (processor time: draft, follow, learn)",
+            heads,
+            lines(lambda row, n: f"{1e3 * (row.drafting + row.walking) / n:.2f}"),
+        ),
     ]
 
 
@@ -98,11 +87,11 @@ def plot(results: ReplayResults, path: Path) -> bool:
 
     def draw(figure: Any, panels: list[Any]) -> None:
         (panel,) = panels
-        width = 0.9 / max(1, len(names))
-        for i, name in enumerate(names):
-            heights = [rows[name].draws / max(1, rows[name].passes) for rows in results.by_scenario.values()]
-            panel.bar([x + i * width for x in range(len(heights))], heights, width, label=name)
-        panel.set_xticks([x + 0.45 for x in range(len(results.by_scenario))], list(results.by_scenario))
+        heights = {
+            name: [rows[name].draws / max(1, rows[name].passes) for rows in results.by_scenario.values()]
+            for name in names
+        }
+        draw_bars(panel, heights, list(results.by_scenario))
         panel.set_ylabel("tokens per forward pass")
         panel.axhline(1.0, color="black", linewidth=0.8)
         panel.legend(fontsize=8)

@@ -13,10 +13,9 @@ from constrained.automaton import Automaton, compile
 from constrained.bench.harness.settings import Progress, check_names, data_file, no_progress
 from constrained.bench.masks.workload import load_bench_vocabulary
 from constrained.bench.masks.workload import sample as draw
-from constrained.bench.replay.document import make_document
 from constrained.bench.replay.measure import ReplayCounts, replay, replay_prompt_lookup, required_draws
+from constrained.bench.replay.prompts import calls_by_tool, earlier_calls, make_document, tool_name
 from constrained.bench.replay.settings import ReplaySettings
-from constrained.bench.replay.tools import calls_by_tool, earlier_calls, tool_name
 from constrained.constraint import json_schema
 from constrained.decoding.speculation import prime_with_schema
 from constrained.errors import ConstraintError, ConstraintTooLarge, InvalidArgument, VocabularyError

@@ -9,7 +9,7 @@ from typing import Any
 
 from constrained.bench.harness.intervals import format_paired_difference
 from constrained.bench.harness.machine import summarise_machine
-from constrained.bench.harness.report import markdown_page, save_plot
+from constrained.bench.harness.report import draw_bars, markdown_page, save_plot
 from constrained.bench.harness.tables import ReportTable
 from constrained.bench.values.engines import OURS
 from constrained.bench.values.items import TASKS
@@ -117,20 +117,16 @@ def _draw(rows: Sequence[ValueRow], panel: Any) -> None:
     from matplotlib import ticker
 
     tasks = [task for task in TASKS if any(row.task == task for row in rows)]
-    engines = list(dict.fromkeys(row.engine for row in rows))
-    width = 0.8 / max(1, len(engines))
-    for n, engine in enumerate(engines):
-        shares = []
+    shares: dict[str, list[float]] = {}
+    for engine in dict.fromkeys(row.engine for row in rows):
         for task in tasks:
             some = [row for row in rows if (row.engine, row.task) == (engine, task)]
             asked = sum(row.asked for row in some)
-            shares.append(sum(row.right for row in some) / asked if asked else 0.0)
-        panel.bar([at + n * width for at in range(len(tasks))], shares, width, label=engine)
-    centres = [at + 0.4 - width / 2 for at in range(len(tasks))]
-    panel.set_xticks(centres, tasks, rotation=20, ha="right", rotation_mode="anchor")
+            shares.setdefault(engine, []).append(sum(row.right for row in some) / asked if asked else 0.0)
+    draw_bars(panel, shares, tasks)
     panel.set(ylabel="fields right, of those asked for", ylim=(0, 1))
     panel.yaxis.set_major_formatter(ticker.PercentFormatter(1.0))
     panel.grid(axis="y", alpha=0.3)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
-    panel.legend(ncols=len(engines), loc="upper right")
+    panel.legend(ncols=len(shares), loc="upper right")

@@ -11,9 +11,10 @@ import pytest
 
 from constrained import InvalidArgument
 from constrained.bench.decisions.items import FIELDS, PUBLIC, label_sets, questions
-from constrained.bench.decisions.rows import calibration_error, log_loss, read_rows
+from constrained.bench.decisions.rows import DecisionRow, calibration_error, log_loss
 from constrained.bench.decisions.settings import LETTERS, MASKS, NONE, ONE_BY_ONE, WAYS
 from constrained.bench.decisions.ways import FieldAnswer, prepare
+from constrained.bench.harness.results import read_rows
 from constrained.bench.values.items import ValueItem
 from constrained.cli import main
 from constrained.constraint import choice
@@ -122,7 +123,7 @@ def test_a_run_has_a_row_for_each_way_and_goes_on(data: Path, tmp_path: Path, ca
             main([*command, *more])
         assert ended.value.code == 0
     assert "e2e-closed: one-by-one differs from decide-none by at most" in capsys.readouterr().out
-    rows = read_rows(out)
+    rows = list(read_rows(out, DecisionRow))
     assert len({(row.task, row.way) for row in rows}) == len(rows) == len(PUBLIC) * len(WAYS)
     assert [row.error for row in rows if row.error] == []
     passes = {row.way: row.passes for row in rows if row.task == FIELDS}

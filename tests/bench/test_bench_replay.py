@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 
 import constrained
-from constrained.bench.replay.baselines import prompt_lookup
-from constrained.bench.replay.document import make_document
-from constrained.bench.replay.measure import replay, replay_prompt_lookup, required_draws
-from constrained.bench.replay.tools import calls_by_tool, earlier_calls
+from constrained.bench.replay.measure import prompt_lookup, replay, replay_prompt_lookup, required_draws
+from constrained.bench.replay.prompts import calls_by_tool, earlier_calls, make_document
 from constrained.cli import main
 from constrained.decoding.speculation import Speculation
 from constrained.spec.drafts import DrafterFactory
