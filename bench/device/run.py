@@ -90,42 +90,16 @@ class TextRate:
     failure: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceResults:
-    """All that was found.
-
-    Attributes:
-        about: the device, versions, settings.
-        kernels: see `KernelTiming`.
-        attention_error: of `tree_attention`, against float32 on the CPU, by dtype.
-        attention: see `AttentionTiming`.
-        texts: by engine: completions that are those of the CPU, and completions.
-        steps: passes.
-        rates: completions.
-    """
-
-    about: dict[str, Any]
-    kernels: list[kernels.KernelTiming]
-    attention_error: dict[str, float]
-    attention: list[attention.AttentionTiming]
-    texts: dict[str, tuple[int, int]]
-    steps: list[StepTiming]
-    rates: list[TextRate]
-
-    @property
-    def short(self) -> list[str]:
-        """What takes more than `FAR` times what its bytes need."""
-        found = [
-            f"{one.kernel}, {one.rows} rows: {1 / one.share:.1f} times"
-            for one in self.kernels
-            if one.share * FAR < 1
-        ]
-        found += [
-            f"{one.model}, {one.engine}, {one.nodes} nodes: {one.times:.1f} times"
-            for one in self.steps
-            if one.times > FAR
-        ]
-        return found  # fmt: skip
+def falling_short(timings: Sequence[kernels.KernelTiming], steps: Sequence[StepTiming]) -> list[str]:
+    """What takes more than `FAR` times what its bytes need."""
+    found = [
+        f"{one.kernel}, {one.rows} rows: {1 / one.share:.1f} times" for one in timings if one.share * FAR < 1
+    ]
+    return found + [
+        f"{one.model}, {one.engine}, {one.nodes} nodes: {one.times:.1f} times"
+        for one in steps
+        if one.times > FAR
+    ]
 
 
 def run(settings: DeviceBenchSettings, out: Path, progress: Progress) -> list[ReportTable]:
@@ -163,15 +137,22 @@ def run(settings: DeviceBenchSettings, out: Path, progress: Progress) -> list[Re
         progress(f"steps and tokens of {name}", min(number, 3), 4)
         for step_or_rate in measure_model(settings, name, timings[0].copy):
             (steps if isinstance(step_or_rate, StepTiming) else rates).append(step_or_rate)  # type: ignore[arg-type]
-    about = {
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU",
-        "torch": torch.__version__,
-        "settings": asdict(settings),
+    found = {
+        "about": {
+            "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU",
+            "torch": torch.__version__,
+            "settings": settings,
+        },
+        "kernels": timings,
+        "attention_error": errors,
+        "attention": attentions,
+        "texts": texts,
+        "steps": steps,
+        "rates": rates,
+        "short": falling_short(timings, steps),
     }
-    results = DeviceResults(about, timings, errors, attentions, texts, steps, rates)
-    written = asdict(results) | {"short": results.short}
-    (out / RESULTS).write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
-    return sections(results)
+    (out / RESULTS).write_text(json.dumps(found, indent=1, default=asdict) + "\n", encoding="utf-8")
+    return sections(found)
 
 
 def time_on_host(calls: Sequence[Callable[[], object]]) -> tuple[float, float]:
@@ -288,16 +269,19 @@ def _with_engine(model: HuggingFaceModel, engine: str) -> HuggingFaceModel:
     return HuggingFaceModel(model.model, model.vocabulary, engine=engine)
 
 
-def sections(results: DeviceResults) -> list[ReportTable]:
+def sections(found: dict[str, Any]) -> list[ReportTable]:
     """The tables; the last one lists what fell short."""
-    tables = [kernels.section(results.kernels, results.about["device"]), attention.section(results.attention)]
+    tables = [
+        kernels.section(found["kernels"], found["about"]["device"]),
+        attention.section(found["attention"]),
+    ]
     tables.append(
         ReportTable(
             "equality with the CPU",
             ["result"],
             [
-                *((f"tree_attention, {dtype}: largest difference", [f"{error:.1e}"]) for dtype, error in results.attention_error.items()),
-                *((f"texts, {engine}", [f"{equal} of {count}"]) for engine, (equal, count) in results.texts.items()),
+                *((f"tree_attention, {dtype}: largest difference", [f"{error:.1e}"]) for dtype, error in found["attention_error"].items()),
+                *((f"texts, {engine}", [f"{equal} of {count}"]) for engine, (equal, count) in found["texts"].items()),
             ],
         )
     )  # fmt: skip
@@ -307,7 +291,7 @@ def sections(results: DeviceResults) -> list[ReportTable]:
             ["ms", "least ms", "times"],
             [
                 (f"{one.model}, {one.engine}, {one.nodes} nodes", [f"{1e3 * one.seconds:.2f}", f"{1e3 * one.least:.2f}", f"{one.times:.1f}"])
-                for one in results.steps
+                for one in found["steps"]
             ],
         )
     )  # fmt: skip
@@ -323,11 +307,11 @@ def sections(results: DeviceResults) -> list[ReportTable]:
                         NO_VALUE if one.tokens_per_pass is None else f"{one.tokens_per_pass:.2f}",
                     ],
                 )
-                for one in results.rates
+                for one in found["rates"]
             ],
         )
     )
-    short = results.short or ["nothing"]
+    short = found["short"] or ["nothing"]
     tables.append(
         ReportTable(f"more than {FAR:.0f} times what its bytes need", [], [(one, []) for one in short])
     )
