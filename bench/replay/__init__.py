@@ -1,7 +1,6 @@
 """`bench replay`: tokens per forward pass with draft tokens for recorded JSON.
 
     prompts.py    documents that a value could have been extracted from; earlier calls of a tool
-    places.py     the class of the token at which a pass ended
     measure.py    one text: passes, nodes, time; prompt lookup
     settings.py   what is measured
     run.py        a sample under every scenario and every configuration

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 
 from constrained.automaton import NO_LIMIT, Automaton
-from constrained.bench.replay.places import PLACES, token_class
 from constrained.decoding.allowed_tokens import AutomatonCandidates
 from constrained.spec.drafts import LazyDrafter
 
@@ -30,7 +29,6 @@ class ReplayCounts:
         drafting: seconds of processor time for drafting.
         walking: the same, on following and learning.
         texts: that were replayed.
-        ends: by class of token (`places.PLACES`): passes that ended with one that was not in the tree.
     """
 
     draws: int = 0
@@ -41,15 +39,11 @@ class ReplayCounts:
     drafting: float = 0.0
     walking: float = 0.0
     texts: int = 1
-    ends: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PLACES, 0))
 
     def add(self, other: ReplayCounts) -> None:
         """Adds up."""
         for one in fields(self):
-            if one.name != "ends":
-                setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
-        for place, count in other.ends.items():
-            self.ends[place] += count
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
 
 def required_draws(automaton: Automaton, tokens: Sequence[int]) -> list[int] | None:
@@ -61,16 +55,13 @@ def required_draws(automaton: Automaton, tokens: Sequence[int]) -> list[int] | N
     return list(tokens) if ends else [*tokens, _END]
 
 
-def replay(
-    draws: Sequence[int], drafter: LazyDrafter, nodes: int, pieces: Sequence[bytes] | None = None
-) -> ReplayCounts:
+def replay(draws: Sequence[int], drafter: LazyDrafter, nodes: int) -> ReplayCounts:
     """Passes with trees of so many nodes.
 
     Args:
         draws: what comes, see `required_draws`.
         drafter: proposes draft tokens, and learns from the sequence.
         nodes: of a tree, at most.
-        pieces: bytes by token, to tell where passes end.
     """
     done, at = ReplayCounts(len(draws)), 0
     while at < len(draws):
@@ -87,15 +78,11 @@ def replay(
             token = draws[at]
             at += 1
             if token == _END:
-                done.ends["end of the text"] += pieces is not None
                 break
             drafter.commit(token)
             node = tree.child(node, token)
             done.accepted += node > 0
         done.walking += time.process_time() - begun
-        if pieces is not None and node < 0:
-            before = b"".join(pieces[token] for token in draws[: at - 1]).decode(errors="replace")
-            done.ends[token_class(before, pieces[token].decode(errors="replace"))] += 1
     return done
 
 

@@ -12,7 +12,6 @@ from constrained.bench.harness.report import draw_bars, markdown_page, save_plot
 from constrained.bench.harness.results import RunRecord, make_folder
 from constrained.bench.harness.tables import ReportTable
 from constrained.bench.replay.measure import ReplayCounts
-from constrained.bench.replay.places import PLACES
 from constrained.bench.replay.run import ReplayResults
 
 
@@ -30,24 +29,9 @@ def sections(results: ReplayResults) -> list[ReportTable]:
         ]
 
     tokens = [("no speculation", ["1.00"] * len(scenarios)), *lines(lambda row, n: f"{row.draws / n:.2f}")]
-    whole = [results.by_scenario[scenario][names[-1]] for scenario in scenarios]
-    ends = [
-        (place, [f"{100 * one.ends[place] / max(1, one.passes):.1f}" for one in whole])
-        for place in PLACES
-        if any(one.ends[place] for one in whole)
-    ]
     return [
         ReportTable("tokens per forward pass", heads, tokens),
         ReportTable("passes per text", heads, lines(lambda row, _: f"{row.passes / max(1, row.texts):.1f}")),
-        *(
-            [
-                ReportTable(
-                    f"% of passes that end with a token not drafted, by its place: {names[-1]}", heads, ends
-                )
-            ]
-            if ends
-            else []
-        ),
         ReportTable("nodes per pass", heads, lines(lambda row, n: f"{row.nodes / n:.1f}")),
         ReportTable(
             "draft tokens per pass: promised / accepted",

@@ -200,7 +200,7 @@ def replay_case(
     if scenario.startswith("repeated"):
         for text in case.texts[:-1]:
             replay(text, drafts.lazy_drafter([]), way.nodes)
-    return replay(case.texts[-1], drafts.lazy_drafter(prompt), way.nodes, vocabulary.tokens)
+    return replay(case.texts[-1], drafts.lazy_drafter(prompt), way.nodes)
 
 
 def replay_cases(
