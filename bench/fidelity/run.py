@@ -11,16 +11,16 @@ from constrained.bench.fidelity import (
     competitors,
     cost_model,
     report,
-    samplers,
     tasks,
 )
 from constrained.bench.fidelity.exact_distribution import TooManySequences
 from constrained.bench.fidelity.measure import TaskMeasurement
 from constrained.bench.fidelity.rows import FidelityRow
+from constrained.bench.fidelity.samplers import SAMPLER_ENTRIES
 from constrained.bench.fidelity.settings import FidelitySettings
 from constrained.bench.fidelity.tasks import FidelityTask
 from constrained.bench.harness.results import RowWriter, RunRecord, check_no_results, make_folder
-from constrained.bench.harness.settings import Progress, no_progress
+from constrained.bench.harness.settings import Progress, check_names, no_progress
 from constrained.bench.harness.tables import ReportTable
 from constrained.errors import InvalidArgument
 
@@ -86,7 +86,8 @@ class _FidelityRun:
         self._record = record
         self._progress = progress
         self._tasks = tasks.select_tasks(settings.tasks)
-        self._samplers = samplers.check_samplers(settings.samplers)
+        check_names(settings.samplers, SAMPLER_ENTRIES)
+        self._samplers = settings.samplers or tuple(SAMPLER_ENTRIES)
         self._ngram = settings.model == "n-gram"
         self._has_genlm = self._find_genlm()
         self._model: Any = None

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from constrained.decoding import Speculation
-from constrained.errors import InvalidArgument
 from constrained.sampling import AWRS, CARS, MCMC, SMC, ASAp, Local, Rejection, Sampler
 
 
@@ -45,18 +44,3 @@ SAMPLER_ENTRIES: dict[str, SamplerEntry] = {
     ),
 }
 """Name -> entry, in the order of the tables."""
-
-
-def check_samplers(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names, or all where there are none.
-
-    Raises:
-        InvalidArgument: nothing has such a name.
-    """
-    for name in names:
-        if name not in SAMPLER_ENTRIES:
-            raise InvalidArgument(
-                f"there is no sampler {name!r} to compare",
-                action=f"name some of: {'; '.join(SAMPLER_ENTRIES)}",
-            )
-    return names or tuple(SAMPLER_ENTRIES)

@@ -1,13 +1,14 @@
-"""A table of results, the format of its numbers, and how a terminal shows it."""
+"""A table of results, the format of its numbers, medians and differences with their intervals, and how a terminal shows it."""
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from constrained.cli.intervals import NO_VALUE
+from constrained.cli.intervals import NO_VALUE, QUANTILE, paired_share_interval
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -75,3 +76,40 @@ def format_number(value: float | None, scale: float = 1.0, decimals: int = 3) ->
         return "inf"
     digits = max(0, 2 - math.floor(math.log10(scaled))) if 0 < scaled < 100 else 0
     return f"{scaled:,.{min(digits, decimals)}f}"
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """A 95 % interval of the median, by order statistics: two of the values, whatever the distribution.
+
+    Returns:
+        None if fewer than six values cannot bound it.
+    """
+    ordered = sorted(values)
+    n = len(ordered)
+    tail, term, rank = 0.0, 0.5**n if n < 1000 else 0.0, -1
+    if n >= 1000:  # the normal approximation of the binomial distribution
+        rank = int(n / 2 - QUANTILE * math.sqrt(n) / 2) - 1
+    else:
+        for k in range(n // 2):
+            tail += term
+            if tail > 0.025:
+                break
+            rank, term = k, term * (n - k) / (k + 1)
+    return None if rank < 0 else (ordered[rank], ordered[n - 1 - rank])
+
+
+def format_paired_difference(differences: Sequence[int], sizes: Sequence[int]) -> str:
+    """The difference of two shares over the same items in points, and its interval; see `paired_share_interval`."""
+    if not sum(sizes):
+        return NO_VALUE
+    low, high = paired_share_interval(differences, sizes)
+    return f"{100 * sum(differences) / sum(sizes):+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+
+
+def format_median_interval(values: Sequence[float], scale: float = 1.0) -> str:
+    """The median and its interval, three significant digits each."""
+    if not values:
+        return NO_VALUE
+    around = median_interval(values)
+    bounds = f" ({around[0] * scale:.3g}–{around[1] * scale:.3g})" if around else ""
+    return f"{statistics.median(values) * scale:.3g}{bounds}"

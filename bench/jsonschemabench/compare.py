@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from constrained.bench.harness.intervals import format_median_interval, median_interval
 from constrained.bench.harness.results import FACTS, read_rows
-from constrained.bench.harness.tables import ReportTable
+from constrained.bench.harness.tables import ReportTable, format_median_interval, median_interval
 from constrained.bench.jsonschemabench import rows as r
 from constrained.cli.intervals import NO_VALUE, format_share_interval, sign_test
 from constrained.errors import InvalidArgument

@@ -13,12 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from constrained.bench.harness.intervals import format_median_interval
 from constrained.bench.harness.machine import summarise_machine
 from constrained.bench.harness.repetition import repeats
 from constrained.bench.harness.report import draw_bars, markdown_page, save_plot
 from constrained.bench.harness.results import RunResults
-from constrained.bench.harness.tables import ReportTable
+from constrained.bench.harness.tables import ReportTable, format_median_interval
 from constrained.bench.jsonschemabench import rows as r
 from constrained.bench.masks.engines.unconstrained import UNCONSTRAINED
 from constrained.cli.intervals import format_share_interval

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from constrained.bench.harness.intervals import format_paired_difference
 from constrained.bench.harness.machine import summarise_machine
 from constrained.bench.harness.report import markdown_page
 from constrained.bench.harness.results import RunResults
-from constrained.bench.harness.tables import ReportTable
+from constrained.bench.harness.tables import ReportTable, format_paired_difference
 from constrained.bench.masks.engines.unconstrained import UNCONSTRAINED
 from constrained.bench.quality.run import OURS, QualityRow
 from constrained.bench.quality.tasks import make_item

@@ -10,8 +10,7 @@ from typing import Any
 
 from constrained.bench.harness.settings import Progress, check_names, no_progress
 from constrained.bench.masks.workload import VocabularyData
-from constrained.bench.speed.cases import SpeedCase, cases
-from constrained.bench.speed.public_cases import public_cases
+from constrained.bench.speed.cases import SpeedCase, cases, public_cases
 from constrained.bench.speed.recorded import ForcedOutput
 from constrained.bench.speed.settings import SpeedSettings
 from constrained.bench.speed.shapes import load_vocabulary_pair, random_model, shape, vocabulary_data

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from constrained.bench.harness.intervals import format_paired_difference
 from constrained.bench.harness.machine import summarise_machine
 from constrained.bench.harness.report import draw_bars, markdown_page, save_plot
-from constrained.bench.harness.tables import ReportTable
+from constrained.bench.harness.tables import ReportTable, format_paired_difference
 from constrained.bench.values.engines import OURS
 from constrained.bench.values.items import TASKS
 from constrained.bench.values.rows import ValueRow

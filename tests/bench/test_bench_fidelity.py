@@ -254,7 +254,7 @@ def test_the_command_prints_tables_and_fills_a_folder(tmp_path, capsys):
     ("arguments", "message"),
     [
         (("--tasks", "poems"), "no task 'poems'"),
-        (("--samplers", "fast"), "no sampler 'fast'"),
+        (("--samplers", "fast"), "'fast' is not measured here"),
         (("--sizes", "10,x"), "is not a list of numbers"),
         (("--sizes", "10,5"), "that grow"),
         (("--time-limit", "0"), "time_limit is 0"),

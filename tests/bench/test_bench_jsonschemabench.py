@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from constrained import InvalidArgument
-from constrained.bench.harness.intervals import median_interval
 from constrained.bench.harness.results import ROWS, RunResults, read_rows
+from constrained.bench.harness.tables import median_interval
 from constrained.bench.jsonschemabench import data, judging, vllm_server
 from constrained.bench.jsonschemabench import rows as r
 from constrained.bench.jsonschemabench.compare import compare

@@ -19,9 +19,8 @@ from constrained.bench.masks.engines.base import EngineFault
 from constrained.bench.masks.engines.text import MaskedSequence
 from constrained.bench.masks.workload import VocabularyData
 from constrained.bench.replay.measure import replay, required_draws
-from constrained.bench.speed.cases import SpeedCase, cases
+from constrained.bench.speed.cases import SpeedCase, cases, public_cases
 from constrained.bench.speed.forward_counter import ForwardCounter
-from constrained.bench.speed.public_cases import public_cases
 from constrained.bench.speed.recorded import ForcedOutput
 from constrained.bench.speed.run import run
 from constrained.bench.speed.settings import SpeedSettings
