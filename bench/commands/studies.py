@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import typer
 from constrained.bench.commands.common import Out, ProgressBar, Quiet, bench, report_results
 from constrained.bench.device.settings import DeviceBenchSettings
 from constrained.bench.fidelity.settings import FidelitySettings
-from constrained.bench.harness.settings import DATA_VARIABLE, data_file
+from constrained.bench.harness.settings import data_file
 from constrained.bench.hostile.settings import HostileSettings
 from constrained.bench.prior.settings import PriorSettings
 from constrained.bench.replay.settings import ReplaySettings
@@ -206,11 +205,9 @@ def fidelity(*, settings: FidelitySettings, out: Out = Path("bench-fidelity"), q
     """
     from constrained.bench.fidelity.run import run
 
-    if settings.data is None and os.environ.get(DATA_VARIABLE):
-        settings = replace(settings, data=data_file(None))
     with ProgressBar(quiet) as bar:
         results = run(settings, out, bar)
-    measured = bool(results.measurements.rows or results.measurements.questions)
+    measured = bool(results.measurements.rows)
     report_results(results.sections, out, skipped=results.skipped, measured=measured)
 
 

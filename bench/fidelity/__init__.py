@@ -4,7 +4,7 @@ settings.py   what to measure
 tasks.py      languages and models whose distributions can be enumerated
 samplers.py   what is compared
 measure.py    sets of samples of a task, against its exact distribution
-cost_model.py  checks of AWRS, and the cost of an expensive predicate
+predicate_cost.py  the cost of an expensive predicate
 rows.py       the raw results
 report.py     tables, page, plot
 run.py        all of it, into a folder

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from constrained.bench.fidelity.cost_model import CheckCounts, PredicateCost
+from constrained.bench.fidelity.predicate_cost import PredicateCost
 from constrained.bench.fidelity.ranking import ranking_tables
 from constrained.bench.fidelity.rows import COMPLETED, BlockCost, FidelityRow, TaskDistribution
 from constrained.bench.harness.machine import summarise_machine
@@ -23,7 +23,6 @@ class FidelityData:
     distributions: list[TaskDistribution] = field(default_factory=list)
     rows: list[FidelityRow] = field(default_factory=list)
     blocks: list[BlockCost] = field(default_factory=list)
-    questions: list[CheckCounts] = field(default_factory=list)
     price: PredicateCost | None = None
 
 
@@ -56,12 +55,6 @@ def sections(found: FidelityData) -> list[ReportTable]:
         sections.append(
             ReportTable(f"{sampler}: forwards per text, as texts come", tasks, _blocks(found, sampler, tasks))
         )
-    if found.questions:
-        heads = [
-            "as under a predicate" if one.patience is None else f"at most {one.patience}, then the mask"
-            for one in found.questions
-        ]
-        sections.append(ReportTable("checks of awrs per token", heads, _questions(found.questions)))
     if found.price is not None:
         sections.append(
             ReportTable(
@@ -102,17 +95,6 @@ def _blocks(found: FidelityData, sampler: str, tasks: Sequence[str]) -> list[tup
             ],
         )
         for first, last in spans
-    ]
-
-
-def _questions(found: Sequence[CheckCounts]) -> list[tuple[str, Sequence[str]]]:
-    return [
-        ("texts (of schemas)", [f"{one.texts} ({one.schemas})" for one in found]),
-        ("tokens per text", [_number(one.tokens / max(1, one.texts)) for one in found]),
-        ("a mask decides about", [f"{one.vocabulary:,}" for one in found]),
-        ("mean", [_number(one.mean) for one in found]),
-        ("median", [_number(one.median) for one in found]),
-        ("most", [_number(one.most) for one in found]),
     ]
 
 

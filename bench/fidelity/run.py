@@ -9,12 +9,12 @@ from typing import Any
 
 from constrained.bench.fidelity import (
     competitors,
-    cost_model,
     report,
     tasks,
 )
 from constrained.bench.fidelity.exact_distribution import TooManySequences
 from constrained.bench.fidelity.measure import TaskMeasurement
+from constrained.bench.fidelity.predicate_cost import measure_predicate_cost
 from constrained.bench.fidelity.rows import FidelityRow
 from constrained.bench.fidelity.samplers import SAMPLER_ENTRIES
 from constrained.bench.fidelity.settings import FidelitySettings
@@ -91,7 +91,7 @@ class _FidelityRun:
         self._ngram = settings.model == "n-gram"
         self._has_genlm = self._find_genlm()
         self._model: Any = None
-        if not self._ngram or settings.data is not None or settings.predicate:
+        if not self._ngram or settings.predicate:
             from constrained.models import load
 
             progress("loading the model", 0, 0)
@@ -102,14 +102,9 @@ class _FidelityRun:
         for task in self._tasks:
             self._measure_task(task, writer)
         settings, data = self._settings, self.data
-        if settings.data is not None:
-            self._progress("checks of awrs", 0, 0)
-            for row in cost_model.count_checks(self._model, settings.data, settings.schemas, settings.seed):
-                data.questions.append(row)
-                writer.write(row, kind="questions")
         if settings.predicate:
             self._progress("cost of a predicate", 0, 0)
-            data.price = cost_model.measure_predicate_cost(self._model, settings.predicate, settings.seed)
+            data.price = measure_predicate_cost(self._model, settings.predicate, settings.seed)
             writer.write(data.price, kind="price", ratio=data.price.ratio)
 
     def _measure_task(self, task: FidelityTask, writer: RowWriter) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from constrained.bench.harness.settings import DATA_VARIABLE, SCHEMAS_FILE, counts, names
+from constrained.bench.harness.settings import counts, names
 from constrained.errors import InvalidArgument
 from constrained.options import check_ranges, documented, option
 
@@ -37,12 +36,6 @@ class FidelitySettings:
     learning: int = option(
         100, "Samples over which the cost of cars is shown as it learns; 0: none.", least=0
     )
-    data: Path | None = option(
-        None,
-        f"MaskBench data, to count the checks of awrs [default: ${DATA_VARIABLE}/{SCHEMAS_FILE}, if set].",
-        metavar="FILE",
-    )
-    schemas: int = option(30, "Schemas to sample from it; 0: all.", least=0)
     predicate: float = option(1.0, "Time of an expensive predicate; 0: leave it out.", least=0, metavar="MS")
     genlm: str | None = option(
         None, "A Python interpreter with genlm-control: measure that, too.", metavar="PYTHON"

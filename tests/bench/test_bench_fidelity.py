@@ -15,7 +15,7 @@ from constrained import InvalidArgument, Vocabulary, gbnf, regex
 from constrained.automaton import DEAD
 from constrained.bench.fidelity import (
     competitors,
-    cost_model,
+    predicate_cost,
     predicates,
     ranking,
     rows,
@@ -37,9 +37,7 @@ from constrained.cli import main
 from constrained.testing import ScriptedModel
 from tests.support.enumerable_model import EnumerableModel
 from tests.support.finite import FiniteAutomaton
-from tests.support.paths import CASES
 
-DATA = CASES / "bench" / "masks.jsonl"
 TREES, BIT_VECTORS = (
     next(task for task in TASKS if task.name == name) for name in ("trees/small", "bit-vectors/small")
 )
@@ -188,26 +186,9 @@ def test_awrs_asks_a_dear_predicate_less_than_masks_do():
     model = ScriptedModel(
         Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b""], [256]), "plain text", margin=6.0
     )
-    found = cost_model.measure_predicate_cost(model, 0.01, 0)
+    found = predicate_cost.measure_predicate_cost(model, 0.01, 0)
     assert found.masked_calls > 50 > 20 > found.checked_calls >= 1
     assert found.tokens >= 1
-
-
-def plain(script: str = "{}") -> ScriptedModel:
-    return ScriptedModel(
-        Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b""], [256]), script, margin=6.0
-    )
-
-
-def test_questions_are_counted_per_token():
-    found, by_rows = cost_model.count_checks(plain(), DATA, 3, 0)
-    assert found.schemas == 3
-    assert 0 < found.texts <= 3
-    assert found.tokens >= found.texts
-    assert 1 <= found.median <= found.most
-    assert (found.patience, by_rows.patience) == (None, 32)
-    assert by_rows.tokens == found.tokens, "the same texts"
-    assert by_rows.most <= 33
 
 
 # ---------------------------------------------------------------- the command
@@ -219,12 +200,6 @@ def bench(*arguments: str) -> int:
     return int(ended.value.code or 0)
 
 
-@pytest.fixture
-def _no_data(monkeypatch):
-    monkeypatch.delenv("CONSTRAINED_DATA", raising=False)
-
-
-@pytest.mark.usefixtures("_no_data")
 def test_the_command_prints_tables_and_fills_a_folder(tmp_path, capsys):
     out = tmp_path / "results"
     given = (
@@ -249,7 +224,6 @@ def test_the_command_prints_tables_and_fills_a_folder(tmp_path, capsys):
     assert "already holds results" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("_no_data")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
