@@ -30,23 +30,16 @@ class ProgressBar:
     """A progress bar on standard error, if that is a terminal."""
 
     def __init__(self, quiet: bool) -> None:
+        from rich import progress
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
 
         console = Console(stderr=True)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
+        self._bar = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
+            progress.TimeRemainingColumn(),
             console=console,
             disable=quiet or not console.is_terminal,
             transient=True,

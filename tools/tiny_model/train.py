@@ -48,15 +48,11 @@ class TrainingConfig(ModelSize):
     average_every: int = 8  # steps of every process between two averages of their weights
 
 
-def render_example(example: corpus.Example, tokenizer: Any) -> tuple[str, str]:
-    """The prompt and the answer of an example, as the model sees them."""
-    return render_chat(extraction_messages(example.text, example.schema), tokenizer), example.completion
-
-
 def encode(example: corpus.Example, tokenizer: Any) -> tuple[list[int], int]:
     """Token ids of prompt, answer and end, and how many of them are the prompt."""
+    asked = render_chat(extraction_messages(example.text, example.schema), tokenizer)
     prompt, answer = (
-        tokenizer(part, add_special_tokens=False)["input_ids"] for part in render_example(example, tokenizer)
+        tokenizer(part, add_special_tokens=False)["input_ids"] for part in (asked, example.completion)
     )
     return [*prompt, *answer, tokenizer.eos_token_id], len(prompt)
 
@@ -178,7 +174,11 @@ def train(
     """
     import torch
 
-    tokenizer, model = _loaded(resume) if resume else _fresh(config)
+    if resume:
+        tokenizer, model = _loaded(resume)
+    else:
+        tokenizer = train_tokenizer(config)
+        model = build(config, tokenizer, config.seed)
     parameters = list(model.parameters())
     matrices = [p for p in model.model.layers.parameters() if p.ndim == 2]
     others = [p for p in parameters if all(p is not matrix for matrix in matrices)]
@@ -248,11 +248,6 @@ def _average(parameters: list[torch.nn.Parameter], progress: float, ranks: int) 
         for p, mean in zip(parameters, torch.split(shared[1:], [p.numel() for p in parameters]), strict=True):
             p.copy_(mean.view_as(p))
     return float(shared[0])
-
-
-def _fresh(config: TrainingConfig) -> tuple[Any, Any]:
-    tokenizer = train_tokenizer(config)
-    return tokenizer, build(config, tokenizer, config.seed)
 
 
 def _loaded(folder: Path) -> tuple[Any, Any]:
