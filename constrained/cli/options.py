@@ -299,6 +299,8 @@ def _parameter(one: Field[Any], about: Option, hint: Any, panel: str | None) -> 
     elif isinstance(about.none, str):
         choices = [choice for part in typing.get_args(hint) for choice in typing.get_args(part)]
         hint = Literal.__getitem__((*choices, about.none))
+    elif about.between is not None:
+        hint, default = str | None, about.between.join(map(str, default)) or None
     elif hint == tuple[str, ...]:
         hint, default = list[str] | None, None
     counted = int in (hint, *typing.get_args(hint))
@@ -326,3 +328,17 @@ def _value(one: Field[Any], about: Option, value: Any) -> Any:
     if isinstance(one.default, tuple):
         return tuple(value or one.default)
     return value if about.unit is None or value is None else round(value * about.unit)
+
+
+def _parts(one: Field[Any], between: str, value: str) -> tuple[Any, ...]:
+    """The values of a field that is a tuple of strings or of integers.
+
+    Raises:
+        typer.BadParameter: integers are wanted, and something else is there.
+    """
+    parts = tuple(part.strip() for part in value.split(between) if part.strip())
+    if "int" not in str(one.type):
+        return parts
+    if not all(part.isascii() and part.isdecimal() for part in parts):
+        raise typer.BadParameter(f"{value!r} is not a list of numbers", param_hint=f"--{one.name}")
+    return tuple(map(int, parts))
