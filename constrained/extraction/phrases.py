@@ -256,10 +256,11 @@ class PhraseQuestions:
         return [bisect_right(self._words, (at, math.inf)) - 1 for at in labelled_places(self._text, name)]
 
     def _may_be(self, phrase: str) -> bool:
-        """Whether a phrase is more than a pronoun, a preposition or an article; as an item also than an article with a capital."""
+        """Whether a phrase is more than a pronoun, a preposition or an article; in capitals it may be a code, but no item."""
         if _PRONOUN.fullmatch(phrase.lower()) or _PREPOSITION.fullmatch(phrase):
             return False
-        return not _ARTICLE.fullmatch(phrase if self._goes_on is None else phrase.lower())
+        is_code = phrase.isupper() and self._goes_on is None
+        return is_code or not _ARTICLE.fullmatch(phrase.lower())
 
     def _behind_article(self, first: int) -> int:
         """The word with which an item begins that begins with some word in the text."""

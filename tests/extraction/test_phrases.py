@@ -128,6 +128,15 @@ def test_a_small_model_writes_no_string_that_may_be_left_out() -> None:
     assert found.value == {"country": "USA"}
 
 
+def test_an_article_is_no_string_but_capitals_may_be_a_code() -> None:
+    for text, wish, value in (
+        ("The police are here.", {"The": 9.0, "police": 7.0}, "police"),
+        ("From IL to LA today.", {"LA": 9.0, "From IL": 7.0}, "LA"),
+    ):
+        found = Extractor(Wishing({"it": wish}), strings("it", required=("it",)))(text)
+        assert found.value == {"it": value}
+
+
 def test_a_member_without_a_likely_beginning_is_left_out_if_it_may_be() -> None:
     model = Wishing(
         {"name": {"Ada Lim": 6.0}, "state": dict.fromkeys(("Ohio", "Iowa", "Utah", "Texas"), 4.5)}
