@@ -7,13 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from constrained.bench.decisions.settings import BANKING, FIELDS, INTENTS, LABELS, TOOLS
 from constrained.bench.values.items import ValueItem, read_public
 from constrained.constraint import choice
 
-BANKING, INTENTS, TOOLS, FIELDS = "banking77", "snips-intents", "bfcl-multiple", "e2e-closed"
-LABELS = "label-sets"
-PUBLIC = (BANKING, INTENTS, TOOLS, FIELDS)
-TASKS = (*PUBLIC, LABELS)
 _SETS = 200
 _SYLLABLES = ("ka", "lo", "mi", "ter", "ven", "sol", "ard", "qui", "bex", " on", " Dur", "_t", "7")
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from constrained.bench.decisions.items import TASKS
 from constrained.bench.decisions.rows import DecisionRow, calibration_error, largest_differences, log_loss
-from constrained.bench.decisions.settings import NONE, ONE_BY_ONE, WAYS
+from constrained.bench.decisions.settings import NONE, ONE_BY_ONE, TASKS, WAYS
 from constrained.bench.harness.machine import summarise_machine
 from constrained.bench.harness.report import markdown_page
 from constrained.bench.harness.results import RunResults

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from constrained.bench.decisions.items import PUBLIC, TASKS
 from constrained.bench.harness.settings import VALUES_HELP, check_distinct, check_names, names
 from constrained.options import check_ranges, documented, option
+
+BANKING, INTENTS, TOOLS, FIELDS = "banking77", "snips-intents", "bfcl-multiple", "e2e-closed"
+LABELS = "label-sets"
+PUBLIC = (BANKING, INTENTS, TOOLS, FIELDS)
+TASKS = (*PUBLIC, LABELS)
 
 SUBTRACT, NONE = "decide", "decide-none"
 """`decide` with its defaults, and with the model's own distribution."""

@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from constrained.bench.harness.results import json_lines
+from constrained.bench.values.settings import (
+    DOCUMENTS,
+    FORMS,
+    LISTS,
+    LONG_DOCUMENTS,
+    ORDERS,
+    ROWS,
+    STRICT,
+)
 from constrained.bench.values.types import TYPES
 from constrained.constraint import choice
 from constrained.errors import InvalidArgument
 
-DOCUMENTS, LONG_DOCUMENTS, ORDERS, FORMS = "documents", "long-documents", "orders", "forms"
-OWN = (DOCUMENTS, LONG_DOCUMENTS, ORDERS, FORMS)
-_ROWS = ("e2e", "snips", "banking77", "bfcl-simple_python", "bfcl-multiple", "bfcl-live_simple", "bfcl-parallel")  # fmt: skip
-LISTS = {"e2e-lists": ("e2e", " "), "snips-lists": ("snips", "\n")}
-"""Tasks whose texts are three of another one, with this between them, and are read into a list of records."""
-STRICT = {"e2e-strict": "e2e", "snips-strict": "snips"}
-"""Tasks that are another one under schemas as strict outputs have them: all members are required, and may be null."""
-PUBLIC = (*_ROWS, *LISTS, *STRICT)
-TASKS = (*OWN, *PUBLIC)
 _HERE = Path(__file__).parent
 
 
@@ -103,7 +103,7 @@ def read_public(data: Path, item: Callable[[dict[str, Any]], ValueItem | None]) 
 
 def _item(row: dict[str, Any]) -> ValueItem:
     task = row["task"]
-    if task not in _ROWS:
+    if task not in ROWS:
         raise ValueError(f"there is no task {task!r}")
     if "tools" in row:
         said = "\n".join(message["content"] for message in row["messages"])

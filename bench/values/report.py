@@ -11,9 +11,9 @@ from constrained.bench.harness.machine import summarise_machine
 from constrained.bench.harness.report import draw_bars, markdown_page, save_plot
 from constrained.bench.harness.tables import ReportTable, format_paired_difference
 from constrained.bench.values.engines import OURS
-from constrained.bench.values.items import TASKS
 from constrained.bench.values.rows import ValueRow
 from constrained.bench.values.run import ValueResults
+from constrained.bench.values.settings import TASKS
 from constrained.cli.intervals import NO_VALUE
 
 PAGE = "values.md"

@@ -18,7 +18,7 @@ from constrained.bench.values import items as i
 from constrained.bench.values.engines import AnswerSettings, ValueEngine, value_engine
 from constrained.bench.values.judging import judge
 from constrained.bench.values.rows import ValueRow
-from constrained.bench.values.settings import ValueSettings
+from constrained.bench.values.settings import PUBLIC, ValueSettings
 from constrained.errors import InvalidArgument
 from constrained.models import load
 from constrained.models.hugging_face import HuggingFaceModel
@@ -47,7 +47,7 @@ def run(
             other settings.
     """
     known = list(i.documents())
-    if set(settings.tasks) & set(i.PUBLIC):
+    if set(settings.tasks) & set(PUBLIC):
         known += i.public(data_file(settings.data, VALUES_FILE))
     drawn = i.draw(known, settings.tasks, settings.limit, settings.seed)
     kept = measured(settings, "data", "tasks", "engines", "limit") | {"model": Path(settings.model).name}

@@ -6,8 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from constrained.bench.harness.settings import VALUES_HELP, check_distinct, check_names, names
-from constrained.bench.values.items import TASKS
 from constrained.options import check_ranges, documented, option
+
+DOCUMENTS, LONG_DOCUMENTS, ORDERS, FORMS = "documents", "long-documents", "orders", "forms"
+OWN = (DOCUMENTS, LONG_DOCUMENTS, ORDERS, FORMS)
+ROWS = ("e2e", "snips", "banking77", "bfcl-simple_python", "bfcl-multiple", "bfcl-live_simple", "bfcl-parallel")  # fmt: skip
+LISTS = {"e2e-lists": ("e2e", " "), "snips-lists": ("snips", "\n")}
+"""Tasks whose texts are three of another one, with this between them, and are read into a list of records."""
+STRICT = {"e2e-strict": "e2e", "snips-strict": "snips"}
+"""Tasks that are another one under schemas as strict outputs have them: all members are required, and may be null."""
+PUBLIC = (*ROWS, *LISTS, *STRICT)
+TASKS = (*OWN, *PUBLIC)
 
 VALUE_ENGINES = ("constrained", "xgrammar", "llguidance", "outlines", "unconstrained")
 IN_VLLM = "vllm"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from constrained import InvalidArgument
-from constrained.bench.decisions.items import FIELDS, PUBLIC, label_sets, questions
+from constrained.bench.decisions.items import label_sets, questions
 from constrained.bench.decisions.rows import DecisionRow, calibration_error, log_loss
-from constrained.bench.decisions.settings import LETTERS, MASKS, NONE, ONE_BY_ONE, WAYS
+from constrained.bench.decisions.settings import FIELDS, LETTERS, MASKS, NONE, ONE_BY_ONE, PUBLIC, WAYS
 from constrained.bench.decisions.ways import FieldAnswer, prepare
 from constrained.bench.harness.results import read_rows
 from constrained.bench.values.items import ValueItem
