@@ -74,7 +74,7 @@ _LONGEST = 6
 _WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 _STOPS = ",;:"
 """No phrase ends with them."""
-_ENDS = re.compile(r"\n|[;:!?]\s|\w{5}(?<!str)\.\s")
+_ENDS = re.compile(r"\n|[;:!?]\s|\w{5}\.\s")
 """What no phrase goes beyond."""
 _ITEM_ENDS = re.compile(r"\n|[,;:!?]\s|\w{5}\.\s")
 """The same of an item."""

@@ -33,6 +33,7 @@ from constrained.decisions.questions import (
 from constrained.extraction.examples import accepts_text
 from constrained.extraction.stated_numbers import Numbers, covered, plain_numbers, sure_times, wanted_numbers
 from constrained.extraction.words_of_form import (
+    NAMED_FORMS,
     named_form,
     word_places,
     words_of_form,
@@ -297,15 +298,15 @@ def quantity_questions(
         return None
     found = find_quantities(text)
     plain = plain_numbers(text)
+    kinds = {kind for _, _, kind, _ in members}
     values: dict[str, Mapping[Any, Sequence[Place]]] = {
         "date": found.dates,
         "time": sure_times(text, found),
-        "date-time": _datetimes(found) if any(kind == "date-time" for _, _, kind, _ in members) else {},
+        "date-time": _datetimes(found) if "date-time" in kinds else {},
         "word": {},
-        "currency": _currencies(text) if any(kind == "currency" for _, _, kind, _ in members) else {},
-        "email": words_of_named_form("email", text),
-        "phone": words_of_named_form("phone", text),
-        "postcode": words_of_named_form("postcode", text),
+        "currency": _currencies(text) if "currency" in kinds else {},
+        # Where none is asked for, no number is a part of one.
+        **{form: words_of_named_form(form, text) for form in NAMED_FORMS if form in kinds},
         "integer": plain,
         "number": plain,
     }
@@ -320,7 +321,7 @@ def quantity_questions(
     }
     places = [place for one in values.values() for row in one.values() for place in row]
     words_at: Sequence[Sequence[Place]] = ()
-    if any(kind in ("date-time", "word") for _, _, kind, _ in members):
+    if kinds & {"date-time", "word"}:
         words_at = word_places(text)
     options = [
         _options(

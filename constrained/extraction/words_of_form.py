@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 from constrained.decisions.naming import name_words
 from constrained.grammars.text.quantities import find_quantities
 
 Place = tuple[int, int]
 NamedForm = Literal["email", "phone", "postcode"]
+NAMED_FORMS: tuple[NamedForm, ...] = get_args(NamedForm)
 
 _FEW = 8
 """Words that fit a form, with parts of others; where more do than a quarter of all, and than this, it says too little."""
@@ -30,9 +31,17 @@ _NAMES: dict[NamedForm, frozenset[str]] = {
 _ENDINGS = frozenset(["address", "adresse", "number", "nummer", "no", "nr", "número", "numéro", "číslo"])
 _NAMED: dict[NamedForm, re.Pattern[str]] = {
     "email": re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"),
-    "phone": re.compile(r"(?<![\w.,+/-])(?:\+|\(?0|\(?\d+\)?[ /.-])[\d ()/.-]*\d(?![\w/-]|[.,]\d)"),
+    "phone": re.compile(r"(?<![\w.,+/-])(?:\+|\(?0|\(?\d+\)?[ /.-])[\d ()/.-]{0,24}\d(?![\w/-]|[.,]\d)"),
     "postcode": re.compile(
-        r"\b(?:\d{5}(?:-\d{4})?|\d{3} \d{2}|\d{4}(?: ?[A-Z]{2})?|[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|[A-Z]\d[A-Z] ?\d[A-Z]\d)\b"
+        r"""(?<![\w.,-])(?:
+            (?i:zip|plz|psč|post\w*)\W{0,3}(?i:code\W{0,3})?(?P<labelled>\d{4,6}(?:-\d{4})?)
+          | \d{4}[ ][A-Z]{2}                                # 1012 AB
+          | (?:\d{4,5}|\d{3}[ ]\d{2})(?=[ ][A-ZÀ-Ž])        # 80331 München
+          | [A-Z]{2}[ ](?P<state>\d{5}(?:-\d{4})?)          # MA 02101
+          | [A-Z]{1,2}\d[A-Z\d]?[ ]?\d[A-Z]{2}              # LS1 4AP
+          | [A-Z]\d[A-Z][ ]?\d[A-Z]\d                       # K1A 0B1
+        )(?![\w-]|[.,]\d)""",
+        re.VERBOSE,
     ),
 }
 _LEAST_DIGITS = 6
@@ -102,7 +111,8 @@ def words_of_named_form(form: NamedForm, text: str) -> dict[str, list[Place]]:
     found: dict[str, list[Place]] = {}
     days = {place for row in find_quantities(text).dates.values() for place in row}
     for match in _NAMED[form].finditer(text):
+        begin, stop = match.span(match.lastgroup or 0)
         is_one = form != "phone" or sum(map(str.isdigit, match[0])) >= _LEAST_DIGITS
-        if is_one and not any(match.start() < end and start < match.end() for start, end in days):
-            found.setdefault(match[0], []).append(match.span())
+        if is_one and not any(begin < end and start < stop for start, end in days):
+            found.setdefault(text[begin:stop], []).append((begin, stop))
     return found

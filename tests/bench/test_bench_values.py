@@ -18,23 +18,20 @@ import pytest
 import constrained
 from constrained import InvalidArgument
 from constrained.bench.harness.results import ROWS, read_rows
-from constrained.bench.values.items import (
+from constrained.bench.values.items import ValueItem, documents, draw, public
+from constrained.bench.values.judging import judge
+from constrained.bench.values.reading import read_calls, read_choice, read_object
+from constrained.bench.values.rows import ValueRow
+from constrained.bench.values.run import run
+from constrained.bench.values.settings import (
     DOCUMENTS,
     FORMS,
     LISTS,
     LONG_DOCUMENTS,
     ORDERS,
     STRICT,
-    ValueItem,
-    documents,
-    draw,
-    public,
+    ValueSettings,
 )
-from constrained.bench.values.judging import judge
-from constrained.bench.values.reading import read_calls, read_choice, read_object
-from constrained.bench.values.rows import ValueRow
-from constrained.bench.values.run import run
-from constrained.bench.values.settings import ValueSettings
 from constrained.cli import main
 from constrained.cli.intervals import paired_share_interval
 from constrained.extraction.examples import to_json

@@ -233,7 +233,9 @@ def test_what_a_string_is_called_may_say_its_form(name: str, form: str | None) -
         ("phone", "Call +49 89 123456 or (020) 7946 0958, or 555-0142.", ["+49 89 123456", "(020) 7946 0958", "555-0142"]),
         ("phone", "Order 4581234 of 2025-03-04 or 4.3.2025, 12.50 EUR, 1,250,000.00, A-12-34-567.", []),
         ("email", "Write to anneke.de-vries@umc.nl. Or @home, a@b.", ["anneke.de-vries@umc.nl"]),
-        ("postcode", "80331 München, Leeds LS1 4AP, 1012 AB Amsterdam, 110 00 Praha, 3 May 2024", ["80331", "LS1 4AP", "1012 AB", "110 00"]),
+        ("postcode", "80331 München, Leeds LS1 4AP, 1012 AB Amsterdam, 110 00 Praha, Boston, MA 02101, Ottawa K1A 0B1, 1010 Wien", ["80331", "LS1 4AP", "1012 AB", "110 00", "02101", "K1A 0B1", "1010"]),
+        ("postcode", "ZIP code: 02101, PLZ 80331, zip 94103-1234", ["02101", "80331", "94103-1234"]),
+        ("postcode", "Founded in 1998, 12000 staff, 54321 lamps, 100 20 times, 1,10000 and 12345.67, 3 May 2024", []),
     ],
 )  # fmt: skip
 def test_words_of_the_form_that_a_name_says(form: Any, text: str, words: list[str]) -> None:
@@ -252,6 +254,16 @@ def test_a_telephone_number_is_one_of_the_text_and_optional_ones_are_left_out_wi
     model = Counting({"phone": {'"123-456-7890"': 9.0, '"0171 2345678"': 5.0}})
     assert Extractor(model, Customer)("Ms Ito, 0171 2345678").value == Customer("0171 2345678")
     assert Extractor(model, Customer)("Ms Ito called.").value == Customer()
+
+
+def test_a_number_is_no_part_of_a_form_that_nobody_asks_for() -> None:
+    @dataclass
+    class Counted:
+        lamps: int
+        chairs: int
+
+    model = Counting({"lamps": {"603": 9.0}, "chairs": {"123": 9.0}})
+    assert Extractor(model, Counted)("603 123 456 Boxes").value == Counted(603, 123)
 
 
 @pytest.mark.parametrize("text", ["", "x " * 5000, "a" * 20_000, "\u200b\n\t@ . @"])
