@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
-from constrained.decisions.naming import name_words, names_alike
+from constrained.decisions.naming import name_words, names_alike, names_money
 from constrained.grammars.json_schema.view import without_null
 from constrained.grammars.text.quantities import MAGNITUDE, Place, Quantities, find_quantities
 from constrained.grammars.text.units import measures, wanted_unit
@@ -82,21 +82,33 @@ _SHARE = re.compile(r"\bdecimals?\b(?!.*percent)|\bfraction|\bprobability\b|\b0\
 """Of a description: the member is a share of 1."""
 _MOST_DECIMALS = 6
 """Of a number in another unit."""
-_PAIR = re.compile(r"(?:.*[^\w-])?[0-9]{1,2}[-\u2013][0-9]{1,2}[^\w/-]?", re.DOTALL)
-"""The end of a pair of small numbers, as in ``3-1`` and ``45-60 minutes``."""
+_PAIR = re.compile(
+    r"(?:.*[^\w-])?(?:[0-9]{1,2}[-\u2013][0-9]{1,2}[^\w/-]?|[0-9]{1,3}k[-\u2013][0-9]{1,3}k)", re.DOTALL
+)
+"""The end of a pair of small numbers, as in ``3-1`` and ``45-60 minutes``, or of thousands."""
+_THOUSANDS = re.compile(r"k\b")
 
 
 def _is_named(text: str, start: int, end: int) -> bool:
     """Whether digits stand in a name: behind a letter, or joined to one by a hyphen, a slash or the like; but not in ``3-room``, ``12/year`` and ``3-1``."""
     before, behind = text[max(0, start - 2) : start], text[end : end + 3]
     is_unit = behind[:1] in tuple("-/") and len(behind) == 3 and behind[1:].isalpha() and behind[1:].islower()
-    if _PAIR.fullmatch(text, max(0, start - 4), end + 1):
+    if _PAIR.fullmatch(text, max(0, start - 5), end + 1):
         return False
     return (
         before[-1:].isalpha()
         or (before[-1:] in tuple("-/#_") and before[:1].isalnum() and len(before) == 2)
         or (behind[:1] in tuple("-/_") and behind[1:2].isalpha() and not is_unit)
     )
+
+
+def _grouped(numbers: Numbers) -> Numbers:
+    """Without the lesser one of two readings of a place: ``120.000`` is 120000 where a whole number is meant."""
+    largest: dict[Place, Decimal] = {}
+    for number, row in numbers.items():
+        for place in row:
+            largest[place] = max(number, largest.get(place, number))
+    return {number: row for number, row in numbers.items() if any(largest[place] == number for place in row)}
 
 
 def _counted(
@@ -144,7 +156,7 @@ def wanted_numbers(
     """
     plain = without_null(member)
     if plain.get("type") == "integer":
-        numbers = {**numbers, **_counted(text, words, name, is_needed)}
+        numbers = {**_grouped(numbers), **_counted(text, words, name, is_needed)}
     described = str(plain.get("description", ""))
     converted: dict[Decimal, list[Converted]] = {}
     instead = list[Place]()
@@ -156,6 +168,11 @@ def wanted_numbers(
                 if place[0] in starts[number]:
                     converted.setdefault(number.scaleb(zeros), []).append(Converted(place, number))
                     instead.append(place)
+    for number, row in numbers.items() if names_money(name) else ():
+        for start, end in row:
+            if _THOUSANDS.match(text, end):
+                converted.setdefault(number.scaleb(3), []).append(Converted((start, end + 1), number))
+                instead.append((start, end))
     unit = wanted_unit(name, described)
     if unit is not None:
         places = [(place, number) for number, row in numbers.items() for place in row]

@@ -193,6 +193,13 @@ _GROUPED = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 """Numbers whose digits are in groups beyond doubt; ``1.250`` alone may be a fraction, but for prices, ``12 345`` two numbers."""
+_GROUPED_BY_POINTS = re.compile(r"(?<![\w.,])[1-9][0-9]{0,2}(?:\.[0-9]{3})+(?![\w]|[.,'\u2019][0-9])")
+_GROUPED_BY_SPACES = re.compile(
+    rf"(?<![\w.,+])(?<![0-9][{_SPACES}])[1-9][0-9]{{0,2}}(?:[{_SPACES}][0-9]{{3}})+(?![\w]|[.'\u2019][0-9])"
+)
+"""Numbers whose digits are in groups if those of others are."""
+_DECIMAL_POINT = re.compile(r"(?<![\w.,])[0-9]+\.[0-9]{1,2}(?![\w]|[.,][0-9])|[0-9],[0-9]{3}(?![0-9])")
+"""What a text hardly has that groups with points."""
 
 
 _MAGNITUDES = {
@@ -241,14 +248,31 @@ def currencies(text: str) -> tuple[tuple[str, Place], ...]:
 
 
 def ungroup_numbers(text: str) -> str:
-    """A text with its numbers as JSON writes them, where they have groups of digits: 36,000 and 1.250,00 as 36000 and 1250.00."""
+    """A text with its numbers as JSON writes them, where they have groups of digits: 36,000 and 1.250,00 as 36000 and 1250.00.
+
+    A text that groups the digits of one number with points or spaces does so with others, too: ``85.300 km, 12.900 Euro``.
+    """
+    groups = "".join(_parted(match)[0] for match in _GROUPED.finditer(text))
+    if "." in groups and _DECIMAL_POINT.search(text) is None:
+        text = _GROUPED_BY_POINTS.sub(lambda match: _digits(match[0]), text)
+    if not set(_SPACES).isdisjoint(groups):
+        text = _GROUPED_BY_SPACES.sub(lambda match: _digits(match[0]), text)
     return _GROUPED.sub(_ungrouped, text)
 
 
 def _ungrouped(match: re.Match[str]) -> str:
+    whole, fraction = _parted(match)
+    return _digits(whole) + fraction.replace(",", ".")
+
+
+def _parted(match: re.Match[str]) -> tuple[str, str]:
+    """A number in groups before its decimal sign, and from there on."""
     fraction = match["point"] or match["decimals"] or match["cents"] or ""
-    whole = match[0].removesuffix(fraction)
-    return "".join(filter(str.isdigit, whole)) + fraction.replace(",", ".")
+    return match[0].removesuffix(fraction), fraction
+
+
+def _digits(text: str) -> str:
+    return "".join(filter(str.isdigit, text))
 
 
 def _numbers(text: str) -> dict[Decimal, list[Place]]:

@@ -183,11 +183,27 @@ def test_days_that_share_month_or_year_with_the_one_behind_them(text: str, days:
     ("text", "shown"),
     [
         ("7.200 Euro", "7200 Euro"),
-        ("12.345 \u20ac und 1.250", "12345 \u20ac und 1.250"),
         ("1.259 EUR/l, 41.387 km", "1.259 EUR/l, 41.387 km"),
     ],
 )
 def test_a_price_with_one_point_and_three_digits_has_groups_of_digits(text: str, shown: str) -> None:
+    assert ungroup_numbers(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("85.300 km, VB 12.900 Euro", "85300 km, VB 12900 Euro"),
+        ("2.800 bis 3.200 Euro", "2800 bis 3200 Euro"),
+        ("1.250 g, 1,5 l, 3.200,50 kg", "1250 g, 1,5 l, 3200.50 kg"),
+        ("1.250 kg, 1.5 l, 4.500 \u20ac", "1.250 kg, 1.5 l, 4500 \u20ac"),
+        ("1.250 kg for $1,234.50", "1.250 kg for $1234.50"),
+        ("62 000 km, 8 990 \u20ac, +49 30 123 456", "62000 km, 8990 \u20ac, +49 30 123 456"),
+        ("Am 12.03.2026 kamen 1.250.000, 85.300 blieben", "Am 12.03.2026 kamen 1250000, 85300 blieben"),
+    ],
+)
+def test_a_text_groups_the_digits_of_all_its_numbers_alike(text: str, shown: str) -> None:
+    """The mileage of a car was 120 beside its price."""
     assert ungroup_numbers(text) == shown
 
 
