@@ -53,6 +53,8 @@ _RELATIONS = (
     ("by|von|par|por", "artist author director writer composer creator"),
 )
 """Words before a value that say in which relation it stands, and words of names that mean it: ``Porto`` in ``from Porto`` is an ``origin``."""
+_ACTING = "by|to|with|von|par|por"
+"""Words between a verb and who acts: ``directed by`` for `director`, ``assigned to`` for `assignee`."""
 _BESIDE = re.compile(r"[^\W\d_]+|%|\d|[,;.!?\n]")
 _NEGATION = re.compile(
     r"\b(?:no|not|non|never|without|none|cannot|lacks?|kein\w*|nicht|ohne|sans|pas|aucune?|sin|ning[uú]n\w*|senza|sem|bez|nie|není|nejsou)\b|n['’]t\b",
@@ -126,8 +128,12 @@ def _telling_words(name: str) -> list[str]:
 
 def _stands_in(word: str, text: str) -> bool:
     """Whether a text has a word in any form: ``families`` for ``family``."""
-    stem = re.escape(word[: max(_STEM, len(word) - 2)])
-    return re.search(rf"(?<!\w){stem}", text, re.IGNORECASE) is not None
+    return re.search(rf"(?<!\w){_stem(word)}", text, re.IGNORECASE) is not None
+
+
+def _stem(word: str) -> str:
+    """A pattern of how the forms of a word begin."""
+    return re.escape(word[: max(_STEM, len(word) - 2)])
 
 
 def named_places(values: Sequence[Any], text: str) -> dict[int, int]:
@@ -147,7 +153,7 @@ def named_places(values: Sequence[Any], text: str) -> dict[int, int]:
 
 def is_affirmed(name: str, text: str) -> bool | None:
     """Whether a text affirms what a boolean is called: ``balcony`` in ``with a balcony``, not in ``no balcony``; ``unpaid`` denies ``paid``; None: it has no word of it."""
-    stems = "|".join(re.escape(word[: max(_STEM, len(word) - 2)]) for word in _telling_words(name))
+    stems = "|".join(map(_stem, _telling_words(name)))
     sought = rf"(?<!\w)(?P<un>un|in|non|nicht|ne)?(?:{stems})\w*"
     for named in re.finditer(sought, text, re.IGNORECASE) if stems else ():
         before = _CLAUSE.split(text[max(0, named.start() - 60) : named.start()])[-1].split()[-_STEM:]
@@ -210,12 +216,13 @@ def names_currency(name: str) -> bool:
 def labelled_places(text: str, name: str) -> tuple[int, ...]:
     """Where something begins that a text calls by a name, or else by its last word: ``Venue: Depot Garage``, ``near the Burger King``.
 
-    Or else behind a word that means the same relation as one of the name. What follows without a colon or the like begins with a capital
+    Or else behind the verb of the last word, ``directed by`` for `director`, or a word that means the same relation as one of the name. What follows without a colon or the like begins with a capital
     letter or a digit.
     """
     words = name_words(name)
     related = (before for before, names in _RELATIONS if not {*names.split()}.isdisjoint(words))
-    for label in dict.fromkeys([r"[\s_-]?".join(words), words[-1] if words else "", *related]):
+    acting = [rf"{_stem(word)}\w*\s+(?:{_ACTING})" for word in words[-1:] if len(word) >= _STEM]
+    for label in dict.fromkeys([r"[\s_-]?".join(words), words[-1] if words else "", *acting, *related]):
         if len(label) < _SHORTEST:
             continue
         found = re.finditer(

@@ -23,11 +23,13 @@ from numpy.typing import NDArray
 
 from constrained.decisions import ABSENT, Decision
 from constrained.decisions.decision import decided
+from constrained.decisions.naming import NAMING
 from constrained.decisions.questions import json_text, leaf_members, member_pointer
 from constrained.extraction.chunks import ANDS
 from constrained.extraction.named_lists import plain_list
 from constrained.extraction.phrases import (
     CONFIDENT,
+    WORD,
     PhraseQuestions,
     by_member,
     is_plain_string,
@@ -103,7 +105,7 @@ class FurtherPhrases:
         """
         self._constraint, self._vocabulary, self._text = constraint, vocabulary, text
         self._writes_lists = writes_lists
-        self._words = text.split()
+        self._words = WORD.findall(text)
         schema = constraint.enforced_schema if constraint.is_json else None
         members = list(leaf_members(schema, nullable=True))
         self._paths = [path for path, _, _ in members]
@@ -237,6 +239,7 @@ class FurtherPhrases:
                 scores[index] = -math.inf
             elif items is not None:
                 scores[index] += self._gain(value, places, items)
+            scores[index] -= NAMING * phrases.is_label(value)
         evidence = replace(evidence, mass=float(np.exp(min(0.0, log_sum_exp(totals[:-1])))))
         decision = decided(question, evidence, scores, temperature, randomness)
         return None if decision.text == ABSENT else _PhraseItem(decision, phrases.free_places(decision.value))

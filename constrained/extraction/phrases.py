@@ -90,7 +90,11 @@ _PREPOSITION = re.compile(
     r"at|by|for|from|in|of|on|to|with|bei|für|im|mit|von|vom|zu|zum|zur|à|au|aux|avec|dans|de|du|en|par|pour|al|con|del|para|do|na|od|pro|se|u|z|ze"
 )
 """No string is one alone; with a capital it may be a code: ``IN`` for Indiana."""
+WORD = re.compile(r"[^\W\d_]{2,}[:=#](?=\w)|\S+")
+"""What stands between spaces, but a label that stands at its value: ``doi:10.1000/182``."""
 _DIGIT = re.compile(r"\d")
+_CODE = re.compile(r"(?=\S*\d)(?=\S*[A-Z])\S+|\d{5,}")
+"""What is hardly anything but a code."""
 _MOST_NAMED = 8
 """Words that a member's name says."""
 _NUMBER = re.compile(r"[+-]?(?:\d{1,3}(?:[.,]\d{3})+|\d+)(?:[.,]\d+)?")
@@ -132,7 +136,7 @@ class PhraseQuestions:
         self._constraint: Any = constraint
         self._vocabulary, self._text, self._members = vocabulary, text, members
         self._before = before
-        self._words = [match.span() for match in re.finditer(r"\S+", text)]
+        self._words = [match.span() for match in WORD.finditer(text)]
         self._begins = [self._tokens_of(first, head) for first, head in enumerate(self._heads())]
         self.leads = TokenTree.of([self._lead(path) for path in members])
         self.questions: list[Question] = []
@@ -194,7 +198,7 @@ class PhraseQuestions:
         Args:
             rows: logits [V] behind each lead.
         """
-        heads = sorted({tokens[0] for tokens in self._begins if tokens})
+        heads = sorted({tokens[0] for tokens in self._begins if tokens and not self._is_digit(tokens[0])})
         self._begun = {
             member_pointer(path): float(np.exp(log_sum_exp(row[heads]) - log_sum_exp(row))) if heads else 0.0
             for path, row in zip(self._members, rows, strict=True)
@@ -204,6 +208,11 @@ class PhraseQuestions:
             if len(option_tree(self.questions).tokens) <= MOST_NODES:
                 return
         self.questions = []
+
+    def _is_digit(self, token: int) -> bool:
+        """Whether a token is one digit, with which a number that the text does not have begins as well."""
+        spelled = self._vocabulary.tokens[token]
+        return len(spelled) == 1 and spelled.isdigit()
 
     def _asked(self, rows: Sequence[NDArray[Any]], beginnings: int) -> list[Question]:
         """The questions whose phrases begin at the words that are likeliest in each string."""
@@ -412,12 +421,25 @@ class PhraseQuestions:
             has_digit = _DIGIT.search(phrase) is not None
             if names_code(name):
                 gain += NAMING * (has_digit and " " not in phrase)
+                gain += NAMING * (_CODE.fullmatch(phrase) is not None)
             elif names_number(name):
                 gain += NAMING if has_digit or _is_number(phrase) else -NAMING
             else:
                 gain -= NAMING * _is_number(phrase)
-            gains.append(gain)
+            gains.append(gain - NAMING * self.is_label(phrase))
         return gains
+
+    def is_label(self, phrase: str) -> bool:
+        """Whether a sentence of the text begins with a phrase and a colon: ``Closed: case 88213``."""
+        places = self.places(phrase)
+        return bool(places) and all(map(self._is_label, places))
+
+    def _is_label(self, place: Words) -> bool:
+        def end(word: int) -> str:
+            return self._text[self._words[word][1] - 1]
+
+        first = min(place)
+        return end(max(place)) == ":" and (first == 0 or end(first - 1) in ".!?")
 
     def whole_names(self, others: Mapping[str, Decision]) -> dict[str, Decision]:
         """The decisions about members that have a part of a name of which another member did not get the rest.

@@ -72,6 +72,24 @@ def test_a_required_member_gets_its_phrase_or_is_written() -> None:
     assert not unlikely.decisions
 
 
+def test_a_label_at_its_value_is_no_part_of_it() -> None:
+    model = Wishing({"doi": {"doi:10.1000/182": 6.0, "10.1000/182": 6.0}})
+    assert Extractor(model, strings("doi"))("Lim, A. Vets. doi:10.1000/182").value == {"doi": "10.1000/182"}
+
+
+def test_a_label_that_begins_a_sentence_is_hardly_a_value() -> None:
+    model = Wishing({"state": {"Closed": 6.0, "happy": 5.0}, "reference": {"Closed": 9.0, "88213": 3.0}})
+    schema = strings("state", "reference", required=("reference",))
+    found = Extractor(model, schema)("Closed: case 88213. Ada Lim is happy.").value
+    assert found == {"state": "happy", "reference": "88213"}
+
+
+def test_a_digit_is_no_beginning_of_a_number_of_the_text() -> None:
+    """A browser's 17 let a small model write ``1.0.0`` as the version of a program."""
+    model = Wishing({"version": {"1.0.0": 6.0}})
+    assert Extractor(model, strings("version"))("It fails on Safari 17.").value == {}
+
+
 def test_a_string_is_no_pronoun_and_no_preposition() -> None:
     """It is what begins most sentences, and stands for a name that is elsewhere."""
     model = Wishing({"name": {"She": 9.0, "with": 8.0, "Ada Lim": 6.0}})
