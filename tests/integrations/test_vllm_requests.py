@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import Any
@@ -12,6 +13,7 @@ import constrained
 from constrained import Vocabulary
 from constrained.errors import ConstrainedError
 from constrained.integrations.engines.request_constraint import request_constraint
+from constrained.integrations.engines.settings import VllmSettings
 from constrained.integrations.vllm.request_fields import check_extra_args, request_fields
 
 BYTES = Vocabulary.from_bytes([bytes([i]) for i in range(256)] + [b"<e>"], [256])
@@ -55,5 +57,9 @@ def test_nothing_happens_without_the_switch_and_nothing_heavy_is_imported() -> N
         "import sys; from constrained.integrations.vllm import register; register(); register();"
         "print([name for name in ('vllm', 'torch', 'numpy') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    # An engine that another test made in this process leaves the switch on.
+    environment = {name: value for name, value in os.environ.items() if name != VllmSettings.VARIABLE}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment
+    )
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[]", "")
