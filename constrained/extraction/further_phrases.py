@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from constrained.decisions import ABSENT, Decision
 from constrained.decisions.decision import decided
-from constrained.decisions.naming import NAMING
 from constrained.decisions.questions import json_text, leaf_members, member_pointer
 from constrained.extraction.chunks import ANDS
 from constrained.extraction.named_lists import plain_list
@@ -239,7 +238,6 @@ class FurtherPhrases:
                 scores[index] = -math.inf
             elif items is not None:
                 scores[index] += self._gain(value, places, items)
-            scores[index] -= NAMING * phrases.is_label(value)
         evidence = replace(evidence, mass=float(np.exp(min(0.0, log_sum_exp(totals[:-1])))))
         decision = decided(question, evidence, scores, temperature, randomness)
         return None if decision.text == ABSENT else _PhraseItem(decision, phrases.free_places(decision.value))

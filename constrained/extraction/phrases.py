@@ -426,20 +426,8 @@ class PhraseQuestions:
                 gain += NAMING if has_digit or _is_number(phrase) else -NAMING
             else:
                 gain -= NAMING * _is_number(phrase)
-            gains.append(gain - NAMING * self.is_label(phrase))
+            gains.append(gain)
         return gains
-
-    def is_label(self, phrase: str) -> bool:
-        """Whether a sentence of the text begins with a phrase and a colon: ``Closed: case 88213``."""
-        places = self.places(phrase)
-        return bool(places) and all(map(self._is_label, places))
-
-    def _is_label(self, place: Words) -> bool:
-        def end(word: int) -> str:
-            return self._text[self._words[word][1] - 1]
-
-        first = min(place)
-        return end(max(place)) == ":" and (first == 0 or end(first - 1) in ".!?")
 
     def whole_names(self, others: Mapping[str, Decision]) -> dict[str, Decision]:
         """The decisions about members that have a part of a name of which another member did not get the rest.

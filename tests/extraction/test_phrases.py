@@ -77,11 +77,11 @@ def test_a_label_at_its_value_is_no_part_of_it() -> None:
     assert Extractor(model, strings("doi"))("Lim, A. Vets. doi:10.1000/182").value == {"doi": "10.1000/182"}
 
 
-def test_a_label_that_begins_a_sentence_is_hardly_a_value() -> None:
-    model = Wishing({"state": {"Closed": 6.0, "happy": 5.0}, "reference": {"Closed": 9.0, "88213": 3.0}})
-    schema = strings("state", "reference", required=("reference",))
-    found = Extractor(model, schema)("Closed: case 88213. Ada Lim is happy.").value
-    assert found == {"state": "happy", "reference": "88213"}
+def test_a_string_for_a_code_is_rather_what_is_hardly_anything_else() -> None:
+    """A small model begins every string with the first words of a text."""
+    model = Wishing({"reference": {"Closed": 9.0, "88213": 3.0}})
+    schema = strings("reference", required=("reference",))
+    assert Extractor(model, schema)("Closed: case 88213. Ada Lim is happy.").value == {"reference": "88213"}
 
 
 def test_a_digit_is_no_beginning_of_a_number_of_the_text() -> None:
