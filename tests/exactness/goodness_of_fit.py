@@ -32,6 +32,13 @@ def fit(counts: Mapping[Any, int], exact: Mapping[Any, float]) -> float:
     return 0.5 * math.erfc(z / math.sqrt(2))
 
 
+def fisher(p_values: Sequence[float]) -> float:
+    """Fisher's joint p-value: the chi-square tail with 2 n degrees of freedom in closed form."""
+    half = -math.fsum(math.log(max(p, 1e-300)) for p in p_values)
+    terms = [k * math.log(half) - math.lgamma(k + 1) - half for k in range(len(p_values))]
+    return math.fsum(map(math.exp, terms))
+
+
 def z_score(values: Sequence[float], expected: float) -> float:
     """Distance of the mean of independent values from what it should be, in standard errors."""
     mean, spread = float(np.mean(values)), float(np.std(values, ddof=1)) / math.sqrt(len(values))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
 
 import constrained
-from constrained import AWRS, CARS, MCMC, SMC, ASAp, Local, Rejection
+from constrained import AWRS, CARS, MCMC, SMC, ASAp, Local, Rejection, Speculation
 from constrained.decoding.particle_batch import CachedParticleBatch
 from constrained.decoding.sequence import DecodingParams
 from constrained.errors import InvalidArgument
@@ -18,10 +18,11 @@ from tests.exactness.end_probabilities import (
     PATTERN,
     TEXTS,
     Enumeration,
+    Odometer,
     TwoLayerModel,
 )
+from tests.exactness.goodness_of_fit import fisher, fit
 from tests.server.serving import MODEL, served
-from tests.support.enumerated_choices import enumerate_outcomes
 
 TOKENWISE = [Local(), AWRS(), AWRS(cached=False, checks=2), Local(weights=False, ends="model")]
 SAMPLERS = [*TOKENWISE, CARS(), Rejection(), ASAp(), MCMC(steps=2), SMC(particles=4)]
@@ -78,13 +79,28 @@ def test_without_weights_an_end_that_must_come_is_not_in_logprob():
     assert saved
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3, 9])
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_the_weight_of_local_masking_is_p_over_q(limit, temperature):
+    model = TwoLayerModel(3)
+    exact = Enumeration(model, limit=limit, temperature=temperature)
+    assert math.fsum(exact.q.values()) == pytest.approx(1.0)
+    gen = constrained.Generator(model, constrained.regex(PATTERN), sampler="local")
+    for seed in range(20):
+        out = gen("", seed=seed, temperature=temperature, max_tokens=limit)
+        assert out.log_weight == pytest.approx(math.log(exact.p[out.tokens] / exact.q[out.tokens]), abs=1e-9)
+
+
 def outcomes(model, constraint, limit, sampler, play):
     """(chance, what `play` returns) for every outcome of every random choice."""
     gen = constrained.Generator(model, constraint, sampler=sampler)
+    odometer = Odometer()
     params = DecodingParams(gen.automaton, LogitsWarper(1.0), sampler.certain_ends)
-    yield from enumerate_outcomes(
-        lambda dice: play(CachedParticleBatch(model, params, model.encode(""), limit, lambda attempt: dice))
-    )
+    while True:
+        outcome = play(CachedParticleBatch(model, params, model.encode(""), limit, lambda attempt: odometer))
+        yield odometer.chance, outcome
+        if not odometer.turn():
+            return
 
 
 SHORT = ["a", "b", "ba"]  # the end must come after "a", and at the limit after "ba"
@@ -136,6 +152,27 @@ def test_an_attempt_is_accepted_with_the_probability_of_the_completion(sampler, 
     assert found == pytest.approx(exact.p)
 
 
+@pytest.mark.parametrize("sampler", [Local(), AWRS(), CARS(), SMC(particles=4), MCMC(steps=2)], ids=repr)
+def test_draft_tokens_and_batches_change_nothing(sampler):
+    model = TwoLayerModel(5)
+    constraint = constrained.regex(PATTERN)
+    plain = constrained.Generator(model, constraint, sampler=sampler)
+    drafting = constrained.Generator(
+        model, constraint, sampler=sampler, speculation=Speculation(nodes=8, adapts=False)
+    )
+    alone = [plain("", seed=7, sequence=i, temperature=1.0) for i in range(12)]
+    for outs in (
+        [drafting("", seed=7, sequence=i, temperature=1.0) for i in range(12)],
+        plain.batch([""] * 12, seed=7, temperature=1.0),
+        drafting.batch([""] * 12, seed=7, temperature=1.0),
+        [list(drafting.stream("", seed=7, sequence=i, temperature=1.0))[-1].output for i in range(12)],
+    ):
+        for one, other in zip(alone, outs, strict=True):
+            assert (one.tokens, one.finish, one.logprob, one.log_weight) == (
+                other.tokens, other.finish, other.logprob, other.log_weight,
+            )  # fmt: skip
+
+
 @pytest.mark.parametrize("threshold", [0.0, 0.25, 1.0])
 @pytest.mark.parametrize("potential", [None, lambda text, finished: 0.5 * text.count(b"a")])
 def test_an_end_that_must_come_resamples_no_particle(threshold, potential):
@@ -182,6 +219,16 @@ def test_without_weights_the_server_and_batches_spend_no_pass_on_an_end_that_mus
             assert model.reads - reads == alone.stats.forwards
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_within_a_limit_the_evidence_is_of_what_is_complete_in_time(limit):
+    model = TwoLayerModel(6)
+    exact = Enumeration(model, limit=limit)
+    gen = constrained.Generator(model, constrained.regex(PATTERN), sampler="cars")
+    low, high = gen.sample("", 400, seed=0, max_tokens=limit).bounds
+    assert low <= exact.mass * (1 + 1e-9)
+    assert exact.mass <= high * (1 + 1e-9) <= 1.01 * exact.mass
+
+
 def test_an_end_that_the_model_rules_out_weighs_nothing():
     model = TwoLayerModel(7)
     read = model.logits
@@ -207,3 +254,19 @@ def test_the_option_is_checked(make):
         with pytest.raises(InvalidArgument, match="certain in the proposal"):
             make(proposal=Local(ends="certain"))
         assert make(proposal=Local(ends="certain"), ends="certain").certain_ends
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["grammar", "predicate"])
+def test_cars_draws_the_models_distribution_on_ten_models(kind):
+    """All p-values together; the same draws do not fit the distribution with certain ends, nor the other way round."""
+    fits, wrong = [], []
+    for seed in range(10):
+        model = TwoLayerModel(100 + seed)
+        exact = Enumeration(model)
+        gen = constrained.Generator(model, constraint_of(kind), sampler="cars")
+        counts = Counter(out.text for out in gen.sample("", 1000, seed=seed))
+        fits.append(fit(counts, exact.conditional(exact.p)))
+        wrong.append(fit(counts, exact.conditional(exact.certain)))
+    assert fisher(fits) > 0.001, fits
+    assert fisher(wrong) < 1e-9

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import constrained
 from constrained.errors import InvalidArgument
-from constrained.sampling import AWRS, CandidateList, Local, LogitsWarper, PhiloxRandomness, Position
+from constrained.sampling import AWRS, CandidateList, Draw, Local, LogitsWarper, PhiloxRandomness, Position
 from constrained.spec.noise import GumbelNoise
 from constrained.testing import ScriptedModel
 from tests.sampling.counted_candidates import Asked
@@ -73,6 +73,18 @@ def test_any_row_and_any_constraint_is_properly_weighted(logits, data, sampler, 
     )
 
 
+@pytest.mark.parametrize("sampler", [AWRS(cached=False), AWRS(checks=1, patience=2, cached=False)], ids=str)
+def test_the_token_follows_the_local_distribution_and_the_mean_weight_does_not_depend_on_it(sampler):
+    logits, allowed = logits_of(0), [1, 3]
+    p = np.exp(logits) / np.exp(logits).sum()
+    z = p[allowed].sum()
+    for token, (chance, weighted) in token_distribution(
+        sampler, logits, lambda: Asked(allowed), SAMPLED
+    ).items():
+        assert chance == pytest.approx(p[token] / z, abs=1e-12)
+        assert weighted / chance == pytest.approx(z, abs=1e-12)
+
+
 def test_weights_and_bounds_are_probabilities_around_the_mass():
     for sampler, allowed, seed in itertools.product(VARIANTS, SUBSETS, range(1)):
         logits = logits_of(seed)
@@ -106,6 +118,48 @@ def test_the_expected_number_of_questions_is_the_papers_formula():
     sampler = AWRS(checks=1, cached=False)
     found = enumerate_draws(sampler, logits, lambda: Asked(allowed), SAMPLED)
     assert math.fsum(chance * draw.checks for chance, draw in found) == pytest.approx(wanted + 1, abs=1e-12)
+
+
+# ---------------------------------------------------------------- negative controls
+
+
+class FirstEstimate(AWRS):
+    """Uses e_tau, the estimate of the draw itself, in place of the one after it."""
+
+    def propose(self, position: Position) -> Draw:
+        seen, mass = [], 0.0
+        for token in position.order(position.log_probs, np.arange(len(position.log_probs))):
+            rest = np.exp(position.log_probs)
+            rest[seen] = 0.0
+            if position.candidates.permits(token):
+                return Draw(token, float(position.log_probs[token]), math.log(mass + rest.sum()))
+            seen.append(token)
+        raise AssertionError
+
+
+class Unweighted(AWRS):
+    def propose(self, position: Position) -> Draw:
+        drawn = AWRS.propose(self, position)
+        return Draw(drawn.token, drawn.logprob, 0.0)
+
+
+class RedrawsButKeepsTheWeight(AWRS):
+    """After a fruitless patience, draws from the mask with the weight that a hit would have had."""
+
+    def propose(self, position: Position) -> Draw:
+        drawn = AWRS(patience=1, when_exhausted="drop", cached=False).propose(position)
+        if drawn.token is not None:
+            return drawn
+        again = AWRS.propose(
+            self, Position(position.logits, CandidateList(position.allowed), position.randomness, SAMPLED)
+        )
+        return Draw(again.token, again.logprob, 0.0)
+
+
+@pytest.mark.parametrize("wrong", [FirstEstimate(), Unweighted(), RedrawsButKeepsTheWeight()], ids=repr)
+def test_wrong_weights_are_found_out(wrong):
+    with pytest.raises(AssertionError, match="token"):
+        check_proper_weighting(wrong, logits_of(1), np.array([0, 2]), candidates=lambda: Asked([0, 2]))
 
 
 # ---------------------------------------------------------------- how many questions, and which
@@ -180,13 +234,39 @@ def test_completions_follow_the_local_distribution_and_weights_measure_the_model
         assert weighted == pytest.approx(model_distributions.model[text], abs=1e-12)
 
 
-def test_a_set_says_how_it_was_drawn_and_reads_each_prefix_once():
+def test_dropped_texts_carry_the_missing_weight():
     model = EnumerableModel(seed=1)
+    model_distributions = model.distributions(LANGUAGE)
+    sampler = AWRS(patience=1, when_exhausted="drop", cached=False)
+    drawn = sequence_distribution(
+        model, FiniteAutomaton(LANGUAGE, model.vocabulary), sampler, SAMPLED, model.depth
+    )
+    assert sum(chance for chance, _ in drawn.values()) < 0.9
+    for text, (_, weighted) in drawn.items():
+        assert weighted == pytest.approx(model_distributions.model[text], abs=1e-12)
+
+
+def test_samples_have_a_distribution_weights_and_the_evidence():
+    model = EnumerableModel(seed=1)
+    model_distributions = model.distributions(LANGUAGE)
     gen = constrained.Generator(model, FiniteAutomaton(LANGUAGE, model.vocabulary), sampler="awrs")
     drawn = gen.sample("", 1000, temperature=1.0, seed=3)
     assert (drawn.distribution, len(drawn), drawn.attempts, drawn.accepted) == ("local", 1000, 1000, 1000)
+    z = (math.exp(drawn.log_evidence) - model_distributions.mass) / (
+        model_distributions.mass * drawn.log_evidence_error
+    )
+    assert abs(z) < 4.5
+    distance = (
+        sum(abs(drawn.posterior.get(t.decode(), 0) - p) for t, p in model_distributions.conditional.items())
+        / 2
+    )
+    unweighted = (
+        sum(abs(model_distributions.local[t] - p) for t, p in model_distributions.conditional.items()) / 2
+    )
+    assert distance < unweighted / 3
     assert 0 < drawn.ess < 1000
     assert drawn.checks_per_token > 1
+    # Equal prefixes are read once: no more rows than prefixes, for any number of completions.
     assert drawn.forwards <= 1 + 3 + 9 + 27
     assert drawn[0].distribution == "local"
     assert drawn[0].stats.seed == 3

@@ -204,3 +204,13 @@ def test_the_g_test_agrees_with_scipy_and_sees_the_impossible():
     assert g_test(counts, distribution) == pytest.approx(wanted, rel=1e-9)
     assert g_test({"d": 1, **counts}, distribution) == 0.0
     assert g_test({"a": 1000}, {"a": 1.0}) == 1.0
+
+
+def test_the_distributions_of_the_enumerable_model_sum_to_one():
+    model = EnumerableModel()
+    distributions = model.distributions(LANGUAGE)
+    assert len(distributions.model) == 121
+    for distribution in (distributions.conditional, distributions.local):
+        assert sum(distribution.values()) == pytest.approx(1.0, abs=1e-12)
+    distance = sum(abs(distributions.local[text] - distributions.conditional[text]) for text in LANGUAGE) / 2
+    assert distance > 0.1  # masking visibly differs from the model's distribution here

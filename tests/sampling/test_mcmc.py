@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from itertools import pairwise
 
 import pytest
 
 import constrained
 from constrained.bench.fidelity.goodness_of_fit import g_test
 from constrained.errors import InvalidArgument
-from constrained.sampling import AWRS, MCMC, Local
+from constrained.sampling import AWRS, MCMC, Local, mcmc
 from constrained.sampling.mcmc import ChainState
 from tests.sampling.enumerated import LANGUAGE, pool_of, small
 from tests.support.enumerable_model import EnumerableModel
@@ -117,6 +118,41 @@ def test_with_estimated_weights_it_stays_exact(cut, proposal):
         assert texts[text] == pytest.approx(p, abs=1e-12)
 
 
+@pytest.mark.parametrize("cut", CUTS)
+def test_every_step_comes_closer(cut):
+    model = EnumerableModel(seed=1)
+    distributions = model.distributions(LANGUAGE)
+    sampler = MCMC(cut=cut)
+    states = states_of(model, LANGUAGE, sampler)
+    rows = kernel(model, LANGUAGE, sampler, states)
+    distribution = {x: chance for x, (chance, _) in states.items()}
+    distances = []
+    for _ in range(60):
+        distances.append(sum(abs(p - distributions.conditional[x[0]]) for x, p in distribution.items()) / 2)
+        distribution = {y: math.fsum(distribution[x] * rows[x].get(y, 0.0) for x in states) for y in states}
+    assert distances[0] > 0.3
+    assert all(later <= sooner + 1e-12 for sooner, later in pairwise(distances))
+    assert distances[-1] < 0.2 * distances[0]
+
+
+# ---------------------------------------------------------------- negative controls
+
+
+def always(old, new):
+    return 1.0
+
+
+def without_lengths(old, new):
+    return math.exp(min(0.0, new.omega - old.omega))
+
+
+@pytest.mark.parametrize(("wrong", "cut"), [(always, "restart"), (without_lengths, "uniform")])
+def test_a_wrong_acceptance_is_found_out(monkeypatch, wrong, cut):
+    monkeypatch.setattr(mcmc, "acceptance_probability", wrong)
+    with pytest.raises(AssertionError):
+        check(EnumerableModel(seed=1), LANGUAGE, MCMC(cut=cut))
+
+
 # ---------------------------------------------------------------- end to end
 
 
@@ -143,6 +179,16 @@ def test_long_chains_fit_the_conditional_distribution_and_short_ones_do_not(cut)
         < 4.5 * distributions.mass * drawn.log_evidence_error
     )
     assert drawn.ess == pytest.approx(100)
+
+
+@pytest.mark.ci
+def test_the_proposal_can_be_any_sampler_of_tokens():
+    distributions, gen = generator(MCMC(steps=20, proposal=AWRS(), cut="uniform"))
+    counts = Counter(out.text.encode() for out in gen.sample("", 100, seed=4))
+    assert g_test(counts, distributions.conditional) > 1e-5
+    out = gen("", seed=4)
+    assert (out.distribution, out.log_weight) == ("mcmc", 0.0)
+    assert out.stats.attempts == 21
 
 
 @pytest.mark.parametrize("bad", [{"steps": 0}, {"cut": "middle"}, {"floor": 0}, {"proposal": "local"}])

@@ -73,6 +73,18 @@ def test_two_particles_that_are_drawn_anew_are_unbiased_for_every_text(scheme, t
         assert found[text] == pytest.approx(distributions.model[text], abs=1e-12)
 
 
+def test_dropping_the_weights_is_found_out():
+    class Unweighted(Local):
+        def propose(self, position):
+            drawn = Local.propose(self, position)
+            return type(drawn)(drawn.token, drawn.logprob, 0.0)
+
+    model = small(3)
+    found = weighted(distribution_of(particles(SMC(proposal=Unweighted()), 1), model, TINY), 1)
+    assert sum(found.values()) == pytest.approx(1.0)
+    assert model.distributions(TINY).mass < 0.9
+
+
 def runs(sampler, count, repeats):
     model = EnumerableModel(seed=1)
     found = []
@@ -211,6 +223,30 @@ def test_minus_infinity_ends_a_particle_and_nothing_left_is_an_error():
 
 
 # ---------------------------------------------------------------- end to end
+
+
+@pytest.mark.parametrize(
+    "proposal",
+    [Local(), pytest.param(AWRS(cached=False), marks=pytest.mark.ci)],
+    ids=["local", "awrs"],
+)
+def test_many_particles_come_close_to_the_conditional_distribution(proposal):
+    model = EnumerableModel(seed=1)
+    distributions = model.distributions(LANGUAGE)
+    automaton = FiniteAutomaton(LANGUAGE, model.vocabulary)
+    gen = constrained.Generator(model, automaton, sampler=SMC(proposal=proposal))
+    drawn = gen.sample("", 1500, seed=0)
+    posterior = {text.encode(): p for text, p in drawn.posterior.items()}
+    assert distance(distributions.local, distributions.conditional) > 0.3
+    assert distance(posterior, distributions.conditional) < 0.05
+    assert (
+        abs(math.exp(drawn.log_evidence) - distributions.mass)
+        < 4.5 * distributions.mass * drawn.log_evidence_error
+    )
+    assert drawn.forwards <= 40  # as many as there are prefixes, not as there are particles
+    assert drawn.mean(lambda out: len(out.text)) == pytest.approx(
+        sum(len(text) * p for text, p in distributions.conditional.items()), abs=0.15
+    )
 
 
 def test_one_text_is_one_particle_drawn_by_its_weight():

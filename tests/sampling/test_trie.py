@@ -168,6 +168,46 @@ def test_asap_starts_at_the_local_distribution_and_tends_to_the_conditional_one(
     assert distance(round_distribution(200), model_distributions.conditional) < 0.01
 
 
+# ---------------------------------------------------------------- negative controls
+
+
+class WithoutACoin(trie_walk.AcceptByRatio):
+    def __call__(self, position, ratio):
+        return 0.0
+
+
+def test_without_the_coin_the_distribution_is_wrong():
+    model = EnumerableModel(seed=1)
+    model_distributions = model.distributions(LANGUAGE)
+    round_distribution = distribution_of(attempts(Trie(), WithoutACoin()), model, LANGUAGE)
+    total = sum(chance for outcome, chance in round_distribution.items() if outcome[0] is not None)
+    got = {
+        outcome[0][0]: chance / total
+        for outcome, chance in round_distribution.items()
+        if outcome[0] is not None
+    }
+    assert distance(got, model_distributions.conditional) > 0.1
+
+
+def test_with_the_bound_of_now_in_place_of_the_one_that_was_used_attempts_are_not_exact(monkeypatch):
+    model, language = small(3), {b"a", b"ab", b"bb"}
+    model_distributions = model.distributions(language)
+    honest = trie_walk.TrieWalk.step
+
+    def step(self, position):
+        self.drawn_theta = self.trie.log_theta[self.node]
+        honest(self, position)
+
+    monkeypatch.setattr(trie_walk.TrieWalk, "step", step)
+    round_distribution = distribution_of(attempts(Trie(), trie_walk.AcceptByRatio(), 2), model, language)
+    ratios = [
+        chance / math.prod(model_distributions.model[one[0]] for one in pair)
+        for pair, chance in round_distribution.items()
+        if None not in pair
+    ]
+    assert max(ratios) > 4  # those of honest attempts are 1 to 1e-12
+
+
 # ---------------------------------------------------------------- end to end
 
 
@@ -209,6 +249,25 @@ def test_single_texts_are_exact_too_and_each_is_a_function_of_its_seed():
     assert (again.tokens, again.stats.attempts) == (outs[17].tokens, outs[17].stats.attempts)
     (chunk,) = gen.stream([3], seed=2, sequence=17)
     assert chunk.output.tokens == again.tokens
+
+
+def test_cars_makes_ever_fewer_attempts_and_rejection_does_not():
+    _, gen = generator("cars")
+    _, plain = generator("rejection")
+    few, many = gen.sample("", 10, seed=1), gen.sample("", 300, seed=1)
+    assert many.acceptance > 0.9 > few.acceptance
+    assert plain.sample("", 400, seed=1).acceptance < 0.6
+
+
+def test_weighted_asap_texts_estimate_the_conditional_distribution():
+    model_distributions, gen = generator("asap")
+    drawn = gen.sample("", 600, seed=1)
+    posterior = {text.encode(): p for text, p in drawn.posterior.items()}
+    assert distance(posterior, model_distributions.conditional) < 0.06
+    assert (
+        abs(math.exp(drawn.log_evidence) - model_distributions.mass)
+        < 4.5 * model_distributions.mass * drawn.log_evidence_error
+    )
 
 
 # ---------------------------------------------------------------- budgets
